@@ -1,4 +1,4 @@
-"""A small table, run options, and what a function prints."""
+"""Fixtures and helpers: a small table, run options and printed text."""
 
 import shutil
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def printed(show: Callable[..., None], *things: object) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """Return the lines with single blanks."""
+    """Return the lines with single spaces."""
     return [" ".join(line.split()) for line in text.splitlines()]
 
 

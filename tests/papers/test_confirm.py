@@ -1,4 +1,4 @@
-"""A winner is trained on replicates that did not choose it, and only missing runs are trained."""
+"""Tests of `confirm` and `variance`: new replicates, plans and errors."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -65,7 +65,7 @@ def spread(study: str, options: RunOptions, **levels: int) -> Spread:
     return variance(study, levels, options, QUIET)
 
 
-def test_a_winner_is_confirmed_on_replicates_after_all_that_chose_it(
+def test_a_winner_is_confirmed_on_replicates_after_those_of_its_search(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     name = repeat(seventy_percent, fresh=3, first_fresh=12)
@@ -88,7 +88,7 @@ def test_a_winner_is_confirmed_on_replicates_after_all_that_chose_it(
     assert (beside.study, beside.mean, beside.seeds) == (name, again.test_mean, 3)
 
 
-def test_fewer_new_replicates_than_stored_are_the_first_of_them(
+def test_fewer_fresh_replicates_than_stored_are_the_first_stored_ones(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     repeat(seventy_percent, fresh=5, first_fresh=12)
@@ -138,7 +138,7 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
         confirmed(name, options)
 
 
-def test_variance_finds_the_source_that_scores_follow(
+def test_variance_finds_the_source_that_determines_the_scores(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     def by_order(_configuration: int, cell: int) -> list[list[int]]:
@@ -192,7 +192,7 @@ def test_identical_subsets_are_an_error_before_training(
     assert study_names(options.storage) == [name]
 
 
-def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
+def test_an_unknown_unfinished_or_failed_study_is_an_error(
     spec: StudySpec, options: RunOptions
 ) -> None:
     one = replace(options, configs=1, seeds=3)
@@ -251,7 +251,7 @@ def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
     assert plan.seed_runs == 2
 
 
-def test_a_default_of_the_winner_is_kept_where_its_models_space_starts_with_another_value(
+def test_a_confirmation_keeps_a_default_that_differs_from_the_spaces_start(
     spec: StudySpec, options: RunOptions
 ) -> None:
     found = load_space(find_space("scl", "demo"), "scl", "minilm")

@@ -1,4 +1,4 @@
-"""Confirmation, variance and reproduction train the missing seed runs with Ray, and only those."""
+"""Tests of confirmation, variance and reproduction with Ray: each seed run trains once."""
 
 import shutil
 from pathlib import Path
@@ -57,13 +57,13 @@ def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: Se
     assert {key: after[key] for key in before} == before
     assert confirm(tuned.name, 3, options, QUIET) == found
     assert stored(options) == after
-    # Beyond the ten of the protocol, though the search had three.
+    # Fresh replicates follow the protocol's ten, although the search used three.
     replicates = StudyStore(options.storage, found.fresh.study).replicates()
     assert [replicate.seeds["order"] for replicate in replicates] == [10, 11, 12]
     assert rerun(options.storage, min(keys)).differing == ()
 
 
-def test_a_crossing_trains_only_what_the_search_did_not(
+def test_a_crossing_trains_only_seed_runs_that_the_search_lacks(
     options: RunOptions, tuned: SearchResult
 ) -> None:
     before = stored(options)

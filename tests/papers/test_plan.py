@@ -1,4 +1,4 @@
-"""Plan of a reproduction: each cell has a study or a reason why there is none."""
+"""Tests of the plan of a reproduction: a study or a reason for each cell."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def test_each_cell_has_a_valid_study_or_a_reason(
         assert len({cell.row.name for cell in twins}) == len(conditions) == 1
 
 
-def test_at_the_papers_scale_settings_model_and_rule_are_the_tables(
+def test_at_paper_scale_settings_model_and_rule_come_from_the_table(
     table: Table, options: RunOptions
 ) -> None:
     for one in plan_cells(table, table.cells, options):
@@ -123,7 +123,7 @@ def test_at_laptop_scale_all_rows_search_the_same_two_learning_rates(
     assert len(searched) == bool(table.cells)
 
 
-def test_with_another_model_no_row_gets_the_start_of_its_space(
+def test_with_another_model_rows_keep_the_settings_of_the_table(
     table: Table, options: RunOptions
 ) -> None:
     for one in plan_cells(table, table.cells, options, model="minilm"):
@@ -133,7 +133,7 @@ def test_with_another_model_no_row_gets_the_start_of_its_space(
             assert one.spec.settings == {**added, **one.cell.settings}
 
 
-def test_a_field_that_alone_distinguishes_conditions_is_fixed_at_laptop_scale_too(
+def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(
     planned: Planned,
 ) -> None:
     specs = [one.spec for one in planned("gunel/table-3", scale="laptop") if one.spec]
@@ -158,7 +158,7 @@ def test_a_cell_without_a_study_has_a_reason(
 
 
 @SCALES
-def test_the_study_of_another_table_first_fine_tunes_an_encoder(
+def test_a_transfer_first_fine_tunes_an_encoder_as_in_another_table(
     planned: Planned, scale: str | None
 ) -> None:
     own = {
@@ -176,9 +176,7 @@ def test_the_study_of_another_table_first_fine_tunes_an_encoder(
     assert trained == [(row, task) for row in ("CE", "CE + SCL") for task in tasks]
 
 
-def test_an_encoder_cannot_be_passed_on_in_an_object_store(
-    planned: Planned, options: RunOptions
-) -> None:
+def test_a_transfer_has_no_study_in_an_object_store(planned: Planned, options: RunOptions) -> None:
     remote = replace(options, storage="s3://bucket/folder")
     assert {one.reason for one in planned("gunel/table-7", options=remote)} == {
         "its encoder is kept in the storage, which must be a folder that all machines have"
@@ -187,7 +185,7 @@ def test_an_encoder_cannot_be_passed_on_in_an_object_store(
 
 
 @SCALES
-def test_a_given_model_replaces_that_of_table_and_scale(
+def test_a_given_model_replaces_the_model_of_table_and_scale(
     planned: Planned, scale: str | None
 ) -> None:
     cells = planned("gunel/table-4", model="distilbert", scale=scale)
@@ -223,7 +221,7 @@ def test_an_unknown_scale_is_an_error(planned: Planned) -> None:
         planned("gunel/table-4", scale="laptp")
 
 
-def test_paraphrases_are_for_the_methods_that_read_them(planned: Planned, file: Path) -> None:
+def test_only_methods_that_read_paraphrases_get_them(planned: Planned, file: Path) -> None:
     cells = planned("cmlm/table-2", paraphrases=file)
     given = {one.cell.row.name: one.spec.paraphrases for one in cells if one.spec}
     assert given == {"FT": None, "SCL": None, "CSSL": file, "TAPT": None, "CMLM": None}

@@ -1,4 +1,4 @@
-"""Reproduced scores follow from the stored seed runs under the table's rule."""
+"""Tests of reproduced scores, of their cost and of the comparison of rows."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(ce: Planne
     assert (score.mean, score.std, score.plain) == pytest.approx((0.68, 0.01, 0.645))
 
 
-def test_a_failed_seed_is_in_no_score_but_visible(ce: PlannedCell) -> None:
+def test_a_failed_seed_is_visible_but_not_in_the_scores(ce: PlannedCell) -> None:
     finish(ce.spec, ce.options, lambda _, r: None if r == 9 else [[20 + r, 30 - r], [10, 40]])
     score = reproduce_cell(ce, QUIET)
     assert (score.tests[9], score.seeds) == (None, 10)
@@ -89,11 +89,11 @@ def test_a_user_error_is_the_reason_for_a_missing_score(
     cells: Cells, ce: PlannedCell, options: RunOptions
 ) -> None:
     assert ce.spec is not None
-    wrong = replace(ce, spec=replace(ce.spec, train_size=5000))
-    score = reproduce_cell(wrong, QUIET)
+    invalid = replace(ce, spec=replace(ce.spec, train_size=5000))
+    score = reproduce_cell(invalid, QUIET)
     assert score.mean is None
     assert score.reason.startswith("--train-size")
-    assert cost_of(wrong, list).reason == score.reason
+    assert cost_of(invalid, list).reason == score.reason
     assert not study_names(options.storage)
     (mean,) = cells("Both,CE,Demo")
     assert reproduce_cell(mean, QUIET).reason == "a mean of others"
@@ -199,7 +199,7 @@ def test_rows_without_a_common_replicate_are_not_compared(
 
 @pytest.fixture
 def transfer(tmp_path: Path) -> Table:
-    """Return a table whose first cell fine-tunes the encoder on the same task beforehand."""
+    """Return a table whose first cell starts from an encoder fine-tuned on the same task."""
     return write_table(
         tmp_path, DEMO.replace("{train_size: 20}", "{train_size: 20, first_task: demo}")
     )
@@ -246,7 +246,7 @@ def fill_on(folder: Path, one: PlannedCell) -> str:
     return finish(replace(one.spec, model=str(folder)), one.options)
 
 
-def test_all_seed_runs_of_a_cell_are_missing_while_its_encoder_is(one: PlannedCell) -> None:
+def test_all_seed_runs_of_a_cell_are_missing_while_its_encoder_is_missing(one: PlannedCell) -> None:
     assert missing(one) == [6, 6]
     # Stored seed runs on the pretrained encoder are useless here.
     finish(one.spec, one.options)
@@ -288,7 +288,9 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     assert not any(note.startswith("model ") for note in notes)
 
 
-def test_missing_weights_are_the_reason(one: PlannedCell, weights: Path) -> None:
+def test_missing_weights_are_the_reason_for_a_missing_score(
+    one: PlannedCell, weights: Path
+) -> None:
     weights.unlink()
     score = reproduce_cell(one, QUIET)
     assert score.mean is None
@@ -296,13 +298,13 @@ def test_missing_weights_are_the_reason(one: PlannedCell, weights: Path) -> None
     assert not Path(one.options.storage, "encoders").exists()
 
 
-def test_an_error_of_the_first_study_is_the_reason(one: PlannedCell) -> None:
+def test_an_error_in_the_first_study_is_the_reason_for_a_missing_score(one: PlannedCell) -> None:
     assert one.first is not None
     assert one.first.spec is not None
-    wrong = replace(one, first=replace(one.first, spec=replace(one.first.spec, task="dmeo")))
-    reason = reproduce_cell(wrong, QUIET).reason
+    invalid = replace(one, first=replace(one.first, spec=replace(one.first.spec, task="dmeo")))
+    reason = reproduce_cell(invalid, QUIET).reason
     assert reason.startswith("Unknown task 'dmeo'. Did you mean 'demo'?")
-    assert cost_of(wrong, list).reason == reason
+    assert cost_of(invalid, list).reason == reason
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Published tables: reading of a file, selection of cells, and agreement with the papers' texts."""
+"""Tests of published tables: reading, selection of cells, agreement with the papers."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from sclsearch.tasks import TASKS
 from sclsearch.tasks.metrics import METRICS
 from tests.papers.conftest import DEMO, write_table
 
-# Values that each table prints, without dashes.
+# Number of values in each table, without dashes.
 SIZES = {
     "gunel/table-2": 14,
     "gunel/table-3": 9,
@@ -212,7 +212,7 @@ def spelled_text(papers: Path, table: Table) -> str:
 
 
 def line_of(table: Table, cell: Cell) -> tuple[int, int]:
-    """Return the place of the printed line that a value is on."""
+    """Return the position of the printed line that contains a value."""
     block, row, column = (
         [*names].index(name)
         for names, name in (
@@ -245,7 +245,7 @@ def printed_lines(table: Table) -> Iterator[str]:
         yield spelled([*before, *values])
 
 
-def test_the_paper_prints_all_values_in_their_place(table: Table, papers: Path) -> None:
+def test_the_paper_prints_all_values_in_the_same_order(table: Table, papers: Path) -> None:
     text, place = spelled_text(papers, table), 0
     for line in printed_lines(table):
         place = text.find(line, place)
@@ -274,7 +274,7 @@ def test_a_table_is_named_by_its_number_and_described(table: Table) -> None:
     assert {table.unit, table.std_unit or table.unit} <= {"percent", "fraction"}
 
 
-def test_the_words_of_a_table_are_known(table: Table) -> None:
+def test_tasks_models_metrics_and_methods_of_a_table_are_known(table: Table) -> None:
     tasks = {column.task for column in table.columns.values()}
     firsts = {block.first_task for block in table.blocks.values()}
     assert (tasks | firsts) - {None} <= TASKS.keys()
@@ -299,7 +299,7 @@ def test_cells_have_the_fields_of_their_methods_and_none_is_trained_twice(table:
     assert all(trained.count(one) == 1 for one in trained)
 
 
-def test_the_protocol_counts_seeds_and_selects_as_the_paper_does(table: Table) -> None:
+def test_the_protocol_has_the_seeds_and_the_rule_of_the_paper(table: Table) -> None:
     protocol = find_protocol(table.protocol)
     assert table.rule in {None, protocol.rule}
     assert table.runs in {None, protocol.replicates}
@@ -317,7 +317,7 @@ def test_the_protocol_counts_seeds_and_selects_as_the_paper_does(table: Table) -
 
 
 @pytest.mark.parametrize(("name", "means"), [("gunel/table-2", 2), ("gunel/table-5", 6)])
-def test_a_mean_is_that_of_the_values_it_names(name: str, means: int) -> None:
+def test_a_published_mean_equals_the_mean_of_its_values(name: str, means: int) -> None:
     table, found = published_tables()[name], 0
     for cell in table.cells:
         values = [

@@ -1,4 +1,4 @@
-"""Printed tables fit 80 columns and name the origin of each score."""
+"""Tests of the printed scores, costs, confirmations and spreads."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,7 +51,7 @@ def test_each_table_fits_80_columns_with_whole_names(name: str) -> None:
         assert any(cell.row.name in line and cell.column.name.split()[0] in line for line in scores)
 
 
-def test_scores_stand_beside_the_published_ones(demo: Table) -> None:
+def test_scores_are_printed_beside_the_published_ones(demo: Table) -> None:
     whole = printed(show_scores, demo, made_up_scores(laptop(demo), demo))
     text = lines(whole)
     assert text[:3] == [
@@ -171,7 +171,7 @@ def report_of(study: str, rule: str, tests: Sequence[float | None], mean: float)
 
 @pytest.fixture
 def confirmation() -> Confirmation:
-    """Return a winner chosen by its best two of three seeds, and two of three new seeds."""
+    """Return a winner under the rule top-2 with three seeds, and its fresh seeds, one failed."""
     return Confirmation(
         report_of("mine", "top-2", (0.8, 0.7, 0.6), 0.75),
         report_of("mine-fresh", "mean", (0.7, None, 0.6), 0.65),

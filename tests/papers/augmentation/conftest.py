@@ -1,4 +1,4 @@
-"""Tiny random translation models in the format of the hub."""
+"""Fixtures: tiny random translation models in the format of the hub."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Back-ends of paraphrases: EDA, and back-translation by Marian models with sampling."""
+"""Tests of the paraphrase back-ends: EDA and back-translation by Marian models."""
 
 import shutil
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_each_pivot_gives_a_different_paraphrase(opus: Path) -> None:
 
 
 @pytest.mark.parametrize(("temperature", "different"), [(1e-3, 1), (0.7, 3)])
-def test_one_pivot_samples_paraphrases_that_differ_unless_it_is_cold(
+def test_paraphrases_of_one_pivot_differ_unless_the_temperature_is_low(
     opus: Path, temperature: float, different: int
 ) -> None:
     backend = marian(opus, temperature=temperature, views=3)

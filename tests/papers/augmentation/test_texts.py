@@ -1,4 +1,4 @@
-"""Selected texts are those that the replicates of a study train on, each once."""
+"""Tests of the selection of texts to paraphrase."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def trained_on(data: TaskData, protocol: str, size: Size | None, seeds: int) -> 
     return {data.splits[one.split].texts[row] for one in rows for row in one.index}
 
 
-def test_with_a_size_they_are_those_of_all_replicates_of_cssl(demo: TaskData) -> None:
+def test_with_a_size_the_texts_are_those_of_all_replicates_of_cssl(demo: TaskData) -> None:
     selection = select_texts("demo", train_size=20)
     texts = selection.texts(demo)
     assert set(texts) == trained_on(demo, CSSL.few_shot, Size(20), 15)
@@ -43,7 +43,7 @@ def test_with_a_size_they_are_those_of_all_replicates_of_cssl(demo: TaskData) ->
     }
 
 
-def test_replicates_beyond_the_protocols_are_fresh_ones(demo: TaskData) -> None:
+def test_replicates_beyond_those_of_the_protocol_are_fresh(demo: TaskData) -> None:
     own = PROTOCOLS[CSSL.few_shot]
     texts = set(select_texts("demo", train_size=20, replicates=own.replicates + 2).texts(demo))
     again = fresh(own, 3)
@@ -62,7 +62,7 @@ def test_replicates_beyond_the_protocols_are_fresh_ones(demo: TaskData) -> None:
     ],
     ids=["few shots", "all rows", "joined"],
 )
-def test_with_a_protocol_they_are_those_that_it_trains_on(
+def test_with_a_protocol_the_texts_are_its_training_texts(
     demo: TaskData, given: dict[str, Any], protocol: str | None, size: Size | None, seeds: int
 ) -> None:
     texts = select_texts("demo", **given).texts(demo)
@@ -104,7 +104,7 @@ def test_a_selection_has_options_for_tune_and_a_file_name(
     assert (" ".join(selection.options), selection.file_name) == (options, name)
 
 
-def test_without_a_size_they_are_all_training_texts(demo: TaskData) -> None:
+def test_without_a_size_all_training_texts_are_selected(demo: TaskData) -> None:
     selection = select_texts("demo")
     assert selection.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
     assert selection.header["protocol"] is None
@@ -150,7 +150,7 @@ def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
 
 
 def test_texts_of_custom_files_are_drawn_like_others(tmp_path: Path) -> None:
-    path = tmp_path / "afqmc.csv"  # the file's name is not that of the Chinese task
+    path = tmp_path / "afqmc.csv"  # not the Chinese task of this name
     path.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100)))
     files = CustomTask(path, ("text",), "label", fractions=(0.5, 0.25, 0.25))
     selection = select_texts(files, train_size=20)

@@ -1,4 +1,4 @@
-"""An interrupted paraphrase file is completed to the same bytes, and training can read it."""
+"""Tests of writing a paraphrase file: format, resumption and errors."""
 
 import json
 import os
@@ -143,7 +143,7 @@ def test_a_file_of_another_kind_is_an_error_and_not_changed(tmp_path: Path, cont
     assert file.read_bytes() == content
 
 
-def test_a_file_that_cannot_be_written_is_named(
+def test_an_unwritable_file_is_an_error_that_names_it(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(file)
