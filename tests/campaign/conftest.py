@@ -1,4 +1,4 @@
-"""Fixtures of the campaign: the command line in an empty folder, and what a clear ending is."""
+"""Fixtures of the campaign: a command run in an empty folder, and checks of its result."""
 
 import sys
 import time
@@ -16,8 +16,8 @@ MOST_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended.
+class Result:
+    """Result of a command.
 
     Attributes:
         code: Exit code.
@@ -39,9 +39,9 @@ class Ended:
         """
         self.assert_clear()
         assert self.code == 2, f"exit code {self.code}, not 2\n{self.out}\n{self.err}"
-        said = " ".join(self.err.split())
+        message = " ".join(self.err.split())
         for word in words:
-            assert word in said, f"{word!r} is not in the message:\n{self.err}"
+            assert word in message, f"{word!r} is not in the message:\n{self.err}"
 
     def assert_clear(self) -> None:
         """Assert that the command ended in time, without a traceback or a wall of text."""
@@ -56,7 +56,7 @@ class Ended:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder, the current one."""
+    """Return an empty current folder."""
     monkeypatch.chdir(tmp_path)
     for name in UNSET:
         monkeypatch.delenv(name, raising=False)
@@ -67,10 +67,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
+) -> Callable[..., Result]:
     """Return a function that runs `sclsearch ARGUMENTS` in this process, by its entry point."""
 
-    def run(*arguments: str) -> Ended:
+    def run(*arguments: str) -> Result:
         monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
         capsys.readouterr()
         began = time.monotonic()
@@ -78,7 +78,7 @@ def command(
             main()
         printed = capsys.readouterr()
         code = ended.value.code
-        return Ended(
+        return Result(
             code if isinstance(code, int) else int(code is not None),
             printed.out,
             printed.err,

@@ -1,4 +1,4 @@
-"""Damaged stores: every command names the file and the cure, or goes on with the sound files."""
+"""Tests of damaged stores: every command names the damaged file or reads the valid ones."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from rich.console import Console
 
 from sclsearch.search.run import run
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.campaign.conftest import Ended
+from tests.campaign.conftest import Result
 from tests.in_process import in_process
 
 DEEP = 10_000
 Change = Callable[[Path], object]
-Command = Callable[..., Ended]
+Command = Callable[..., Result]
 SPACE = """
 method: scl
 source: a test
@@ -55,14 +55,14 @@ def binary(path: Path) -> None:
 
 
 def another(path: Path) -> None:
-    """Put the next file of the folder, or else any other record, in a file's place."""
+    """Replace a file by the next one of its folder, or by another record."""
     others = [other for other in sorted(path.parent.glob("*.json")) if other != path]
     source = others[0] if others else path.parent / "configurations" / "0.json"
     shutil.copyfile(source, path)
 
 
-def instead(make: Change) -> Change:
-    """Return a change that puts something else in a file's place."""
+def replaced(make: Change) -> Change:
+    """Return a change that replaces a file."""
 
     def change(path: Path) -> None:
         path.unlink()
@@ -81,7 +81,7 @@ def huge(path: Path) -> None:
 
 
 def edited(change: Callable[[dict[str, Any]], object], *, sealed: bool = True) -> Change:
-    """Return a change of a file's content, which keeps the checksum or removes it."""
+    """Return a change that edits a file's content and keeps or removes its checksum."""
 
     def write(path: Path) -> None:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -104,19 +104,19 @@ DAMAGE: dict[str, Change] = {
     "long number": text('{"a": ' + "9" * 5000 + "}"),
     "cut": cut,
     "binary": binary,
-    "another": another,
-    "folder": instead(Path.mkdir),
-    "pipe": instead(os.mkfifo),
-    "loop": instead(loop),
+    "another record": another,
+    "folder": replaced(Path.mkdir),
+    "pipe": replaced(os.mkfifo),
+    "loop": replaced(loop),
     "huge": huge,
-    "another field": edited(lambda it: it.update(more=1)),
+    "additional field": edited(lambda it: it.update(more=1)),
     "nulls": edited(lambda it: it.update(dict.fromkeys(it.keys() - {"sha256"})), sealed=False),
 }
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
-    """Return a folder with a storage of two finished searches, and with their space."""
+    """Return a folder with a storage of two finished searches and their search space."""
     place = tmp_path_factory.mktemp("whole")
     (place / "space.yaml").write_text(SPACE, encoding="utf-8")
     spec = StudySpec(
@@ -139,18 +139,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
 
 @pytest.fixture
 def storage(whole: Path, folder: Path) -> Path:
-    """Return a copy of the storage, in the current folder."""
+    """Return a copy of the storage in the current folder."""
     return Path(shutil.copytree(whole / "storage", folder / "storage"))
 
 
 def path_of(storage: Path, name: str) -> Path:
-    """Return the path of a file; of several, the first."""
+    """Return the first path that matches a pattern."""
     return min(storage.glob(name))
 
 
-def said(ended: Ended) -> str:
-    """Return all that a command printed, without blanks."""
-    return "".join((ended.out + ended.err).split())
+def output_of(result: Result) -> str:
+    """Return a command's output and errors without whitespace."""
+    return "".join((result.out + result.err).split())
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -160,7 +160,7 @@ def test_a_damaged_file_is_named_and_the_others_are_read(
 ) -> None:
     path = path_of(storage, FILES[kind])
     DAMAGE[damage](path)
-    # What the next search writes or trains again is no fault.
+    # No command reports other deleted files: the next search writes or trains them again.
     silent = damage == "deleted" and kind not in {"first configuration", "last configuration"}
     selected = command("select", "mine", "--storage", "storage")
     selected.assert_clear()
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_named_and_the_others_are_read(
         assert selected.code in ({0, 3} if silent else {3})
     elif not silent:
         selected.assert_refused("Move it away")
-    assert silent or str(path) in said(selected)
+    assert silent or str(path) in output_of(selected)
     listed = command("ls", "studies", "--storage", "storage")
     listed.assert_clear()
     assert listed.code == 0
@@ -194,11 +194,11 @@ def test_an_edited_file_is_detected(storage: Path, command: Command, edit: str) 
     name, change = EDITS[edit]
     path = path_of(storage, name)
     edited(change)(path)
-    ended = command("select", "mine", "--storage", "storage")
-    ended.assert_clear()
-    assert ended.code == (2 if name == RECORD else 3)
-    assert "checksum" in said(ended)
-    assert path.name[:40] in said(ended)
+    result = command("select", "mine", "--storage", "storage")
+    result.assert_clear()
+    assert result.code == (2 if name == RECORD else 3)
+    assert "checksum" in output_of(result)
+    assert path.name[:40] in output_of(result)
 
 
 WITHOUT_CHECKSUM: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
@@ -208,8 +208,8 @@ WITHOUT_CHECKSUM: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "configuration number": (CONFIGURATION, lambda it: it.update(number=True)),
     "values list": (CONFIGURATION, lambda it: it.update(values=[])),
     "values nan": (CONFIGURATION, lambda it: it["values"].update(tau=float("nan"))),
-    "field more": (CONFIGURATION, lambda it: it.update(later=1)),
-    "field less": (CONFIGURATION, lambda it: it.pop("values")),
+    "additional field": (CONFIGURATION, lambda it: it.update(later=1)),
+    "missing field": (CONFIGURATION, lambda it: it.pop("values")),
     "study name": (RECORD, lambda it: it.update(name="other")),
     "no space": (RECORD, lambda it: it["identity"].pop("space")),
     "parameters numbers": (RECORD, lambda it: it["identity"]["space"].update(parameters=[1])),
@@ -230,24 +230,24 @@ WITHOUT_CHECKSUM: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
 
 
 @pytest.mark.parametrize("edit", WITHOUT_CHECKSUM)
-def test_a_wrong_form_is_detected_without_a_checksum(
+def test_a_malformed_record_without_a_checksum_is_detected(
     storage: Path, command: Command, edit: str
 ) -> None:
     name, change = WITHOUT_CHECKSUM[edit]
     path = path_of(storage, name)
     edited(change, sealed=False)(path)
-    ended = command("select", "mine", "--storage", "storage")
-    ended.assert_clear()
-    assert ended.code == (2 if name == RECORD else 3), said(ended)
+    result = command("select", "mine", "--storage", "storage")
+    result.assert_clear()
+    assert result.code == (2 if name == RECORD else 3), output_of(result)
     named = "Unknownrule'worst'" if edit == "unknown rule" else "/".join(path.parts[-2:])
-    assert named in said(ended)
+    assert named in output_of(result)
 
 
 def test_a_deleted_replicate_is_noted(storage: Path, command: Command) -> None:
     (storage / REPLICATE).unlink()
-    ended = command("select", "mine", "--storage", "storage")
-    assert ended.code == 3
-    assert "wasdeleted" in said(ended)
+    result = command("select", "mine", "--storage", "storage")
+    assert result.code == 3
+    assert "wasdeleted" in output_of(result)
 
 
 def test_all_damaged_files_are_named_at_once(storage: Path, command: Command) -> None:
@@ -256,21 +256,21 @@ def test_all_damaged_files_are_named_at_once(storage: Path, command: Command) ->
     paths = [run, storage / CONFIGURATION, storage / REPLICATE]
     for path in paths:
         cut(path)
-    ended = command("select", "mine", "--storage", "storage", "--json")
-    assert ended.code == 3
-    notes = json.loads(ended.out)["notes"]
+    result = command("select", "mine", "--storage", "storage", "--json")
+    assert result.code == 3
+    notes = json.loads(result.out)["notes"]
     assert notes[0].startswith("warning: damaged files, left out of the ranking: 3;")
     for path in paths:
         assert len([note for note in notes if str(path) in note]) == 1
 
 
 def test_records_without_checksum_are_noted_once(storage: Path, command: Command) -> None:
-    assert "havenochecksums" not in said(command("select", "mine", "--storage", "storage"))
+    assert "havenochecksums" not in output_of(command("select", "mine", "--storage", "storage"))
     for path in [*storage.glob(RUN), *storage.glob("studies/**/*.json")]:
         edited(lambda _: None, sealed=False)(path)
-    ended = command("select", "mine", "--storage", "storage")
-    assert ended.code == 0
-    assert said(ended).count("havenochecksums") == 1
+    result = command("select", "mine", "--storage", "storage")
+    assert result.code == 0
+    assert output_of(result).count("havenochecksums") == 1
 
 
 READERS: dict[str, tuple[str, ...]] = {
@@ -285,7 +285,7 @@ READERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def read(command: Command, reader: str, key: str) -> Ended:
+def read(command: Command, reader: str, key: str) -> Result:
     """Run a command that reads the storage."""
     more = (key[:12],) if reader == "rerun" else ()
     return command(*READERS[reader], *more, "--storage", "storage")
@@ -300,38 +300,38 @@ def test_every_command_survives_damage_of_every_kind_of_file(
         shutil.copytree(storage, "whole")
         path = path_of(storage, name)
         DAMAGE[damage](path)
-        ended = read(command, reader, path.stem)
-        ended.assert_clear()
-        assert ended.code in {0, 2, 3}, said(ended)
-        if ended.code == 2:
-            assert re.search(r"\.json|--", ended.err), ended.err
+        result = read(command, reader, path.stem)
+        result.assert_clear()
+        assert result.code in {0, 2, 3}, output_of(result)
+        if result.code == 2:
+            assert re.search(r"\.json|--", result.err), result.err
         shutil.rmtree(storage)
         shutil.rmtree("out", ignore_errors=True)
         Path("whole").rename(storage)
 
 
 @pytest.mark.parametrize("place", ["runs", "studies/mine/configurations", "studies"])
-@pytest.mark.parametrize("there", [Path.touch, loop, os.mkfifo])
+@pytest.mark.parametrize("make", [Path.touch, loop, os.mkfifo])
 @pytest.mark.parametrize("reader", ["select", "rerun", "ls", "export"])
-def test_a_folder_of_the_store_that_is_none_is_named(
-    storage: Path, command: Command, place: str, there: Change, reader: str
+def test_a_store_path_that_is_not_a_folder_is_named(
+    storage: Path, command: Command, place: str, make: Change, reader: str
 ) -> None:
     key = path_of(storage, RUN).stem
     folder = storage / place
     shutil.rmtree(folder)
-    there(folder)
-    ended = read(command, reader, key)
-    ended.assert_clear()
+    make(folder)
+    result = read(command, reader, key)
+    result.assert_clear()
     assert (
-        ended.code == 2
+        result.code == 2
         or (reader, place) == ("ls", "studies/mine/configurations")
         or (reader == "rerun" and place != "runs")
-    ), said(ended)
-    if ended.code == 2 and reader != "rerun":
-        assert f"{folder}:isnotafolder" in said(ended)
+    ), output_of(result)
+    if result.code == 2 and reader != "rerun":
+        assert f"{folder}:isnotafolder" in output_of(result)
 
 
-def test_files_with_other_names_are_left_alone(storage: Path, command: Command) -> None:
+def test_files_with_unknown_names_are_ignored(storage: Path, command: Command) -> None:
     before = command("select", "mine", "--storage", "storage").out
     for name in ("²", "00", "-1", "1 copy", "x" * 200, "9" * 99):
         (storage / "studies" / "mine" / "configurations" / f"{name}.json").write_text("{}")
@@ -343,8 +343,10 @@ def test_files_with_other_names_are_left_alone(storage: Path, command: Command) 
 
 
 @pytest.mark.parametrize("storage", ["taken", "taken/below", "", "https://x/y", "nothing"])
-def test_no_storage_is_said_by_every_command(storage: str, folder: Path, command: Command) -> None:
+def test_every_command_refuses_an_invalid_storage(
+    storage: str, folder: Path, command: Command
+) -> None:
     (folder / "taken").touch()
-    for asked in (("select", "mine"), ("export", "mine", "out"), ("rerun", "abcdef")):
-        command(*asked, "--storage", storage).assert_refused()
+    for arguments in (("select", "mine"), ("export", "mine", "out"), ("rerun", "abcdef")):
+        command(*arguments, "--storage", storage).assert_refused()
     command("ls", "studies", "--storage", storage).assert_clear()

@@ -1,4 +1,4 @@
-"""Malformed options, data, paraphrases and spaces are refused in one clear text, or go on."""
+"""Tests of malformed options, data, paraphrases and search spaces: a short message refuses each."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign.conftest import Ended
+from tests.campaign.conftest import Result
 
 DEEP = 10_000
 TUNE = ("tune", "--method", "scl", "--gpus-per-trial", "0", "--dry-run")
@@ -73,17 +73,17 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS)
 def test_a_malformed_option_is_refused(
-    option: str, value: str, command: Callable[..., Ended]
+    option: str, value: str, command: Callable[..., Result]
 ) -> None:
     given = {"--task": "demo", "--train-size": "20", "--model": "tiny"}
     if option == "--shots":
         del given["--train-size"]
-    asked = [part for pair in {**given, option: value}.items() for part in pair]
-    command(*TUNE, *asked).assert_refused()
+    arguments = [part for pair in {**given, option: value}.items() for part in pair]
+    command(*TUNE, *arguments).assert_refused()
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30] or "empty")
-def test_a_malformed_setting_is_refused(setting: str, command: Callable[..., Ended]) -> None:
+def test_a_malformed_setting_is_refused(setting: str, command: Callable[..., Result]) -> None:
     command(*TUNE, *DEMO, "--model", "tiny", "--set", setting).assert_refused("--set")
 
 
@@ -92,7 +92,7 @@ AS_JSON = [json.dumps(dict(zip(("text", "label"), row.split(","), strict=True)))
 OBJECTS = "\n".join(AS_JSON) + "\n"
 DATA: dict[str, tuple[str, bytes]] = {
     "csv empty": ("csv", b""),
-    "csv header alone": ("csv", b"text,label\n"),
+    "csv only a header": ("csv", b"text,label\n"),
     "csv semicolons": ("csv", ROWS.replace(",", ";").encode()),
     "csv no such column": ("csv", ROWS.replace("label", "lable").encode()),
     "csv column twice": ("csv", ROWS.replace("text,label", "text,text,label").encode()),
@@ -109,7 +109,7 @@ DATA: dict[str, tuple[str, bytes]] = {
         "csv",
         (ROWS + "a,go\u200bod\n" * 40).encode(),
     ),
-    "csv labels composed and not": (
+    "csv labels in two Unicode forms": (
         "csv",
         ("text,label\n" + "a,\u00e9\nb,e\u0301\n" * 40).encode(),
     ),
@@ -131,7 +131,7 @@ DATA: dict[str, tuple[str, bytes]] = {
         "jsonl",
         (OBJECTS + '{"text": "a", "text": "b", "label": "good"}\n').encode(),
     ),
-    "jsonl half a character": (
+    "jsonl lone surrogate": (
         "jsonl",
         (OBJECTS + '{"text": "\\ud800", "label": "good"}\n').encode(),
     ),
@@ -147,7 +147,7 @@ DATA: dict[str, tuple[str, bytes]] = {
 
 @pytest.mark.parametrize("name", DATA)
 def test_malformed_data_is_refused_with_its_file(
-    name: str, folder: Path, command: Callable[..., Ended]
+    name: str, folder: Path, command: Callable[..., Result]
 ) -> None:
     ending, content = DATA[name]
     file = folder / f"mine{'.' if ending else ''}{ending}"
@@ -171,12 +171,12 @@ def dangling(path: Path) -> None:
 @pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
 @pytest.mark.parametrize("name", ["mine.csv", "mine.jsonl", "mine.parquet"])
 @pytest.mark.parametrize("option", ["--task", "--validation", "--test"])
-def test_what_is_no_file_is_refused_as_data(
+def test_data_that_is_not_a_regular_file_is_refused(
     option: str,
     name: str,
     make: Callable[[Path], object],
     folder: Path,
-    command: Callable[..., Ended],
+    command: Callable[..., Result],
 ) -> None:
     for rows in ("rows.csv", "others.csv"):
         (folder / rows).write_text(ROWS, encoding="utf-8")
@@ -212,7 +212,7 @@ SPACES: dict[str, str] = {
 
 @pytest.mark.parametrize("name", SPACES)
 def test_a_malformed_space_is_refused_with_its_file(
-    name: str, folder: Path, command: Callable[..., Ended]
+    name: str, folder: Path, command: Callable[..., Result]
 ) -> None:
     (folder / "mine.yaml").write_text(SPACES[name], encoding="utf-8")
     command("check", "mine.yaml").assert_refused("mine.yaml")
@@ -222,12 +222,12 @@ def test_a_malformed_space_is_refused_with_its_file(
 
 @pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
 @pytest.mark.parametrize("option", ["--space", "--paraphrases"])
-def test_what_is_no_file_is_refused_as_space_and_paraphrases(
-    option: str, make: Callable[[Path], object], folder: Path, command: Callable[..., Ended]
+def test_a_space_or_paraphrases_that_is_not_a_regular_file_is_refused(
+    option: str, make: Callable[[Path], object], folder: Path, command: Callable[..., Result]
 ) -> None:
     make(folder / "mine")
-    asked = ("tune", "--method", "cssl" if option == "--paraphrases" else "scl", *TUNE[3:])
-    command(*asked, *DEMO, "--model", "tiny", option, "mine").assert_refused("mine")
+    arguments = ("tune", "--method", "cssl" if option == "--paraphrases" else "scl", *TUNE[3:])
+    command(*arguments, *DEMO, "--model", "tiny", option, "mine").assert_refused("mine")
 
 
 HEAD = '{"paraphrases": 1, "source": "me"}\n'
@@ -235,8 +235,8 @@ LINE = '{"text": ["a"], "paraphrases": [["b"], ["c"]]}\n'
 PARAPHRASES: dict[str, str] = {
     "empty": "",
     "no header": LINE,
-    "header alone": HEAD,
-    "another's texts": HEAD + LINE,
+    "only a header": HEAD,
+    "other texts": HEAD + LINE,
     "deep": HEAD + nested("list") + "\n",
     "cut": HEAD + LINE[:-8],
     "binary": "".join(map(chr, range(256))),
@@ -245,8 +245,8 @@ PARAPHRASES: dict[str, str] = {
 
 @pytest.mark.parametrize("name", PARAPHRASES)
 def test_malformed_paraphrases_are_refused_with_their_file(
-    name: str, folder: Path, command: Callable[..., Ended]
+    name: str, folder: Path, command: Callable[..., Result]
 ) -> None:
     (folder / "mine.jsonl").write_text(PARAPHRASES[name], encoding="utf-8")
-    asked = ("tune", "--method", "cssl", *TUNE[3:], *DEMO, "--model", "tiny")
-    command(*asked, "--paraphrases", "mine.jsonl").assert_refused("mine.jsonl")
+    arguments = ("tune", "--method", "cssl", *TUNE[3:], *DEMO, "--model", "tiny")
+    command(*arguments, "--paraphrases", "mine.jsonl").assert_refused("mine.jsonl")

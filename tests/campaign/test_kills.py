@@ -1,7 +1,8 @@
-"""A search that is killed at random goes on, and ends as if nobody had touched it.
+"""Tests of a search that is killed at random and resumed: it ends as an undisturbed one.
 
-`SCLSEARCH_KILLS=30 pytest -s tests/campaign/test_kills.py` is the whole campaign; its last result
-is in benchmarks/kills.md. Without the variable there are four kills, one for each kind of process.
+`SCLSEARCH_KILLS=30 pytest -s tests/campaign/test_kills.py` runs the whole campaign;
+benchmarks/kills.md has its last result. Without the variable there are four kills, one for each
+kind of process.
 """
 
 import json
@@ -63,7 +64,7 @@ def command(spec: StudySpec, storage: Path) -> list[str]:
 
 
 def session(driver: int) -> str | None:
-    """Return the session folder of Ray, if a driver has started it."""
+    """Return Ray's session folder if a driver has started Ray."""
     for file in Path(gettempdir()).glob(f"{PREFIX}*/{OWNER}"):
         with suppress(OSError, ValueError):
             owner = json.loads(file.read_text(encoding="utf-8"))
@@ -73,7 +74,7 @@ def session(driver: int) -> str | None:
 
 
 def until(process: "subprocess.Popen[bytes]", met: Callable[[], object]) -> bool:
-    """Wait for a condition; return whether it was met while the process ran."""
+    """Wait for a condition; return whether it held while the process ran."""
     end = time.monotonic() + 90
     while not met():
         if process.poll() is not None or time.monotonic() > end:
@@ -83,32 +84,32 @@ def until(process: "subprocess.Popen[bytes]", met: Callable[[], object]) -> bool
 
 
 def stored(storage: Path) -> dict[str, tuple[int, bytes]]:
-    """Return inode and content of every stored seed run."""
+    """Return the inode and content of every stored seed run."""
     paths = (storage / "runs").glob("*.json")
     return {path.stem: (path.stat().st_ino, path.read_bytes()) for path in paths}
 
 
 def has_stored(storage: Path, wanted: int) -> bool:
-    """Return whether so many seed runs are stored."""
+    """Return whether at least so many seed runs are stored."""
     return len(stored(storage)) >= wanted
 
 
-def killed(
+def kill(
     driver: "subprocess.Popen[bytes]", target: str, wait: float, named: Callable[[str], list[int]]
 ) -> bool:
-    """Kill a search's process of some kind after some seconds; return whether there was one."""
+    """Kill a process of a search after some seconds; return whether there was one."""
     time.sleep(wait)
-    found = [driver.pid] if target == "driver" else []
-    if not found and until(driver, partial(named, TARGETS[target])):
-        found = named(TARGETS[target])
-    if not found or driver.poll() is not None:
+    pids = [driver.pid] if target == "driver" else []
+    if not pids and until(driver, partial(named, TARGETS[target])):
+        pids = named(TARGETS[target])
+    if not pids or driver.poll() is not None:
         return False
     with suppress(ProcessLookupError):
-        os.kill(found[0], signal.SIGKILL)
+        os.kill(pids[0], signal.SIGKILL)
     return True
 
 
-def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
+def test_a_killed_and_resumed_search_ends_as_an_undisturbed_one(
     spec: StudySpec, processes: Any, tmp_path: Path
 ) -> None:
     draw = random.Random(7)
@@ -131,28 +132,28 @@ def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
             driver = subprocess.Popen(
                 command(spec, storage), stdout=output, stderr=output, env=environment
             )
-        # Half of the kills meet the start of the workers, the others training.
+        # Half of the kills happen while the workers start, the others during training.
         wanted = before + draw.choice((0, 0, 0, 1, 2, 5))
         ready = until(driver, partial(session, driver.pid))
-        if ready and target != "worker":  # a search that ends in order leaves Ray's logs
+        if ready and target != "worker":  # Ray's logs stay after an orderly end
             sessions.add(str(session(driver.pid)))
         ready = ready and until(driver, partial(has_stored, storage, wanted))
-        hit = ready and killed(driver, target, draw.uniform(0, 2), processes.named)
+        hit = ready and kill(driver, target, draw.uniform(0, 2), processes.named)
         kept |= stored(storage)
         if target == "worker":  # Ray replaces a worker, and the search continues
             until(driver, partial(has_stored, storage, len(kept) + 1))
             driver.send_signal(signal.SIGINT)
         code = driver.wait(timeout=180)
-        said = log.read_text(encoding="utf-8", errors="replace")
-        assert "Traceback" not in said, said
-        assert "(raylet)" not in said, said  # a line of Ray's log
+        text = log.read_text(encoding="utf-8", errors="replace")
+        assert "Traceback" not in text, text
+        assert "(raylet)" not in text, text  # a line of Ray's log
         if not hit:
             continue
-        assert code == CODES[target], said
+        assert code == CODES[target], text
         if target in {"raylet", "GCS"}:
-            assert f"its {target} on this machine died. Run the same command to resume" in said
+            assert f"its {target} on this machine died. Run the same command to resume" in text
         if target == "worker":
-            assert f" of {CONFIGS * SEEDS} seed runs. Run the same command" in said
+            assert f" of {CONFIGS * SEEDS} seed runs. Run the same command" in text
             assert not list((storage / "studies" / "mine").glob("driver*"))
         counts[target] += 1
         in_training[target] += len(kept) > before
@@ -189,7 +190,7 @@ def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
 
 
 def in_mlflow(storage: Path) -> Counter[str]:
-    """Return how often MLflow has each seed run, by its key."""
+    """Return the number of MLflow runs of each seed run, by key."""
     from sclsearch.tracking.server import connect
 
     client = connect(f"sqlite:///{storage / 'mlflow.db'}")

@@ -1,4 +1,4 @@
-"""Damaged model folders are refused by the dry run as by the search, with the file and the cure."""
+"""Tests of damaged model folders: the dry run and the search name the damaged file."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.campaign.conftest import Ended
+from tests.campaign.conftest import Result
 
 DEEP = 10_000
 Change = Callable[[Path], object]
@@ -62,7 +62,7 @@ def cut(share: float) -> Change:
     return change
 
 
-def gone(name: str) -> Change:
+def missing(name: str) -> Change:
     return lambda folder: (folder / name).unlink()
 
 
@@ -84,7 +84,7 @@ def more_tokens(folder: Path) -> None:
     (folder / TOKENIZER).write_text(json.dumps(read), encoding="utf-8")
 
 
-def own_code(folder: Path) -> None:
+def custom_code(folder: Path) -> None:
     (folder / "code.py").write_text(CODE, encoding="utf-8")
     config(model_type="mine", auto_map={"AutoConfig": "code.C", "AutoModel": "code.M"})(folder)
     named = {"auto_map": {"AutoTokenizer": ["code.T", None]}, "tokenizer_class": "T"}
@@ -98,11 +98,11 @@ CASES: dict[str, tuple[Change, str]] = {
     "unknown type": (config(model_type="nonesuch"), "nonesuch"),
     "type 5": (config(model_type=5), "model type `5`"),
     "decoder": (config(is_decoder=True), "bert is a decoder"),
-    "pad_token_id beyond": (config(pad_token_id=9999), "pad_token_id"),
+    "pad_token_id beyond the vocabulary": (config(pad_token_id=9999), "pad_token_id"),
     "config null": (text(CONFIG, "null"), "config.json"),
     "config cut": (text(CONFIG, '{"model_type": "be'), "config.json"),
     "config deep object": (text(CONFIG, '{"a":' * DEEP + "1" + "}" * DEEP), "config.json"),
-    "config gone": (gone(CONFIG), "config.json"),
+    "config missing": (missing(CONFIG), "config.json"),
     "config folder": (replaced(CONFIG, Path.mkdir), "config.json"),
     "config pipe": (replaced(CONFIG, os.mkfifo), "config.json"),
     "hidden_size 0": (config(hidden_size=0), "hidden_size"),
@@ -110,32 +110,38 @@ CASES: dict[str, tuple[Change, str]] = {
     "hidden_size huge": (config(hidden_size=10**30), "size"),
     "heads that do not divide": (config(num_attention_heads=5), "attention heads"),
     "layers negative": (config(num_hidden_layers=-1), "num_hidden_layers"),
-    "layers more": (config(num_hidden_layers=3), "model.safetensors lacks"),
-    "vocab_size less": (config(vocab_size=10), "shape"),
-    "positions fewer": (config(max_position_embeddings=64), "shape"),
+    "more layers": (config(num_hidden_layers=3), "model.safetensors lacks"),
+    "smaller vocab_size": (config(vocab_size=10), "shape"),
+    "fewer positions": (config(max_position_embeddings=64), "shape"),
     "segments 0": (config(type_vocab_size=0), "token_type_embeddings"),
     "activation": (config(hidden_act="nonesuch"), "nonesuch"),
     "dropout 2": (config(hidden_dropout_prob=2.0), "dropout probability"),
     "attention": (config(attn_implementation="zzz"), "attn_implementation"),
     "dtype": (config(dtype="float7"), "float7"),
     "weights empty": (text(WEIGHTS, ""), "header too small"),
-    "weights a pointer": (text(WEIGHTS, "version https://git-lfs.github.com/spec/v1"), "header"),
+    "weights LFS pointer": (
+        text(WEIGHTS, "version https://git-lfs.github.com/spec/v1"),
+        "header",
+    ),
     "weights cut": (cut(0.5), "not fully covered"),
     "weights cut in the header": (cut(0.01), "model"),
-    "weights gone": (gone(WEIGHTS), "model.safetensors"),
+    "weights missing": (missing(WEIGHTS), "model.safetensors"),
     "weights folder": (replaced(WEIGHTS, Path.mkdir), "model.safetensors"),
     "weights pipe": (replaced(WEIGHTS, os.mkfifo), "model.safetensors"),
-    "weights lack one": (weights(lambda read: read.pop(DENSE)), DENSE),
-    "weights of another shape": (weights(lambda read: read.update({DENSE: torch.ones(3)})), DENSE),
+    "weights lack a tensor": (weights(lambda read: read.pop(DENSE)), DENSE),
+    "weights of another shape": (
+        weights(lambda read: read.update({DENSE: torch.ones(3)})),
+        DENSE,
+    ),
     "weights NaN": (weights(lambda read: read[DENSE].fill_(torch.nan)), "NaN"),
     "tokenizer empty": (text(TOKENIZER, "{}"), "tokenizer.json"),
     "tokenizer cut": (text(TOKENIZER, "{"), "tokenizer.json"),
-    "tokenizer gone": (gone(TOKENIZER), "tokenizer.json"),
+    "tokenizer missing": (missing(TOKENIZER), "tokenizer.json"),
     "tokenizer pipe": (replaced(TOKENIZER, os.mkfifo), "tokenizer.json"),
     "tokenizer beyond the embeddings": (more_tokens, "99999"),
     "tokenizer config null": (text(TOKENIZER_CONFIG, "null"), "tokenizer"),
     "tokenizer config deep": (text(TOKENIZER_CONFIG, "[" * DEEP + "]" * DEEP), "tokenizer"),
-    "code of its own": (own_code, "custom code"),
+    "custom code": (custom_code, "custom code"),
 }
 
 
@@ -146,7 +152,7 @@ def model(folder: Path, tiny_encoder: Path) -> Path:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_damaged_model_is_refused_before_anything_is_written(
-    case: str, model: Path, command: Callable[..., Ended]
+    case: str, model: Path, command: Callable[..., Result]
 ) -> None:
     change, word = CASES[case]
     change(model)
@@ -158,23 +164,23 @@ def test_a_damaged_model_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "./nothing", "~nobody/x", "a\0b", "x" * 5000])
-def test_a_name_of_no_model_is_refused(
-    name: str, folder: Path, command: Callable[..., Ended]
+def test_an_invalid_model_name_is_refused(
+    name: str, folder: Path, command: Callable[..., Result]
 ) -> None:
     command(*TUNE, "--model", name, "--dry-run").assert_refused("--model")
 
 
-def test_texts_longer_than_the_positions_are_refused_by_the_dry_run(
-    model: Path, command: Callable[..., Ended]
+def test_a_max_length_above_the_positions_is_refused_by_the_dry_run(
+    model: Path, command: Callable[..., Result]
 ) -> None:
-    asked = (*TUNE, "--model", "./model", "--set", "max_length=161", "--dry-run")
-    command(*asked).assert_refused("max_length", "160", "161")
+    options = (*TUNE, "--model", "./model", "--set", "max_length=161", "--dry-run")
+    command(*options).assert_refused("max_length", "160", "161")
 
 
 @pytest.mark.parametrize("storage", ["taken/below", "taken"])
-def test_a_storage_that_cannot_be_written_is_refused_by_the_dry_run(
-    storage: str, model: Path, command: Callable[..., Ended]
+def test_an_unwritable_storage_is_refused_by_the_dry_run(
+    storage: str, model: Path, command: Callable[..., Result]
 ) -> None:
     Path("taken").touch()
-    asked = (*TUNE, "--model", "./model", "--storage", storage, "--dry-run")
-    command(*asked).assert_refused("--storage", "taken")
+    options = (*TUNE, "--model", "./model", "--storage", storage, "--dry-run")
+    command(*options).assert_refused("--storage", "taken")

@@ -1,4 +1,4 @@
-"""Forecasts of final scores respect the exact bounds and are calibrated."""
+"""Tests of the score posterior: exact bounds, calibration and the leader."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def posterior(*scores: Sequence[float], top: Top | None = None) -> ScorePosterio
 @pytest.mark.parametrize(
     ("top", "certain"), [(Top(), 0.32), (Top(2), 0.8), (Top(3), 0.5333333333), (Top(1), 0.82)]
 )
-def test_what_is_certain_follows_from_the_seeds_that_are_known(top: Top, certain: float) -> None:
+def test_the_certain_score_follows_from_the_observed_seeds(top: Top, certain: float) -> None:
     found = posterior([0.82, 0.78, N, N, N], [0.5, N, N, N, N], top=top)
     assert found.certain == pytest.approx(certain)
 
@@ -28,27 +28,27 @@ def test_what_is_certain_follows_from_the_seeds_that_are_known(top: Top, certain
 @pytest.mark.parametrize(
     ("top", "row", "out"),
     [
-        # The mean of five is 0.8: with four ones to come, 0.0 reaches it and with three 0.1 + 0.8.
+        # GOOD's mean is 0.8. Four ones lift 0.0 to it; three lift 0.1 + 0.9, but not 0.0 + 0.9.
         (Top(), [0.0, N, N, N, N], False),
         (Top(), [0.0, 0.9, N, N, N], True),
         (Top(), [0.1, 0.9, N, N, N], False),
-        # The best three of five: two ones and a third.
+        # GOOD's best three have the mean 0.81. Two ones and 0.5 exceed it, two ones and 0.4 do not.
         (Top(3), [0.1, 0.1, N, N, N], False),
         (Top(3), [0.1, 0.1, 0.4, N, N], True),
         (Top(3), [0.1, 0.1, 0.5, N, N], False),
     ],
 )
-def test_a_chance_is_none_only_where_no_seeds_could_bring_it_there(
+def test_the_win_probability_is_0_only_if_the_missing_seeds_cannot_suffice(
     top: Top, row: list[float], out: bool
 ) -> None:
-    found = posterior(GOOD, row, top=top).forecast(1)
-    assert (found.better == 0.0) == out
+    forecast = posterior(GOOD, row, top=top).forecast(1)
+    assert (forecast.better == 0.0) == out
 
 
-def test_what_a_seed_does_to_all_is_told_from_what_it_does_to_one() -> None:
+def test_the_effect_of_a_hard_seed_is_separated_from_the_configuration() -> None:
     hard = [0.2, 0.0, 0.0, 0.0, 0.0]
     known = [[0.5 + mean - shift for shift in hard] for mean in (0.0, 0.1, 0.2, 0.05, 0.15)]
-    # On the seed that is hard for all it is as bad as the third, which is the best.
+    # The first seed is hard for all: the last configuration equals the best one, the third, there.
     unlucky = posterior(*known, [0.5, N, N, N, N]).forecast(5)
     plain = posterior([0.7, 0.7, 0.7, 0.7, 0.7], [0.5, N, N, N, N]).forecast(1)
     assert unlucky.expected == pytest.approx(0.66, abs=0.01)
@@ -56,7 +56,7 @@ def test_what_a_seed_does_to_all_is_told_from_what_it_does_to_one() -> None:
     assert plain.better < 0.01
 
 
-def test_equal_scores_so_far_do_not_promise_equal_ones() -> None:
+def test_equal_observed_scores_leave_the_missing_ones_uncertain() -> None:
     constant = [0.7] * 5
     near = posterior(constant, [0.69, 0.69, N, N, N]).forecast(1)
     far = posterior(constant, [0.50, 0.50, N, N, N]).forecast(1)
@@ -64,14 +64,14 @@ def test_equal_scores_so_far_do_not_promise_equal_ones() -> None:
     assert 0 < far.better < 1e-3
 
 
-def test_a_configuration_whose_seeds_differ_has_wider_prospects() -> None:
+def test_a_configuration_with_variable_seeds_has_a_wider_posterior() -> None:
     calm = posterior(GOOD, GOOD, [0.70, 0.70, N, N, N], top=Top(1)).forecast(2)
     wild = posterior(GOOD, GOOD, [0.55, 0.85, N, N, N], top=Top(1)).forecast(2)
     assert calm.better < 0.05
     assert wild.better == 1.0
 
 
-def test_one_seed_that_failed_in_others_does_not_hide_how_alike_seeds_are() -> None:
+def test_one_failed_seed_of_another_configuration_barely_widens_the_posterior() -> None:
     tail = [0.70, 0.70, N, N, N]
     alone = posterior(*[GOOD] * 8, tail).forecast(8).better
     failed = posterior(*[GOOD] * 8, [0.0, *GOOD[1:]], tail).forecast(9).better
@@ -79,8 +79,8 @@ def test_one_seed_that_failed_in_others_does_not_hide_how_alike_seeds_are() -> N
 
 
 @pytest.mark.parametrize("top", [Top(), Top(3)])
-def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
-    """Among 400 searches of ten finished configurations and one with three of ten seeds."""
+def test_win_probabilities_are_calibrated(top: Top) -> None:
+    """Check 400 searches of ten finished configurations and one with three of ten seeds."""
     draw = np.random.default_rng(0)
     stated, happened = [], []
     for _ in range(400):
@@ -100,7 +100,7 @@ def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
 
 
 @pytest.mark.parametrize("top", [Top(), Top(1), Top(3), Top(5)], ids=str)
-def test_the_leader_has_the_highest_expected_score_of_all(top: Top) -> None:
+def test_the_leader_has_the_highest_expected_score(top: Top) -> None:
     for number in range(30):
         draw = np.random.default_rng(number)
         scores = 0.7 + 0.05 * draw.standard_normal((12, 1)) + 0.04 * draw.standard_normal((12, 6))
@@ -109,6 +109,6 @@ def test_the_leader_has_the_highest_expected_score_of_all(top: Top) -> None:
         assert found.leader == int(np.argmax(found.expected))
 
 
-def test_the_leader_exists_if_all_scores_are_the_lowest() -> None:
+def test_there_is_a_leader_if_all_scores_are_the_minimum() -> None:
     for top in (Top(), Top(1), Top(3)):
         assert posterior([0.0, 0.0, N, N, N], [0.0, N, N, N, N], [N] * 5, top=top).leader < 2

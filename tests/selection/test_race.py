@@ -1,4 +1,4 @@
-"""A race leaves out seeds, keeps its promise, and at a risk of 0 never changes the winner."""
+"""Tests of the race: saved seeds, its risk, and the exact winner at a risk of 0."""
 
 import math
 import random
@@ -16,7 +16,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 def few_shot(draw: np.random.Generator, configs: int = 20) -> Numbers:
-    """Few-shot scores, `[configs, 10]`: hard and easy subsets, seeds that failed."""
+    """Return few-shot scores `[configs, 10]` with hard and easy subsets and failed seeds."""
     means = 0.75 + 0.05 * draw.standard_normal((configs, 1))
     noise = 0.02 * draw.standard_normal((1, 10)) + 0.04 * draw.standard_normal((configs, 10))
     scores = np.where(draw.random((configs, 10)) < 0.03, 0.5, means + noise)
@@ -31,7 +31,7 @@ def race_of(configs: int, risk: float | None, seeds: int = 10, top: Top | None =
 
 
 def finish(race: Race, scores: Numbers, slots: int = 2, order: random.Random | None = None) -> Race:
-    """Give a race the scores that it asks for; running seeds end in any order."""
+    """Give a race the scores that it requests; running seeds end in any order."""
     running: list[tuple[int, int]] = []
     while True:
         while len(running) < slots and (place := race.next(running, all_open=True)) is not None:
@@ -74,7 +74,7 @@ def test_at_a_risk_of_0_the_winner_scores_as_with_all_seeds(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_at_a_risk_of_0_a_race_goes_on_while_another_configuration_can_still_win(
+def test_at_a_risk_of_0_a_race_continues_while_another_configuration_can_win(
     seed: int,
 ) -> None:
     draw = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def test_at_a_risk_of_0_a_race_goes_on_while_another_configuration_can_still_win
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), stop=st.integers(1, 60))
-def test_a_race_that_was_stopped_and_goes_on_keeps_the_same_promise(seed: int, stop: int) -> None:
+def test_a_resumed_race_takes_the_same_decisions_and_keeps_its_risk(seed: int, stop: int) -> None:
     draw = np.random.default_rng(seed)
     scores = few_shot(draw, 10)
     first = race_of(10, 0.05)
@@ -100,21 +100,21 @@ def test_a_race_that_was_stopped_and_goes_on_keeps_the_same_promise(seed: int, s
         if (place := first.next((), all_open=True)) is None:
             break
         first.note(*place, float(scores[place]))
-    again = race_of(10, 0.05)
+    resumed = race_of(10, 0.05)
     known = np.argwhere(~np.isnan(np.array(first.scores))).tolist()
     random.Random(seed).shuffle(known)
     for number, seed_number in known:
-        again.note(number, seed_number, float(scores[number, seed_number]))
-    assert again.next((), all_open=True) == first.next((), all_open=True)
-    finish(again, scores)
+        resumed.note(number, seed_number, float(scores[number, seed_number]))
+    assert resumed.next((), all_open=True) == first.next((), all_open=True)
+    finish(resumed, scores)
     finish(first, scores)
-    assert np.array_equal(again.scores, first.scores, equal_nan=True)
-    assert again.certain
-    assert again.forecasts()[1] <= 0.05
+    assert np.array_equal(resumed.scores, first.scores, equal_nan=True)
+    assert resumed.certain
+    assert resumed.forecasts()[1] <= 0.05
 
 
 @pytest.mark.parametrize(("top", "most"), [(Top(), 0.55), (Top(3), 0.75)])
-def test_a_risk_saves_seeds_and_is_kept(top: Top, most: float) -> None:
+def test_a_race_saves_seeds_and_keeps_its_risk(top: Top, most: float) -> None:
     draw = np.random.default_rng(2)
     costs, right = [], []
     for _ in range(12):
@@ -147,7 +147,7 @@ def test_first_seeds_come_first_then_the_leader_then_the_likeliest_rival() -> No
     assert places[14][0] == 2
 
 
-def test_nothing_but_first_seeds_runs_while_configurations_are_still_added() -> None:
+def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
     race = race_of(1, 0.05)
     assert race.next((), all_open=False) == (0, 0)
     assert race.next([(0, 0)], all_open=False) == (0, 1)
@@ -157,7 +157,7 @@ def test_nothing_but_first_seeds_runs_while_configurations_are_still_added() -> 
     assert race.next((), all_open=True) == (0, 2)
 
 
-def test_free_workers_wait_if_what_is_running_will_probably_end_the_race() -> None:
+def test_free_workers_wait_if_the_running_seeds_will_probably_end_the_race() -> None:
     race = race_of(4, 0.05)
     for number, mean in enumerate((0.9, 0.4, 0.4, 0.4)):
         for seed in range(10 if number == 0 else FIRST):
@@ -170,7 +170,7 @@ def test_free_workers_wait_if_what_is_running_will_probably_end_the_race() -> No
     assert race.next([place], all_open=True) is None
 
 
-def test_a_failed_seed_counts_as_the_least() -> None:
+def test_a_failed_seed_counts_as_the_minimum() -> None:
     race = Race(Top(), -1.0, 1.0, 3)
     race.open()
     race.note(0, 1, None)
@@ -203,7 +203,7 @@ def test_an_audit_that_contradicts_the_model_widens_it() -> None:
     assert race.forecasts()[1] <= 0.05
 
 
-def test_what_a_race_still_needs_lies_between_bounds_and_ends_at_0() -> None:
+def test_the_estimate_of_needed_seed_runs_is_within_bounds_and_ends_at_0() -> None:
     scores = few_shot(np.random.default_rng(4))
     race = race_of(20, 0.05)
     total = 0

@@ -1,4 +1,4 @@
-"""A rule counts the best k seeds, whatever their order, and is read as it is written."""
+"""Tests of rules: values, the seeds that count, parsing and failed seeds."""
 
 import math
 from random import Random
@@ -25,7 +25,7 @@ def test_a_value_does_not_depend_on_the_order_of_the_seeds(
 
 
 @given(scores=SCORES)
-def test_all_seeds_count_as_their_mean(scores: list[float]) -> None:
+def test_the_value_of_all_seeds_is_their_mean(scores: list[float]) -> None:
     mean = math.fsum(scores) / len(scores)
     assert Top().value(scores) == Top(len(scores)).value(scores) == round(mean, DECIMALS)
 
@@ -51,12 +51,12 @@ def test_the_seeds_that_count_are_at_least_as_good_as_the_rest(
 @pytest.mark.parametrize(
     ("k", "seeds"), [(1, (1,)), (2, (1, 3)), (3, (1, 3, 0)), (None, (1, 3, 0, 2))]
 )
-def test_among_equals_the_earlier_seed_counts(k: int | None, seeds: tuple[int, ...]) -> None:
+def test_among_equal_scores_the_earlier_seed_counts(k: int | None, seeds: tuple[int, ...]) -> None:
     assert Top(k).seeds([0.5, 0.9, 0.5, 0.9]) == seeds
 
 
 @given(score=TOPS, report=TOPS)
-def test_a_rule_is_read_as_it_is_written(score: Top, report: Top) -> None:
+def test_a_rule_survives_a_text_round_trip(score: Top, report: Top) -> None:
     assert parse_rule(str(Rule(score, report))) == Rule(score, report)
 
 
@@ -68,7 +68,7 @@ def test_a_rule_is_read_as_it_is_written(score: Top, report: Top) -> None:
         ("top-3/best", Rule(Top(3), Top(1))),
     ],
 )
-def test_a_rule_has_one_word_or_one_for_score_and_one_for_report(text: str, rule: Rule) -> None:
+def test_a_rule_is_one_word_or_a_score_word_and_a_report_word(text: str, rule: Rule) -> None:
     assert parse_rule(text) == rule
 
 
@@ -76,7 +76,7 @@ def test_a_rule_has_one_word_or_one_for_score_and_one_for_report(text: str, rule
     "text",
     ["", "median", "top-0", "top--1", "top-", "top-3 ", "top-03", "Mean", "mean/", "a/b/c"],
 )
-def test_what_is_no_rule_is_refused_with_the_ways_to_write_one(text: str) -> None:
+def test_an_unknown_rule_is_refused_with_the_known_ones(text: str) -> None:
     with pytest.raises(SclsearchError, match=r"Unknown rule .* mean/best"):
         parse_rule(text)
 
@@ -120,7 +120,7 @@ def test_failed_seeds_are_not_reported(report: Top, seeds: tuple[int, ...]) -> N
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12))
-def test_mean_and_deviation_are_numpys_of_a_sample(scores: list[float]) -> None:
+def test_mean_and_standard_deviation_equal_numpys_for_a_sample(scores: list[float]) -> None:
     mean, deviation = mean_std(scores)
     assert mean == pytest.approx(np.mean(scores), abs=1e-12)
     assert deviation == pytest.approx(np.std(scores, ddof=1), abs=1e-12)

@@ -1,4 +1,4 @@
-"""Configurations are compared on the same replicates, with the power of n seeds."""
+"""Tests of paired comparisons: p-values, intervals, Holm's procedure and power."""
 
 import math
 from itertools import combinations
@@ -21,45 +21,45 @@ from sclsearch.selection.significance import (
     smallest_p,
 )
 
-COUNTS = st.integers(0, 50)  # right answers of fifty, so that ties are common
+COUNTS = st.integers(0, 50)  # correct answers of 50; so few values make ties common
 SCORES = st.none() | COUNTS.map(lambda count: count / 50)
 PAIRS = st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=12).filter(
     lambda pairs: any(None not in pair for pair in pairs)
 )
 P_VALUES = st.lists(st.floats(0, 1), max_size=6)
-FEW = settings(max_examples=40)  # an interval is 20,000 resamples
+FEW = settings(max_examples=40)  # one interval takes 20,000 resamples
 
 
-def test_a_small_example_is_compared_as_by_hand() -> None:
-    found = compare([0.75, 0.5, None, 1.0, 0.25], [0.5, 0.5, 0.75, 0.5, None])
-    assert (found.n, found.n_missing, found.n_equal) == (3, 2, 1)
-    assert found.difference == 0.25
-    assert found.std == 0.25
-    assert found.p == 0.5  # both differences that are not 0 are positive: 2 / 2^2
-    assert smallest_p(found.n) == 0.25
+def test_a_small_example_matches_the_calculation_by_hand() -> None:
+    comparison = compare([0.75, 0.5, None, 1.0, 0.25], [0.5, 0.5, 0.75, 0.5, None])
+    assert (comparison.n, comparison.n_missing, comparison.n_equal) == (3, 2, 1)
+    assert comparison.difference == 0.25
+    assert comparison.std == 0.25
+    assert comparison.p == 0.5  # both differences that are not 0 are positive: 2 / 2^2
+    assert smallest_p(comparison.n) == 0.25
     one = compare([0.75, None], [0.5, 0.5])
     assert (one.difference, one.std, one.interval, one.p) == (0.25, None, None, 1.0)
 
 
-@pytest.mark.parametrize("scores", [[], [None, 0.5]], ids=["nothing", "failures"])
-def test_without_a_finished_pair_there_is_nothing_to_compare(scores: list[float | None]) -> None:
+@pytest.mark.parametrize("scores", [[], [None, 0.5]], ids=["no scores", "failures"])
+def test_scores_without_a_finished_pair_are_refused(scores: list[float | None]) -> None:
     with pytest.raises(SclsearchError, match=f"none of {len(scores)} replicates"):
         compare(scores, scores[::-1])
 
 
-def test_seeds_of_one_of_several_subsets_are_one_pair() -> None:
+def test_with_several_subsets_the_seeds_of_a_subset_form_one_pair() -> None:
     a, b = [0.5, 0.6, 0.9, 0.7], [0.4, 0.3, 0.8, 0.9]
-    found = compare(a, b, ["x", "x", "y", "y"])
-    assert (found.n, found.n_missing) == (2, 0)
-    assert found.difference == pytest.approx((0.2 - 0.05) / 2)
-    assert found.p == 1.0
+    comparison = compare(a, b, ["x", "x", "y", "y"])
+    assert (comparison.n, comparison.n_missing) == (2, 0)
+    assert comparison.difference == pytest.approx((0.2 - 0.05) / 2)
+    assert comparison.p == 1.0
     assert compare(a, b, "xxxx") == compare(a, b)
     assert compare([*a[:3], None], b, "xxyz").n_missing == 1
 
 
 @FEW
 @given(PAIRS)
-def test_exchanging_the_configurations_changes_the_signs_alone(
+def test_exchanging_the_configurations_changes_only_the_signs(
     pairs: list[tuple[float | None, float | None]],
 ) -> None:
     one, other = compare(*zip(*pairs, strict=True)), compare(*[*zip(*pairs, strict=True)][::-1])
@@ -73,7 +73,7 @@ def test_exchanging_the_configurations_changes_the_signs_alone(
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
-def test_with_ties_p_counts_the_signs_that_are_as_extreme(differences: list[int]) -> None:
+def test_with_ties_p_is_the_share_of_equally_extreme_sign_patterns(differences: list[int]) -> None:
     from scipy.stats import rankdata
 
     unequal = np.array([difference for difference in differences if difference])
@@ -82,11 +82,11 @@ def test_with_ties_p_counts_the_signs_that_are_as_extreme(differences: list[int]
     sums = signs @ ranks  # of the positive ranks, over all signs
     positive = ranks[unequal > 0].sum()
     expected = 2 * min(np.mean(sums <= positive), np.mean(sums >= positive))
-    found = compare([difference / 100 for difference in differences], [0.0] * len(differences))
-    assert found.p == pytest.approx(min(1.0, expected), rel=1e-12)
+    comparison = compare([difference / 100 for difference in differences], [0.0] * len(differences))
+    assert comparison.p == pytest.approx(min(1.0, expected), rel=1e-12)
 
 
-def test_differences_that_only_rounding_tells_apart_are_a_tie() -> None:
+def test_differences_that_are_equal_up_to_rounding_are_ties() -> None:
     assert 0.5 - 0.48 != 0.57 - 0.55
     a, b = [0.5, 0.55, 0.9], [0.48, 0.57, 0.8]
     assert compare(a, b).p == compare([2, -2, 10], [0, 0, 0]).p == 0.75
@@ -102,7 +102,7 @@ def test_the_smallest_p_is_reached_when_all_differences_have_one_sign(n: int) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "expected"), [(5, 0.95), (6, 0.97), (16, 0.95)])
-def test_the_interval_holds_the_true_mean_as_often_as_it_says(n: int, expected: float) -> None:
+def test_the_interval_has_the_stated_coverage(n: int, expected: float) -> None:
     repeats = 300
     draws = stream(n, "coverage").normal(size=(repeats, n))
     intervals = [compare(row.tolist(), [0.0] * n).interval for row in draws]
@@ -112,7 +112,7 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says(n: int, expected: 
 
 
 @pytest.mark.parametrize("n", [10, 40])
-def test_the_interval_of_normal_differences_is_nearly_students(n: int) -> None:
+def test_the_interval_of_normal_differences_is_close_to_students(n: int) -> None:
     from scipy.stats import norm, t
 
     quantiles = norm.ppf((np.arange(n) + 0.5) / n)
@@ -122,7 +122,7 @@ def test_the_interval_of_normal_differences_is_nearly_students(n: int) -> None:
 
 
 @given(P_VALUES)
-def test_holms_procedure_is_bonferronis_over_every_set_that_holds_the_test(
+def test_holms_procedure_equals_bonferroni_over_all_sets_with_the_test(
     p_values: list[float],
 ) -> None:
     places = range(len(p_values))
@@ -140,8 +140,8 @@ def test_wilcoxons_test_has_the_stated_power_at_the_detectable_difference(
 ) -> None:
     shift = detectable(0.02, n, alpha)
     samples = shift + 0.02 * stream(n, "a test").standard_normal((600, n))
-    found = np.mean([compare(row.tolist(), [0.0] * n).p <= alpha for row in samples])
-    assert found == pytest.approx(0.8, abs=0.05)
+    power = np.mean([compare(row.tolist(), [0.0] * n).p <= alpha for row in samples])
+    assert power == pytest.approx(0.8, abs=0.05)
 
 
 @pytest.mark.parametrize(("n", "alpha"), [(1, 0.05), (5, 0.05), (6, 0.025)])
@@ -155,7 +155,7 @@ def searched(means: list[float], spread: float = 0.01, seeds: int = 10) -> Searc
     return SearchScores(scores, scores, Top())
 
 
-def test_an_interval_of_two_searches_includes_that_their_winners_may_be_others() -> None:
+def test_an_interval_of_two_searches_includes_the_uncertainty_of_the_winners() -> None:
     flat, lucky = searched([0.5] * 8), searched([0.5] * 7 + [0.6])
     low, high = search_interval(lucky, flat) or (math.nan, math.nan)
     assert low < 0.02 < 0.09 < high < 0.12  # without the lucky configuration, and with it
@@ -172,7 +172,7 @@ def test_an_interval_of_two_searches_includes_that_their_winners_may_be_others()
         (Top(2), "aaab", (0.5, 0.8)),
     ],
 )
-def test_an_interval_of_two_searches_draws_subsets_and_chooses_by_the_rule(
+def test_an_interval_of_two_searches_resamples_subsets_and_applies_the_rule(
     top: Top, subsets: str, ends: tuple[float, float]
 ) -> None:
     validation = np.repeat([[0.9, 0.1, 0.9, 0.1], [0.6, 0.6, 0.6, 0.6]], 8, axis=0)
@@ -184,7 +184,7 @@ def test_an_interval_of_two_searches_draws_subsets_and_chooses_by_the_rule(
 
 
 @pytest.mark.parametrize(("configurations", "seeds"), [(1, 10), (3, 1)])
-def test_one_configuration_or_one_pair_has_no_interval_of_searches(
+def test_one_configuration_or_one_pair_gives_no_interval_of_searches(
     configurations: int, seeds: int
 ) -> None:
     some = searched([0.5] * configurations, seeds=seeds)

@@ -1,4 +1,4 @@
-"""A crossing of seeds tells what subset, initialization and order bring into the scores."""
+"""Tests of the variance decomposition by subset, initialization and order."""
 
 import math
 from dataclasses import replace
@@ -27,24 +27,27 @@ def observed(scores: np.ndarray) -> list[Observation]:
 
 
 def simulated(seed: int, levels: int) -> Spread:
-    """One crossing with the deviations above; half the residual is of subset × initialization."""
+    """Return a crossing with the deviations STDS; half the residual is subset × initialization."""
     random = stream(seed, "simulated")
     subset = random.normal(0, STDS["subset"], (levels, 1, 1))
     initialization = random.normal(0, STDS["initialization"], (1, levels, 1))
     both = random.normal(0, 0.01, (levels, levels, 1))
-    forecast = random.normal(0, 0.01, (levels, levels, levels))
-    return components(observed(0.8 + subset + initialization + both + forecast))
+    residual = random.normal(0, 0.01, (levels, levels, levels))
+    return components(observed(0.8 + subset + initialization + both + residual))
 
 
 @pytest.fixture(scope="module")
 def spreads() -> list[Spread]:
-    """Crossings of four levels each."""
+    """Return crossings of four levels each."""
     return [simulated(seed, 4) for seed in range(150)]
 
 
 def by_pairs(observations: list[Observation]) -> dict[str, float]:
-    """The same estimates from runs two by two: half the mean squared difference of the pairs that
-    differ in exactly some sources is the total variance less that of what the pair shares."""
+    """Return the same estimates from pairs of runs.
+
+    Take the pairs that differ in exactly some sources: half their mean squared difference is the
+    total variance minus the variance of the shared sources.
+    """
     halves: dict[frozenset[str], list[float]] = {}
     for one, other in product(observations, repeat=2):
         assert one.score is not None
@@ -62,7 +65,7 @@ def estimates(spread: Spread) -> dict[str, float]:
     return {s: c.estimate for s, c in spread.components.items()} | {"total": spread.total.estimate}
 
 
-def test_a_two_by_two_table_is_decomposed_as_by_hand() -> None:
+def test_a_two_by_two_table_matches_the_decomposition_by_hand() -> None:
     # Mean squares: 9 of the initializations, 1 of the orders, 0.25 of both.
     spread = components(observed(np.array([[[0.0, 1.5], [3.5, 4.0]]])))
     assert estimates(spread) == pytest.approx(
@@ -73,7 +76,7 @@ def test_a_two_by_two_table_is_decomposed_as_by_hand() -> None:
     assert spread.notes == ()
 
 
-def test_an_estimate_below_zero_counts_as_zero_and_is_told() -> None:
+def test_an_estimate_below_zero_counts_as_zero_and_is_noted() -> None:
     # Mean squares: 1 of the initializations, 0 of the orders, 4 of both.
     spread = components(observed(np.array([[[1.5, -0.5], [-1.5, 0.5]]])))
     assert estimates(spread)["initialization"] == pytest.approx(-1.5)
@@ -88,13 +91,13 @@ def test_an_estimate_below_zero_counts_as_zero_and_is_told() -> None:
 
 @FEW
 @given(LEVELS, st.integers(0, 1000))
-def test_estimates_are_those_of_the_runs_taken_two_by_two(counts: list[int], seed: int) -> None:
+def test_estimates_equal_those_from_pairs_of_runs(counts: list[int], seed: int) -> None:
     observations = observed(stream(seed, "scores").normal(size=counts))
     assert estimates(components(observations)) == pytest.approx(by_pairs(observations), abs=1e-9)
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_true_variances_as_often_as_they_say(spreads: list[Spread]) -> None:
+def test_intervals_have_at_least_the_stated_coverage(spreads: list[Spread]) -> None:
     least = 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(spreads))
     for source, std in STDS.items():
         ends = np.array([spread.components[source].interval for spread in spreads])
@@ -102,7 +105,7 @@ def test_intervals_hold_the_true_variances_as_often_as_they_say(spreads: list[Sp
     low, high = np.array([spread.total.interval for spread in spreads]).T
     truth = sum(std**2 for std in STDS.values())
     assert np.mean((low <= truth) & (truth <= high)) > least
-    assert np.mean(low) > truth / 4  # no interval that holds everything
+    assert np.mean(low) > truth / 4  # the intervals are not trivially wide
 
 
 def test_equal_scores_have_no_spread() -> None:
@@ -112,7 +115,7 @@ def test_equal_scores_have_no_spread() -> None:
     assert spread.detectable(6) == (0, 0, 0)
 
 
-def test_a_missing_a_failed_and_a_doubled_cell_are_named_in_one_go() -> None:
+def test_missing_failed_and_duplicate_cells_are_named_together() -> None:
     observations = observed(np.zeros((2, 2, 2)))
     failed = replace(observations[1], score=None)
     with pytest.raises(SclsearchError) as raised:
@@ -123,14 +126,14 @@ def test_a_missing_a_failed_and_a_doubled_cell_are_named_in_one_go() -> None:
     ]
 
 
-def test_a_failed_run_that_was_trained_again_is_no_fault() -> None:
+def test_a_failed_run_that_was_repeated_is_ignored() -> None:
     observations = observed(np.zeros((1, 2, 2)))
-    again = [*observations, replace(observations[0], score=None)]
-    assert components(again) == components(observations)
+    repeated = [*observations, replace(observations[0], score=None)]
+    assert components(repeated) == components(observations)
 
 
 @pytest.mark.parametrize("shape", [(3, 1, 1), (1, 1, 1)], ids=["one source", "none"])
-def test_one_source_alone_is_not_told_from_chance(shape: tuple[int, ...]) -> None:
+def test_fewer_than_two_sources_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(SclsearchError, match=r"at least two of subset, initialization, order"):
         components(observed(np.zeros(shape)))
     with pytest.raises(SclsearchError, match=r"at least two of subset, initialization, order"):
@@ -138,7 +141,7 @@ def test_one_source_alone_is_not_told_from_chance(shape: tuple[int, ...]) -> Non
 
 
 @given(LEVELS)
-def test_a_design_holds_every_cell_once_as_replicates(counts: list[int]) -> None:
+def test_a_design_has_one_replicate_per_cell(counts: list[int]) -> None:
     replicates = [Replicate(**seeds) for seeds in design(dict(zip(SOURCES, counts, strict=True)))]
     cells = [(one.subset, one.initialization, one.order) for one in replicates]
     assert sorted(cells) == sorted(product(*map(range, counts)))
@@ -146,13 +149,13 @@ def test_a_design_holds_every_cell_once_as_replicates(counts: list[int]) -> None
     assert all(one.noise == one.order for one in replicates)
 
 
-def test_the_diagonal_of_a_design_is_the_replicates_that_a_search_trains() -> None:
+def test_the_diagonal_of_a_design_equals_the_replicates_of_a_search() -> None:
     cells = [Replicate(**seeds) for seeds in design({"initialization": 3, "order": 3, "subset": 3})]
     for number in range(3):
         assert any(replace(cell, number=number) == all_seeds(number) for cell in cells)
 
 
-def test_every_fault_of_a_design_is_named() -> None:
+def test_every_error_of_a_design_is_named() -> None:
     with pytest.raises(SclsearchError) as raised:
         design({"ordr": 3, "subset": 0, "initialization": 4})
     first, second = str(raised.value).splitlines()

@@ -1,4 +1,4 @@
-"""A search space file that uses the whole form."""
+"""Fixtures of the search space tests: a valid file that uses every section."""
 
 from pathlib import Path
 

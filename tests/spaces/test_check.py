@@ -1,4 +1,4 @@
-"""Every fault of a search space file is named with its place."""
+"""Tests of the check of search space files: every error names its place in the file."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from sclsearch.spaces.load import check_file, load_space
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "fault"),
+    ("old", "new", "message"),
     [
         ("source: S", "sorce: S", "sorce: unknown key. Did you mean 'source'? Known: "),
         ("source: S", "sorce: S", "source: is missing"),
@@ -51,18 +51,16 @@ from sclsearch.spaces.load import check_file, load_space
         ("      probe_learning_rate: null\n", "", "models.minilm.space.probe_learning_rate.when: "),
     ],
 )
-def test_a_fault_is_named_with_its_place(
-    file: Path, good: str, old: str, new: str, fault: str
-) -> None:
+def test_an_error_names_its_place(file: Path, good: str, old: str, new: str, message: str) -> None:
     file.write_text(good)
     assert check_file(file) == []
     assert good.count(old) >= 1
     file.write_text(good.replace(old, new, 1))
     lines = check_file(file)
-    assert any(line.startswith(f"mine.yaml: {fault}") for line in lines), lines
+    assert any(line.startswith(f"mine.yaml: {message}") for line in lines), lines
 
 
-def test_all_faults_of_a_file_come_at_once(file: Path) -> None:
+def test_all_errors_of_a_file_are_reported_together(file: Path) -> None:
     file.write_text(
         "method: scl\n"
         "sauce: Gunel et al. 2021\n"
@@ -90,7 +88,7 @@ def test_all_faults_of_a_file_come_at_once(file: Path) -> None:
     assert str(error.value).splitlines() == check_file(file)
 
 
-def test_faults_of_published_points_in_form_hide_no_others(file: Path) -> None:
+def test_a_malformed_published_point_does_not_hide_other_errors(file: Path) -> None:
     file.write_text(
         "method: scl\nsource: x\npublished: [3]\nspace: {tau: {type: float, low: 2, high: 1}}\n"
     )
@@ -99,14 +97,12 @@ def test_faults_of_published_points_in_form_hide_no_others(file: Path) -> None:
     assert [line.split(": ")[1] for line in check_file(file)] == ["space.tau"]
 
 
-def test_what_depends_on_an_entry_that_cannot_be_read_is_no_fault_as_well(
-    file: Path, good: str
-) -> None:
+def test_a_malformed_parameter_causes_no_errors_in_dependent_entries(file: Path, good: str) -> None:
     file.write_text(good.replace("type: choice, values: [eval", "type: choise, values: [eval"))
     assert [line.split(": ")[1] for line in check_file(file)] == ["space.probe_encoder_mode"]
 
 
-def test_a_condition_on_a_range_is_a_fault(file: Path) -> None:
+def test_a_condition_on_a_range_is_an_error(file: Path) -> None:
     file.write_text(
         "method: scl\nsource: x\npublished: []\nspace:\n"
         "  tau: {type: float, low: 0.1, high: 0.5}\n"

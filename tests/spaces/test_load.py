@@ -1,4 +1,4 @@
-"""A search space file is found, is YAML, is of its method, and says what it means."""
+"""Tests of loading search spaces: lookup, YAML, method and encoder sections."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from sclsearch.spaces.load import check_file, find_space, load_space
 from sclsearch.spaces.space import Choice, Range
 
 
-def test_a_file_becomes_a_space_with_values_of_the_fields_own_types(file: Path, good: str) -> None:
+def test_loaded_values_have_the_types_of_the_method_fields(file: Path, good: str) -> None:
     file.write_text(good)
     space = load_space(file, "supcl-seq")
     assert space.parameters == {
@@ -41,7 +41,7 @@ def test_a_file_becomes_a_space_with_values_of_the_fields_own_types(file: Path, 
     )
 
 
-def test_the_section_of_an_encoder_is_laid_over_the_file(file: Path, good: str) -> None:
+def test_an_encoder_section_overrides_the_file(file: Path, good: str) -> None:
     file.write_text(good)
     space = load_space(file, "supcl-seq", "minilm")
     assert list(space.parameters) == ["dropouts", "epochs", "tau"]
@@ -53,7 +53,7 @@ def test_the_section_of_an_encoder_is_laid_over_the_file(file: Path, good: str) 
 
 
 @pytest.mark.parametrize("published", ["10", "10.0"])
-def test_a_published_value_of_a_whole_range_stays_whole_where_the_field_takes_floats(
+def test_a_published_value_of_an_integer_range_stays_an_integer_in_a_float_field(
     file: Path, published: str
 ) -> None:
     file.write_text(
@@ -66,7 +66,7 @@ def test_a_published_value_of_a_whole_range_stays_whole_where_the_field_takes_fl
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "message"),
     [
         (
             "method: scl\nspace: {tau: {}, tau: {}}\n",
@@ -82,9 +82,9 @@ def test_a_published_value_of_a_whole_range_stays_whole_where_the_field_takes_fl
         ("tau", "must be a mapping of keys to values, got 'tau'"),
     ],
 )
-def test_what_is_no_yaml_is_told_with_line_and_column(file: Path, text: str, fault: str) -> None:
+def test_invalid_yaml_is_reported_with_line_and_column(file: Path, text: str, message: str) -> None:
     file.write_text(text)
-    assert [line.startswith(f"mine.yaml: {fault}") for line in check_file(file)] == [True]
+    assert [line.startswith(f"mine.yaml: {message}") for line in check_file(file)] == [True]
     file.unlink()
     assert check_file(file) == ["mine.yaml: cannot be read: No such file or directory."]
 
@@ -101,16 +101,16 @@ def test_a_space_of_another_method_is_refused(file: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Mine(CE):
-    """A method of a user's own."""
+    """A custom method."""
 
 
-def test_a_users_own_method_is_named_by_its_class(file: Path) -> None:
+def test_a_custom_method_is_named_by_its_class(file: Path) -> None:
     file.write_text("method: Mine\nsource: x\npublished: []\nfixed: {pooling: mean}\nspace: {}\n")
     assert load_space(file, Mine).fixed == {"pooling": "mean"}
     assert check_file(file)[0].startswith("mine.yaml: method: Unknown method 'Mine'.")
 
 
-def test_a_task_without_a_file_takes_the_methods_default(tmp_path: Path) -> None:
+def test_a_task_without_a_file_uses_the_methods_default(tmp_path: Path) -> None:
     (tmp_path / "scl").mkdir()
     (tmp_path / "scl" / "default.yaml").touch()
     (tmp_path / "scl" / "cola.yaml").touch()
@@ -120,11 +120,11 @@ def test_a_task_without_a_file_takes_the_methods_default(tmp_path: Path) -> None
         find_space("ce", "rte", tmp_path)
 
 
-def test_a_task_that_is_like_another_takes_its_file(tmp_path: Path) -> None:
+def test_a_task_variant_falls_back_to_the_file_of_its_base_task(tmp_path: Path) -> None:
     (tmp_path / "scl").mkdir()
-    for there, taken in (("default", "default"), ("mnli", "mnli"), ("mnli-mm", "mnli-mm")):
-        (tmp_path / "scl" / f"{there}.yaml").touch()
-        assert find_space("scl", "mnli-mm", tmp_path).stem == taken
+    for added, expected in (("default", "default"), ("mnli", "mnli"), ("mnli-mm", "mnli-mm")):
+        (tmp_path / "scl" / f"{added}.yaml").touch()
+        assert find_space("scl", "mnli-mm", tmp_path).stem == expected
     assert find_space("scl", "mnli", tmp_path).stem == "mnli"
 
 
@@ -147,7 +147,7 @@ ENTRIES: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict(ENTRIES)))
-def test_a_space_survives_the_way_through_yaml(file: Path, entries: dict[str, Any]) -> None:
+def test_a_space_survives_a_yaml_round_trip(file: Path, entries: dict[str, Any]) -> None:
     content = {"method": "scl", "source": "x", "published": [], "space": entries}
     YAML(typ="safe", pure=True).dump(content, file)
     space = load_space(file, method_class("scl"))

@@ -1,4 +1,4 @@
-"""Every space that sclsearch brings is sound, with the papers' values and for small encoders."""
+"""Tests of the shipped search spaces: validity, published values and small encoders."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ NAMES = [f"{path.parent.name}/{path.stem}" for path in space_files()]
 GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
 
 
-def test_every_method_with_spaces_has_a_default_and_supcl_seq_one_for_each_task() -> None:
+def test_methods_have_a_default_space_and_supcl_seq_has_one_for_each_glue_task() -> None:
     methods = {name.partition("/")[0] for name in NAMES}
     assert methods <= set(METHODS)
     assert {f"{method}/default" for method in methods} <= set(NAMES)
@@ -32,7 +32,7 @@ def test_every_method_with_spaces_has_a_default_and_supcl_seq_one_for_each_task(
 
 @pytest.mark.parametrize("model", [None, "minilm"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_shipped_file_has_no_fault_and_published_configurations(
+def test_a_shipped_space_is_valid_and_has_published_configurations(
     name: str, model: str | None
 ) -> None:
     method = name.partition("/")[0]
@@ -43,11 +43,11 @@ def test_a_shipped_file_has_no_fault_and_published_configurations(
         build(method_class(method), {**space.fixed, **values}, space.file)
 
 
-MOST_TRIED = 60  # configurations that a header proposes, if the space has more
+MOST_TRIED = 60  # a header proposes at most so many configurations
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_header_tells_the_command_and_the_size_of_the_space(name: str) -> None:
+def test_a_header_shows_the_command_and_the_size_of_the_space(name: str) -> None:
     path = shipped_spaces() / f"{name}.yaml"
     method, task = path.parent.name, path.stem
     size = load_space(path, method).size()
@@ -67,15 +67,17 @@ def test_scl_searches_the_24_points_of_the_iclr_grid() -> None:
     assert space.published == ({"tau": 0.3, "lam": 0.9},)
 
 
-def test_summaries_and_places_need_no_heavy_library() -> None:
+def test_space_lookup_and_summaries_import_no_heavy_library() -> None:
     code = (
         "import sys\n"
         "from sclsearch.spaces.load import find_space, space_summaries\n"
         "find_space('scl', 'cola'), space_summaries()\n"
         "print(sorted({'torch', 'transformers', 'ray', 'mlflow', 'optuna'} & set(sys.modules)))"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
 
 
 def test_all_spaces_for_minilm_begin_with_the_same_learning_rate() -> None:

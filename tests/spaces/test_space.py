@@ -1,4 +1,4 @@
-"""Grid, size, settings and specs of a space agree with each other, whatever the conditions."""
+"""Tests of a space: grid, size, settings, specifications and conditions."""
 
 import math
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def space(
 
 @st.composite
 def spaces(draw: st.DrawFn) -> Space:
-    """Draws choices, some searched at some values of an earlier one, and published points."""
+    """Draw choices, some with a condition on an earlier one, and published points."""
     parameters: dict[str, Parameter] = {}
     for name in "abcd"[: draw(st.integers(0, 4))]:
         when: dict[str, tuple[object, ...]] = {}
@@ -50,29 +50,29 @@ SETTINGS = st.dictionaries(st.sampled_from("abcdx"), st.integers(0, 5), max_size
 
 
 @given(spaces())
-def test_a_grid_has_each_configuration_of_the_space_once(found: Space) -> None:
-    points = [canonical(values) for values in found.grid()]
-    assert len(points) == len(set(points)) == found.size()
-    assert all(found.contains(values) for values in found.grid())
+def test_a_grid_has_each_configuration_exactly_once(base: Space) -> None:
+    points = [canonical(values) for values in base.grid()]
+    assert len(points) == len(set(points)) == base.size()
+    assert all(base.contains(values) for values in base.grid())
 
 
 @given(spaces())
-def test_a_grid_is_in_lexicographic_order(found: Space) -> None:
+def test_a_grid_is_in_lexicographic_order(base: Space) -> None:
     def rank(values: Mapping[str, object]) -> list[int]:
         return [
             parameter.values.index(values[name]) if name in values else -1
-            for name, parameter in found.parameters.items()
+            for name, parameter in base.parameters.items()
             if isinstance(parameter, Choice)
         ]
 
-    assert all(rank(one) < rank(next_one) for one, next_one in pairwise(found.grid()))
+    assert all(rank(one) < rank(next_one) for one, next_one in pairwise(base.grid()))
 
 
 @given(spaces(), SETTINGS)
-def test_settings_are_fixed_and_leave_a_sound_space(
-    found: Space, settings: Mapping[str, object]
+def test_settings_are_fixed_and_leave_a_valid_space(
+    base: Space, settings: Mapping[str, object]
 ) -> None:
-    after = found.with_settings(settings)
+    after = base.with_settings(settings)
     assert after.fixed == {"batch_size": 16, **settings}
     assert not after.parameters.keys() & after.fixed.keys()
     assert all(after.contains(values) for values in after.published)
@@ -83,20 +83,22 @@ def test_settings_are_fixed_and_leave_a_sound_space(
 
 
 @given(spaces(), SETTINGS)
-def test_settings_given_again_change_nothing(found: Space, settings: Mapping[str, object]) -> None:
-    once = found.with_settings(settings)
+def test_applying_settings_twice_changes_nothing(
+    base: Space, settings: Mapping[str, object]
+) -> None:
+    once = base.with_settings(settings)
     assert once.with_settings(settings) == once
 
 
-def test_what_comes_first_is_published_only_where_nothing_differs() -> None:
-    found = space(PROBE, {"mode": "train", "tau": 0.1})
-    assert found.with_settings({}).start == "published"
-    assert found.with_settings({"epochs": 3}).start == "start"
-    assert found.with_settings({"epochs": 3}).with_settings({}).start == "start"
-    assert replace(found, note="scaled").start == "start"
+def test_the_start_is_published_only_without_settings_and_note() -> None:
+    base = space(PROBE, {"mode": "train", "tau": 0.1})
+    assert base.with_settings({}).start == "published"
+    assert base.with_settings({"epochs": 3}).start == "start"
+    assert base.with_settings({"epochs": 3}).with_settings({}).start == "start"
+    assert replace(base, note="scaled").start == "start"
 
 
-def test_a_parameter_whose_condition_is_set_is_searched_always_or_never() -> None:
+def test_a_setting_that_decides_a_condition_keeps_or_removes_the_parameter() -> None:
     always = space(PROBE).with_settings({"mode": "eval"})
     assert list(always.parameters) == ["tau", "rate", "steps"]
     assert always.parameters["rate"].when == {}
@@ -105,9 +107,9 @@ def test_a_parameter_whose_condition_is_set_is_searched_always_or_never() -> Non
     assert list(never.parameters) == ["tau"]
 
 
-def test_a_published_configuration_without_a_value_for_what_is_now_searched_leaves() -> None:
-    found = space(PROBE, {"mode": "train", "tau": 0.1}, {"mode": "eval", "tau": 0.3, "rate": 1e-3})
-    assert found.with_settings({"mode": "eval"}).published == ({"tau": 0.3, "rate": 1e-3},)
+def test_settings_remove_published_configurations_that_lack_a_searched_value() -> None:
+    base = space(PROBE, {"mode": "train", "tau": 0.1}, {"mode": "eval", "tau": 0.3, "rate": 1e-3})
+    assert base.with_settings({"mode": "eval"}).published == ({"tau": 0.3, "rate": 1e-3},)
 
 
 def test_sizes_count_conditions_and_steps() -> None:
@@ -117,14 +119,14 @@ def test_sizes_count_conditions_and_steps() -> None:
     assert space({**PROBE, "lam": Range(0.0, 1.0, "float")}).size() is None
 
 
-def test_a_grid_over_a_range_is_refused_by_name() -> None:
-    found = space({**PROBE, "lam": Range(0.0, 1.0, "float")})
+def test_a_grid_over_a_range_is_refused_with_its_name() -> None:
+    base = space({**PROBE, "lam": Range(0.0, 1.0, "float")})
     with pytest.raises(SclsearchError, match=r"^--sampler grid: .* lam in mine\.yaml is a range"):
-        found.grid()
+        base.grid()
 
 
 @pytest.mark.parametrize(
-    ("values", "fault"),
+    ("values", "error"),
     [
         ({"mode": "eval", "tau": 0.1}, ("rate", "is missing")),
         ({"mode": "train"}, ("tau", "is missing")),
@@ -146,24 +148,24 @@ def test_a_grid_over_a_range_is_refused_by_name() -> None:
         ),
     ],
 )
-def test_what_is_no_configuration_is_told_by_name(
-    values: Mapping[str, object], fault: tuple[str, str]
+def test_an_invalid_configuration_is_reported_with_its_parameter(
+    values: Mapping[str, object], error: tuple[str, str]
 ) -> None:
-    assert space(PROBE, batch_size=16).field_errors(values) == [fault]
+    assert space(PROBE, batch_size=16).field_errors(values) == [error]
     assert space(PROBE, batch_size=16).contains({"mode": "train", "tau": 0.1, "batch_size": 16})
 
 
-def test_a_spec_tells_what_determines_a_search_and_nothing_else() -> None:
-    found = space(PROBE, {"mode": "train", "tau": 0.1}, batch_size=16)
-    elsewhere = Space("scl", "another", found.parameters, found.published, found.fixed, "b.yaml")
-    assert elsewhere.spec() == found.spec()
+def test_a_spec_depends_only_on_parameters_published_and_fixed_values() -> None:
+    base = space(PROBE, {"mode": "train", "tau": 0.1}, batch_size=16)
+    elsewhere = Space("scl", "another", base.parameters, base.published, base.fixed, "b.yaml")
+    assert elsewhere.spec() == base.spec()
     others = [
-        space(dict(reversed(PROBE.items())), *found.published, batch_size=16),
+        space(dict(reversed(PROBE.items())), *base.published, batch_size=16),
         space(PROBE, batch_size=16),
-        space(PROBE, *found.published, batch_size=32),
-        found.with_settings({"tau": 0.1}),
+        space(PROBE, *base.published, batch_size=32),
+        base.with_settings({"tau": 0.1}),
     ]
-    assert all(canonical(other.spec()) != canonical(found.spec()) for other in others)
+    assert all(canonical(other.spec()) != canonical(base.spec()) for other in others)
 
 
 PARAMETERS: dict[str, Parameter] = {
@@ -191,7 +193,7 @@ def test_a_parameter_contains_its_values_and_no_others(
     assert [value for value in outside if parameter.contains(value)] == []
 
 
-def test_specs_tell_all_parameters_apart() -> None:
+def test_different_parameters_have_different_specs() -> None:
     changed = [
         *PARAMETERS.values(),
         Choice((0.1, "mean")),
@@ -204,7 +206,7 @@ def test_specs_tell_all_parameters_apart() -> None:
     assert len({canonical(parameter.spec()) for parameter in changed}) == len(changed)
 
 
-def test_a_parameter_reads_as_words() -> None:
+def test_a_parameter_has_a_readable_text() -> None:
     assert [str(parameter) for parameter in PARAMETERS.values()] == [
         "one of 0.1, 'mean', (0.0, 0.1)",
         "from 0.0 to 0.2",
@@ -213,7 +215,7 @@ def test_a_parameter_reads_as_words() -> None:
     ]
 
 
-def test_a_condition_holds_where_every_other_parameter_has_one_of_its_values() -> None:
+def test_a_parameter_is_active_if_every_condition_has_one_of_its_values() -> None:
     parameter = Choice((1,), when={"mode": ("eval", "train"), "views": ((0.0, 0.1),)})
     assert active(parameter, {"mode": "train", "views": [0.0, 0.1]})
     assert not active(parameter, {"mode": "train", "views": (0.1, 0.1)})
