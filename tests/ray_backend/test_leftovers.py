@@ -1,4 +1,4 @@
-"""A start deletes what killed searches of this machine left, and nothing else."""
+"""Tests of the sweep: it deletes leftovers of killed searches on this machine, nothing else."""
 
 import json
 import os
@@ -22,7 +22,7 @@ Leave = Callable[..., Path]
 
 @pytest.fixture
 def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
-    """Return a function that writes the folder of a search, by default of one that was killed."""
+    """Return a function that writes the folder of a search, by default of a killed one."""
     monkeypatch.setattr(leftovers, "gettempdir", lambda: str(tmp_path))
 
     def leave(name: str = "a", **changes: Any) -> Path:
@@ -46,7 +46,7 @@ def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
 
 @pytest.fixture
 def agent() -> Iterator["subprocess.Popen[bytes]"]:
-    """Return a process in a group of its own whose command line is that of a Ray process."""
+    """Yield a process with a Ray process's command line, in a separate process group."""
     command = [sys.executable, "-c", "import time; time.sleep(60)", "/ray/agent"]
     with subprocess.Popen(command, process_group=0) as process:
         yield process
@@ -57,14 +57,14 @@ def test_folder_session_and_processes_of_a_killed_search_are_removed(
     leave: Leave, agent: "subprocess.Popen[bytes]", tmp_path: Path
 ) -> None:
     folder = leave(groups=[agent.pid])
-    time.sleep(0.2)  # the process needs a moment to have its command line
+    time.sleep(0.2)  # the command line appears after a moment
     sweep()
     assert not folder.exists()
     assert not (tmp_path / "session_a").exists()
     assert agent.wait(10) == -signal.SIGKILL
 
 
-def test_a_worker_in_a_group_of_its_own_is_removed_by_its_session(
+def test_a_worker_in_a_separate_process_group_is_killed_by_its_session_name(
     leave: Leave, tmp_path: Path
 ) -> None:
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)", "/ray/worker"]
@@ -104,7 +104,7 @@ CONTAINER = f"{(numbering() or ' ').split()[0]} pid:[1]"
     ],
     ids=["running", "another container", "another machine", "another system"],
 )
-def test_the_folder_of_a_search_that_may_run_stays(
+def test_the_folder_of_a_search_that_may_still_run_is_kept(
     owner: dict[str, Any], leave: Leave, tmp_path: Path
 ) -> None:
     folder = leave(**owner)
@@ -114,7 +114,9 @@ def test_the_folder_of_a_search_that_may_run_stays(
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"pid": 1}'])
-def test_an_unreadable_owner_stops_no_search(content: str, leave: Leave, tmp_path: Path) -> None:
+def test_an_unreadable_owner_file_does_not_stop_the_sweep(
+    content: str, leave: Leave, tmp_path: Path
+) -> None:
     folder = leave()
     (folder / OWNER).write_text(content, encoding="utf-8")
     dead = leave("b")

@@ -1,4 +1,4 @@
-"""Ray on this machine starts whole or leaves nothing behind, and says why."""
+"""Tests of the start of Ray on this machine: a failed start leaves no process behind."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ Starting = Callable[..., list[subprocess.Popen[bytes]]]
 
 @pytest.fixture
 def starting(monkeypatch: pytest.MonkeyPatch) -> Starting:
-    """Returns what makes Ray start a process each time, which then ends as requested."""
+    """Return a function that makes each start of Ray spawn a process and call the next function."""
     import ray
     from ray._private import services, utils
 
@@ -42,7 +42,7 @@ def late() -> None:
     raise Exception(LATE)  # noqa: TRY002  # as Ray does
 
 
-def test_ray_that_is_late_is_started_once_more(starting: Starting) -> None:
+def test_a_start_of_ray_that_times_out_is_repeated_once(starting: Starting) -> None:
     from sclsearch.ray_backend.local import start_local
 
     started = starting(late, lambda: None)
@@ -55,7 +55,7 @@ def test_ray_that_is_late_is_started_once_more(starting: Starting) -> None:
     second.wait()
 
 
-def test_ray_that_is_late_again_is_one_error_and_nothing_of_it_stays(starting: Starting) -> None:
+def test_two_timeouts_of_ray_raise_one_error_and_leave_no_process(starting: Starting) -> None:
     from sclsearch.ray_backend.local import start_local
 
     started = starting(late, late)
@@ -70,7 +70,7 @@ def test_ray_that_is_late_again_is_one_error_and_nothing_of_it_stays(starting: S
     assert message.endswith("/ray/session_latest/logs. Run the same command to resume.")
 
 
-def test_sigterm_while_ray_starts_is_ctrl_c_and_nothing_of_it_stays(starting: Starting) -> None:
+def test_sigterm_while_ray_starts_acts_as_ctrl_c_and_leaves_no_process(starting: Starting) -> None:
     from sclsearch.ray_backend.local import sigterm_kept, start_local
 
     started = starting(lambda: os.kill(os.getpid(), signal.SIGTERM))

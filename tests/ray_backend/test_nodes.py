@@ -1,4 +1,4 @@
-"""What a machine says that cannot do the seed runs of a study, and where it takes the model."""
+"""Tests of node checks: what a node lacks for a study, and which model folder it uses."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ Preparing = Callable[..., PreparedStudy]
 
 @pytest.fixture
 def prepared(preparing: Preparing, monkeypatch: pytest.MonkeyPatch) -> PreparedStudy:
-    """Returns a study that is in its storage."""
+    """Return a stored study."""
     monkeypatch.setattr(node, "UNFIT_SECONDS", 0.0)
     prepared = preparing()
     prepared.store.create(prepared.record)
@@ -41,7 +41,7 @@ def mark(prepared: PreparedStudy) -> StoragePath:
     return path
 
 
-def test_a_machine_that_has_all_says_nothing_and_answers(
+def test_a_suitable_node_has_no_errors_and_writes_its_answer(
     prepared: PreparedStudy, mark: StoragePath
 ) -> None:
     answer = prepared.store.folder / "answer.json"
@@ -50,46 +50,48 @@ def test_a_machine_that_has_all_says_nothing_and_answers(
 
 
 @pytest.mark.slow
-def test_a_machine_answers_in_an_object_store(prepared: PreparedStudy, bucket: str) -> None:
+def test_a_node_writes_its_answer_to_an_object_store(prepared: PreparedStudy, bucket: str) -> None:
     storage = storage_path(f"{bucket}/storage")
     needs = replace(node_requirements(prepared, storage / "mark.json"), storage=str(storage))
-    (fault,) = node_errors(needs, storage / "answer.json", "node a")
-    assert fault.startswith(f"--storage {bucket}/storage: n")
+    (error,) = node_errors(needs, storage / "answer.json", "node a")
+    assert error.startswith(f"--storage {bucket}/storage: n")
     create(storage / "mark.json", {})
     assert node_errors(needs, storage / "answer.json", "node a") == []
     assert read(storage / "answer.json") == {}
 
 
-def test_a_machine_that_does_not_see_the_storage_makes_none(
+def test_a_node_that_does_not_see_the_storage_creates_none(
     prepared: PreparedStudy, mark: StoragePath, tmp_path: Path
 ) -> None:
     needs = node_requirements(prepared, mark)
     elsewhere = LocalPath(tmp_path / "elsewhere")
-    (fault,) = node_errors(replace(needs, mark=elsewhere / "m"), elsewhere / "a", "node a")
-    assert "node a does not see what the driver wrote there. Give a folder that" in fault
+    (error,) = node_errors(replace(needs, mark=elsewhere / "m"), elsewhere / "a", "node a")
+    assert "node a does not see what the driver wrote there. Give a folder that" in error
     assert not elsewhere.exists()
 
 
-def test_a_machine_that_cannot_write_says_why(prepared: PreparedStudy, mark: StoragePath) -> None:
+def test_a_node_that_cannot_write_reports_the_reason(
+    prepared: PreparedStudy, mark: StoragePath
+) -> None:
     needs = node_requirements(prepared, mark)
-    (fault,) = node_errors(needs, mark / "answer.json", "node a")
-    assert fault.startswith(f"--storage {needs.storage}: node ")
-    assert "node a cannot read or write it: " in fault
+    (error,) = node_errors(needs, mark / "answer.json", "node a")
+    assert error.startswith(f"--storage {needs.storage}: node ")
+    assert "node a cannot read or write it: " in error
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["others", "none"])
-def test_a_folder_of_the_users_own_must_be_on_every_machine(
-    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path, there: bool
+@pytest.mark.parametrize("exists", [True, False], ids=["other files", "missing"])
+def test_a_model_folder_must_be_the_same_on_every_node(
+    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path, exists: bool
 ) -> None:
     other = shutil.copytree(prepared.study.model, tmp_path / "other")
     (other / "config.json").write_text("{}")
     needs = node_requirements(prepared, mark)
-    needs = replace(needs, model=other if there else tmp_path / "none")
-    (fault,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
-    assert fault.startswith(f"--model {needs.model}: node a ")
+    needs = replace(needs, model=other if exists else tmp_path / "none")
+    (error,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
+    assert error.startswith(f"--model {needs.model}: node a ")
 
 
-def test_a_model_that_has_a_name_is_had_later(
+def test_a_named_model_need_not_be_on_the_node_yet(
     prepared: PreparedStudy, mark: StoragePath, tmp_path: Path
 ) -> None:
     named = replace(prepared.study, model_name="minilm", model=tmp_path / "none")
@@ -97,20 +99,20 @@ def test_a_model_that_has_a_name_is_had_later(
     assert node_errors(needs, prepared.store.folder / "answer.json", "node a") == []
 
 
-def test_other_versions_are_named_beside_the_drivers(
+def test_versions_that_differ_from_the_drivers_are_named(
     prepared: PreparedStudy, mark: StoragePath
 ) -> None:
     needs = node_requirements(prepared, mark)
     needs = replace(needs, versions={**needs.versions, "python": "3.99", "ray": "1.0"})
-    (fault,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
-    assert fault.startswith("python 3.99, ray 1.0: node ")
+    (error,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
+    assert error.startswith("python 3.99, ray 1.0: node ")
 
 
-def test_a_seed_run_takes_the_drivers_folder_where_it_is(prepared: PreparedStudy) -> None:
+def test_a_seed_run_uses_the_drivers_model_folder_if_it_exists(prepared: PreparedStudy) -> None:
     assert model_here(prepared.study, prepared.store, versions_here()) == prepared.study.model
 
 
-def test_a_seed_run_takes_the_same_model_from_where_this_machine_has_it(
+def test_a_seed_run_uses_the_same_model_from_another_folder_of_the_node(
     prepared: PreparedStudy, tmp_path: Path
 ) -> None:
     here = shutil.copytree(prepared.study.model, tmp_path / "here")
@@ -118,26 +120,26 @@ def test_a_seed_run_takes_the_same_model_from_where_this_machine_has_it(
     assert model_here(study, prepared.store, versions_here()) == here
 
 
-@pytest.mark.parametrize("folder", ["here", "there"], ids=["at its own place", "at the driver's"])
-def test_another_model_is_not_taken_wherever_it_lies(
+@pytest.mark.parametrize("folder", ["here", "there"], ids=["node folder", "driver folder"])
+def test_a_model_with_different_files_is_refused(
     prepared: PreparedStudy, tmp_path: Path, folder: str
 ) -> None:
     other = shutil.copytree(prepared.study.model, tmp_path / folder)
     with (other / "model.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
-        file.write(b"?")  # of equal size, as every fine-tuned checkpoint is
+        file.write(b"?")  # the size stays equal, as for a fine-tuned checkpoint
     study = replace(prepared.study, model=tmp_path / "there", model_name=str(tmp_path / "here"))
     with pytest.raises(UnfitNodeError, match=r"the files in .* differ from those of the study"):
         model_here(study, prepared.store, versions_here())
 
 
-def test_a_machine_with_other_versions_does_no_seed_run(prepared: PreparedStudy) -> None:
+def test_a_node_with_other_versions_trains_no_seed_run(prepared: PreparedStudy) -> None:
     driver = {**versions_here(), "torch": "1.0"}
     with pytest.raises(UnfitNodeError, match=r"^torch 1.0: .* has other versions"):
         model_here(prepared.study, prepared.store, driver)
 
 
-def test_a_machine_without_the_study_does_no_seed_run(prepared: PreparedStudy) -> None:
+def test_a_node_that_does_not_see_the_study_trains_no_seed_run(prepared: PreparedStudy) -> None:
     shutil.rmtree(str(prepared.store.folder))
     with pytest.raises(UnfitNodeError, match=r"does not see the study"):
         model_here(prepared.study, prepared.store, versions_here())
@@ -145,7 +147,7 @@ def test_a_machine_without_the_study_does_no_seed_run(prepared: PreparedStudy) -
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_machine_whose_gpu_is_gone_does_no_seed_run(prepared: PreparedStudy) -> None:
+def test_a_node_without_the_required_gpu_trains_no_seed_run(prepared: PreparedStudy) -> None:
     study = replace(prepared.study, numerics="cuda-bf16")
     with pytest.raises(UnfitNodeError, match=r"^cuda-bf16: torch finds no GPU"):
         model_here(study, prepared.store, versions_here())

@@ -1,4 +1,4 @@
-"""A Ray of our own: nobody beyond this machine hears it, its workers share one memory."""
+"""Tests of Ray on this machine: sockets, signals, GPUs, output and shared memory."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def own_ray(processes: Any) -> Iterator[None]:
-    """Starts a Ray whose processes are marked."""
+    """Start Ray with an environment that marks its processes."""
     import ray
 
     from sclsearch.ray_backend.startup import started_ray
@@ -37,7 +37,7 @@ def own_ray(processes: Any) -> Iterator[None]:
 
 
 def listening(processes: list[int]) -> Iterator[tuple[int, str]]:
-    """Yields number of the process and address of every socket that listens."""
+    """Yield the process id and the address of every listening socket."""
     rows = [
         line.split()
         for table in ("tcp", "tcp6")
@@ -59,18 +59,20 @@ def listening(processes: list[int]) -> Iterator[tuple[int, str]]:
 def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes: Any) -> None:
     titles = processes.titles()
     assert any("raylet" in title for title in titles.values())
-    found = [*listening([os.getpid(), *titles])]
-    assert len({pid for pid, _ in found}) >= 3
-    assert {address for _, address in found} <= LOOPBACK
+    sockets = [*listening([os.getpid(), *titles])]
+    assert len({pid for pid, _ in sockets}) >= 3
+    assert {address for _, address in sockets} <= LOOPBACK
 
 
-def test_sigterm_to_its_group_is_for_the_driver_alone(own_ray: None, processes: Any) -> None:
+def test_sigterm_to_the_process_group_reaches_only_the_driver(
+    own_ray: None, processes: Any
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)
     assert os.getpgid(0) not in map(os.getpgid, processes.titles())
 
 
-def test_a_worker_sees_no_gpu_that_it_did_not_ask_for(own_ray: None) -> None:
+def test_a_worker_sees_no_gpu_that_it_did_not_request(own_ray: None) -> None:
     import ray
 
     seen = ray.remote(num_gpus=0)(os.getenv).remote("CUDA_VISIBLE_DEVICES")
@@ -90,22 +92,22 @@ def test_errors_of_rays_processes_are_not_printed(
 
 
 def mappings_of(config: Any, context: WorkerContext) -> list[tuple[bool, str]]:
-    """Returns whether each array can be written, and the file its memory is of, in a worker."""
+    """Return whether each array of tokens is writeable in a worker, and the file that backs it."""
     spans = []
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         span, *_, file = f"{line} ".split(" ", maxsplit=5)
         start, end = (int(bound, 16) for bound in span.split("-"))
         spans.append((start, end, file.strip()))
-    found = []
+    mappings = []
     for tokens in context.tokens[16].splits.values():
         for array in (tokens.ids, tokens.types, tokens.content, tokens.starts, tokens.y):
-            place = array.__array_interface__["data"][0]
-            (file,) = (file for start, end, file in spans if start <= place < end)
-            found.append((bool(array.flags.writeable), file))
-    return found
+            address = array.__array_interface__["data"][0]
+            (file,) = (file for start, end, file in spans if start <= address < end)
+            mappings.append((bool(array.flags.writeable), file))
+    return mappings
 
 
-def test_trials_read_the_token_ids_from_the_memory_that_all_workers_share(
+def test_trials_read_the_token_ids_from_shared_memory(
     own_ray: None, asked: Callable[..., StudySpec], preparing: Callable[..., PreparedStudy]
 ) -> None:
     import ray
@@ -114,7 +116,7 @@ def test_trials_read_the_token_ids_from_the_memory_that_all_workers_share(
     prepared = preparing(asked(settings={"max_length": 16}))
     context = worker_context(prepared, threads=1)
     trial = ray.remote(tune.with_parameters(mappings_of, context=context))
-    for found in ray.get([trial.remote({}), trial.remote({})]):
-        assert len(found) == 15
-        assert not any(writeable for writeable, _ in found)
-        assert all(file.startswith("/dev/shm/plasma") for _, file in found)
+    for mappings in ray.get([trial.remote({}), trial.remote({})]):
+        assert len(mappings) == 15
+        assert not any(writeable for writeable, _ in mappings)
+        assert all(file.startswith("/dev/shm/plasma") for _, file in mappings)

@@ -1,4 +1,4 @@
-"""A cluster of several nodes on this machine: asked first, survived when one of them is gone."""
+"""Tests of a cluster with several nodes: preflight check, free slots and a lost node."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ from tests.workspace import Workers, Workspace
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
 CONFIGS, SEEDS = 2, 2
-WANTED: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "configs": CONFIGS,
     "seeds": SEEDS,
     "concurrency": 2,
@@ -44,7 +44,7 @@ STORED_BEFORE_THE_LOSS = 1
 
 @pytest.fixture(scope="module")
 def cluster(processes: Any) -> Iterator[Any]:
-    """Returns a head without CPUs and a node with one."""
+    """Yield a cluster of a head without CPUs and a node with one CPU."""
     from ray._private.authentication.authentication_token_setup import (
         maybe_enable_token_auth_if_token_available,
     )
@@ -52,11 +52,10 @@ def cluster(processes: Any) -> Iterator[Any]:
 
     from sclsearch.ray_backend.startup import keep_token_private
 
-    # A process reads its token and whether there is one once: this cluster has what each Ray
-    # that the process starts has, before and after.
+    # Ray reads the token once per process, so all clusters of the process must use the same one.
     keep_token_private()
     maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
-    # The path of a socket has at most 107 characters: pytest's folders are too deep.
+    # A socket's path has at most 107 characters, too few for pytest's folders.
     folder = tempfile.mkdtemp(prefix="ray-")
     node = {"object_store_memory": 80_000_000, "include_dashboard": False}
     with pytest.MonkeyPatch.context() as patch:
@@ -70,14 +69,14 @@ def cluster(processes: Any) -> Iterator[Any]:
 
 
 def trains(pid: str) -> bool:
-    """Returns whether a worker trains a seed run just now."""
+    """Return whether a worker is training a seed run."""
     with suppress(FileNotFoundError):
         return b".train" in Path("/proc", pid, "cmdline").read_bytes()
     return False
 
 
 def stopped_in_training(node: Any) -> int | None:
-    """Stops a worker of a node that trains a seed run just now; returns its process, if any."""
+    """Stop a worker of a node that is training a seed run; return its process id, if any."""
     (raylet,) = node.all_processes["raylet"]
     children = Path("/proc", str(raylet.process.pid)).glob("task/*/children")
     for pid in filter(trains, " ".join(file.read_text() for file in children).split()):
@@ -90,14 +89,14 @@ def stopped_in_training(node: Any) -> int | None:
 
 @pytest.fixture
 def joined(cluster: Any) -> Iterator[None]:
-    """Joins the cluster."""
+    """Join the cluster."""
     from sclsearch.ray_backend.startup import started_ray
 
     with started_ray(cluster.address):
         yield
 
 
-def test_a_cluster_is_asked_for_more_than_fits_into_it_and_a_machine_is_not(joined: None) -> None:
+def test_concurrency_is_limited_by_a_machine_but_not_by_a_cluster(joined: None) -> None:
     from sclsearch.ray_backend.startup import at_a_time, fitting
 
     assert fitting(1, 0) == 1
@@ -110,7 +109,7 @@ def test_a_cluster_is_asked_for_more_than_fits_into_it_and_a_machine_is_not(join
         at_a_time(None, 2, 0, joined=False)
 
 
-def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
+def test_preflight_accepts_good_nodes_and_names_every_bad_one(
     joined: None,
     preparing: Callable[..., PreparedStudy],
     tmp_path: Path,
@@ -132,7 +131,7 @@ def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
     assert str(refused.value).count("torch 1.0: node ") == 2
 
     monkeypatch.chdir(tmp_path)
-    # Each process sees a folder of its own there, as each machine does below /tmp.
+    # Each process sees a different folder there, as each machine does below /tmp.
     storage = Path("/proc/self/cwd/here")
     prepared = replace(prepared, storage=storage)
     prepared.store.folder = LocalPath(storage / "studies" / "mine")
@@ -147,22 +146,22 @@ def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
     assert not [*(tmp_path / "here/studies/mine").iterdir()]
 
 
-def test_what_was_asked_for_in_time_does_not_start_after_the_time_budget(
+def test_requested_seed_runs_do_not_start_after_the_time_budget(
     cluster: Any, place: Workspace, tmp_path: Path
 ) -> None:
     place = place.elsewhere(tmp_path, settings={"epochs": 200})
-    done = place.run(
+    result = place.run(
         address=cluster.address, configs=8, concurrency=None, time_budget=6, tracking="none"
     )
-    assert done.ending == "out of time"
-    assert done.done < 16
-    assert done.failed == 0
+    assert result.ending == "out of time"
+    assert result.done < 16
+    assert result.failed == 0
 
 
-def test_what_no_node_has_room_for_ends_with_the_time_budget_and_says_so(
+def test_a_search_without_room_on_any_node_warns_until_its_time_budget_ends(
     cluster: Any, place: Workspace, tmp_path: Path
 ) -> None:
-    shown = Console(record=True, file=StringIO())
+    console = Console(record=True, file=StringIO())
     place = place.elsewhere(tmp_path)
     options = RunOptions(
         storage=place.storage,
@@ -174,18 +173,18 @@ def test_what_no_node_has_room_for_ends_with_the_time_budget_and_says_so(
         time_budget=2,
         tracking="none",
     )
-    assert run(place.spec, options, shown).ending == "out of time"
-    assert "no node has room yet" in shown.export_text()
+    assert run(place.spec, options, console).ending == "out of time"
+    assert "no node has room yet" in console.export_text()
 
 
 @contextmanager
 def losing_a_node(cluster: Any, disturbed: Workspace) -> Iterator[None]:
-    """Has one more node, which is gone once the study is in its midst."""
+    """Add a node, and remove it in the middle of the study."""
     victim = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
 
     def unplug(over: threading.Event) -> None:
         worker = None
-        # Ending a node takes as long as a seed run: this one must not be done by then.
+        # Removing a node takes as long as a seed run, so stop the worker to keep its seed run open.
         while worker is None and not over.wait(0.05):
             if in_progress(disturbed.storage, STORED_BEFORE_THE_LOSS, quiet=0.5):
                 worker = stopped_in_training(victim)
@@ -196,13 +195,13 @@ def losing_a_node(cluster: Any, disturbed: Workspace) -> Iterator[None]:
 
     with beside(unplug):
         yield
-    cluster.wait_for_nodes()  # the next test finds none that is only thought to be alive
+    cluster.wait_for_nodes()  # else the next test finds a dead node that counts as alive
 
 
 @pytest.fixture
 def undisturbed(place: Workspace, workers: Workers, tmp_path: Path) -> set[str]:
-    """Returns the keys of the seed runs that the study has where nothing is lost."""
-    options = RunOptions(storage=tmp_path / "undisturbed", gpus_per_trial=0, **WANTED)
+    """Return the keys of the study's seed runs if no node is lost."""
+    options = RunOptions(storage=tmp_path / "undisturbed", gpus_per_trial=0, **OPTIONS)
     prepared = prepare_study(replace(place.spec, **LONG), options).begin()
     workers.run_out(Scheduler(prepared))
     return {run.key for run in prepared.runs.all()}
@@ -217,8 +216,8 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
 ) -> None:
     disturbed = place.elsewhere(tmp_path / "disturbed", **LONG)
     with losing_a_node(cluster, disturbed):
-        done = disturbed.run(address=cluster.address, **WANTED)
-    assert (done.ending, done.done, done.failed) == ("complete", CONFIGS * SEEDS, 0)
+        result = disturbed.run(address=cluster.address, **OPTIONS)
+    assert (result.ending, result.done, result.failed) == ("complete", CONFIGS * SEEDS, 0)
     assert {cause for _, cause in lost} <= LOST
     assert sum(lost.values()) >= 1
     assert disturbed.runs().keys() == undisturbed

@@ -1,4 +1,4 @@
-"""The searcher between Ray Tune and the scheduler: what a trial's end means for its seed runs."""
+"""Tests of the searcher between Ray Tune and the scheduler: results and failures of trials."""
 
 import math
 import traceback
@@ -32,17 +32,17 @@ Preparing = Callable[..., PreparedStudy]
 ENDED = {"key": "", "out_of_memory": "", "node_ip": "10.0.0.1"}
 
 
-def test_what_ray_calls_the_end_of_twice_keeps_the_first_fault(preparing: Preparing) -> None:
+def test_a_trial_that_ray_ends_twice_keeps_its_first_error(preparing: Preparing) -> None:
     scheduler = Scheduler(preparing())
     searcher = SeedSearcher(scheduler, math.inf)
     searcher.suggest("t1")
-    Path(str(scheduler.runs.folder)).touch()  # the storage is away: there is no folder any more
+    Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
     searcher.on_trial_complete("t1", ENDED)
     searcher.on_trial_complete("t1", error=True)
     assert isinstance(searcher.fault, NotAFolderError)
 
 
-def test_a_storage_whose_seed_runs_are_not_seen_ends_the_search_and_fails_none(
+def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(
     preparing: Preparing,
 ) -> None:
     scheduler = Scheduler(preparing(configs=1, seeds=1))
@@ -60,7 +60,7 @@ def test_a_storage_whose_seed_runs_are_not_seen_ends_the_search_and_fails_none(
     assert scheduler.runs.keys() == []
 
 
-def test_a_worker_that_ran_out_of_memory_says_so(preparing: Preparing) -> None:
+def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(preparing: Preparing) -> None:
     scheduler = Scheduler(preparing(configs=1, seeds=1))
     searcher = SeedSearcher(scheduler, math.inf)
     for trial in ("t1", "t2"):
@@ -71,22 +71,22 @@ def test_a_worker_that_ran_out_of_memory_says_so(preparing: Preparing) -> None:
     assert (run.failure.cause, run.failure.message) == ("out-of-memory", "2 GiB")
 
 
-def test_the_board_hears_where_a_seed_run_was_finished(
+def test_the_scheduler_gets_the_node_that_finished_a_seed_run(
     preparing: Preparing, workers: "Workers", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = Scheduler(preparing())
     searcher = SeedSearcher(scheduler, math.inf)
-    heard: list[str] = []
-    monkeypatch.setattr(scheduler.worker_failures, "finished_on", heard.append)
+    nodes: list[str] = []
+    monkeypatch.setattr(scheduler.worker_failures, "finished_on", nodes.append)
     searcher.suggest("t1")
     task = searcher.tasks["t1"]
     scheduler.runs.put(workers.trained(task))
     searcher.on_trial_complete("t1", ENDED)
-    assert heard == ["10.0.0.1"]
+    assert nodes == ["10.0.0.1"]
 
 
 IN_TRAINING = "ray::ImplicitFunc.train() (pid=12, ip=10.0.0.7, actor_id=ab)\n  File\n"
-"""Beginning of Ray's message of an exception in a worker."""
+"""Start of Ray's message about an exception in a worker."""
 ADVICE = "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
 
 
@@ -101,9 +101,7 @@ ADVICE = "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
         ("torch.AcceleratorError: CUDA error: unknown error", "worker-lost"),
     ],
 )
-def test_an_exception_in_a_worker_is_read_without_the_advice_after_it(
-    line: str, cause: str
-) -> None:
+def test_an_exception_in_a_worker_is_parsed_without_torchs_advice(line: str, cause: str) -> None:
     message = IN_TRAINING + line + ADVICE
     assert (failure_cause(message), line_of(message)) == (cause, line)
     assert node_address(message) == "10.0.0.7"
@@ -121,27 +119,27 @@ def test_an_exception_in_a_worker_is_read_without_the_advice_after_it(
         ("ray::train()", "worker-lost"),
     ],
 )
-def test_the_death_of_a_worker_is_read_from_the_first_line(line: str, cause: str) -> None:
+def test_the_death_of_a_worker_is_parsed_from_the_first_line(line: str, cause: str) -> None:
     assert (failure_cause(line), node_address(line)) == (cause, "")
     message = f"{line}\n\tpid: 12\n\tip: 10.0.0.7\nThe actor"
     assert node_address(message) == "10.0.0.7"
     assert line_of(line) == line
 
 
-def test_a_worker_that_it_kills_at_its_start_is_lost_like_one_that_trains() -> None:
-    told: list[Exception] = []
+def test_a_worker_killed_for_memory_at_its_start_counts_as_out_of_memory() -> None:
+    errors: list[Exception] = []
     manager = SimpleNamespace(_failed_actor_ids=set(), _cleanup_actor=lambda tracked_actor: None)
-    worker = SimpleNamespace(actor_id=7, _on_error=lambda _, exception: told.append(exception))
+    worker = SimpleNamespace(actor_id=7, _on_error=lambda _, exception: errors.append(exception))
     patch_out_of_memory()
     killed = OutOfMemoryError("killed due to the node running low on memory")
     RayActorManager._actor_start_failed(manager, tracked_actor=worker, exception=killed)
-    (exception,) = told
-    assert isinstance(exception, RayActorError)  # Tune keeps what such a one says
+    (exception,) = errors
+    assert isinstance(exception, RayActorError)  # Tune keeps the message of this type
     assert "killed due to the node running low on memory" in str(exception)
     assert failure_cause(str(exception)) == "out-of-memory"
 
 
-def test_the_watchdog_times_trials_that_run_and_that_came_to_their_end(
+def test_the_watchdog_times_running_and_finished_trials(
     preparing: Preparing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, ticks = [0.0], list[tuple[list[float], list[float]]]()
@@ -166,7 +164,7 @@ def test_the_watchdog_times_trials_that_run_and_that_came_to_their_end(
     assert ticks[1] == ([9.0], [10.0])
 
 
-def test_the_cause_is_read_from_the_colored_text_of_rays_error_file(tmp_path: Path) -> None:
+def test_the_cause_is_parsed_from_the_colored_text_of_rays_error_file(tmp_path: Path) -> None:
     try:
         raise KeyError("head")  # noqa: TRY301
     except KeyError as error:
@@ -178,9 +176,9 @@ def test_the_cause_is_read_from_the_colored_text_of_rays_error_file(tmp_path: Pa
     file = tmp_path / "error.txt"
     file.write_text(f"Failure # 1 (occurred at 10:00)\n{raised}\n", encoding="utf-8")
     trial: Any = SimpleNamespace(error_file=str(file))
-    told = ray_message(trial)
-    assert "\x1b" not in told
-    assert (line_of(told), failure_cause(told), node_address(told)) == (
+    message = ray_message(trial)
+    assert "\x1b" not in message
+    assert (line_of(message), failure_cause(message), node_address(message)) == (
         "KeyError: 'head'",
         "worker-lost",
         "10.0.0.7",

@@ -1,4 +1,4 @@
-"""A search leaves signals as it found them."""
+"""Tests of signals during a search: SIGTERM, Ctrl-C and restored handlers."""
 
 import os
 import signal
@@ -10,36 +10,36 @@ from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import END_SIGNAL, held_ctrl_c, kept_signals, sigterm_as_ctrl_c
 
 
-def test_sigterm_is_the_signal_that_ends_in_order_and_all_handlers_come_back() -> None:
-    heard: list[int] = []
+def test_sigterm_becomes_the_end_signal_and_all_handlers_are_restored() -> None:
+    received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, END_SIGNAL)
     before = [signal.getsignal(number) for number in numbers]
     with sigterm_as_ctrl_c(), kept_signals():
         for number in (signal.SIGINT, END_SIGNAL):  # as Tune does
-            signal.signal(number, lambda number, _frame: heard.append(number))
+            signal.signal(number, lambda number, _frame: received.append(number))
         os.kill(os.getpid(), signal.SIGTERM)
-    assert heard == [END_SIGNAL]
+    assert received == [END_SIGNAL]
     assert [signal.getsignal(number) for number in numbers] == before
 
 
-def test_another_thread_is_told_that_it_cannot_search() -> None:
-    told: list[str] = []
+def test_a_search_outside_the_main_thread_is_refused() -> None:
+    messages: list[str] = []
 
     def search() -> None:
         with pytest.raises(SclsearchError) as caught, kept_signals():
             pytest.fail("it went on")
-        told.append(str(caught.value))
+        messages.append(str(caught.value))
 
     thread = threading.Thread(target=search, name="worker-7")
     thread.start()
     thread.join()
-    assert told == [
+    assert messages == [
         "tune: must run in the main thread, got 'worker-7'. Only the main thread receives Ctrl-C "
         "and SIGTERM: call it there, or in a separate process."
     ]
 
 
-def test_sigterm_that_comes_before_tune_listens_is_ctrl_c_and_counts_once() -> None:
+def test_sigterm_before_tune_handles_it_acts_as_ctrl_c_once() -> None:
     ended: list[bool] = []
 
     def end() -> None:
@@ -57,30 +57,30 @@ def test_sigterm_that_comes_before_tune_listens_is_ctrl_c_and_counts_once() -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_sigterm_wait_for_what_must_not_be_broken_off(number: int) -> None:
-    done: list[bool] = []
+def test_ctrl_c_and_sigterm_wait_for_the_end_of_a_protected_block(number: int) -> None:
+    finished: list[bool] = []
 
     def press() -> None:
         os.kill(os.getpid(), number)
-        done.append(True)
+        finished.append(True)
 
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt), held_ctrl_c():
         press()
-    assert done
+    assert finished
     assert signal.getsignal(number) == before
     with held_ctrl_c():
         pass
 
 
-def test_in_another_thread_signals_are_left_alone() -> None:
-    done: list[bool] = []
+def test_signal_handlers_stay_unchanged_outside_the_main_thread() -> None:
+    finished: list[bool] = []
 
     def prepare() -> None:
         with sigterm_as_ctrl_c(), held_ctrl_c():
-            done.append(True)
+            finished.append(True)
 
     thread = threading.Thread(target=prepare)
     thread.start()
     thread.join()
-    assert done
+    assert finished

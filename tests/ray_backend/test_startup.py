@@ -1,4 +1,4 @@
-"""Ray on this machine or a cluster: whose it is, who answers, who can read its token."""
+"""Tests of the start of Ray: its token, the address of a cluster and the shutdown."""
 
 import gc
 import os
@@ -22,14 +22,14 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns a home of the test's own, with nothing said of tokens."""
+    """Return an empty home folder; the environment configures no token."""
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
 
 
-def test_the_token_is_made_once_and_for_its_user_alone(home: Path) -> None:
+def test_the_token_is_created_once_and_readable_only_by_its_user(home: Path) -> None:
     from sclsearch.ray_backend.startup import keep_token_private
 
     file = home / ".ray" / "auth_token"
@@ -45,19 +45,20 @@ def test_the_token_is_made_once_and_for_its_user_alone(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [("RAY_AUTH_MODE", "disabled"), ("RAY_AUTH_TOKEN", TOKEN), ("RAY_AUTH_TOKEN_PATH", "t")]
+    "setting",
+    [("RAY_AUTH_MODE", "disabled"), ("RAY_AUTH_TOKEN", TOKEN), ("RAY_AUTH_TOKEN_PATH", "t")],
 )
-def test_what_the_user_says_of_tokens_stands(
-    home: Path, monkeypatch: pytest.MonkeyPatch, said: tuple[str, str]
+def test_token_settings_of_the_user_are_kept(
+    home: Path, monkeypatch: pytest.MonkeyPatch, setting: tuple[str, str]
 ) -> None:
     from sclsearch.ray_backend.startup import keep_token_private
 
-    monkeypatch.setenv(*said)
+    monkeypatch.setenv(*setting)
     keep_token_private()
     assert not (home / ".ray").exists()
 
 
-def test_an_address_where_nobody_answers_is_an_error_within_seconds(
+def test_an_address_without_a_cluster_raises_an_error_within_seconds(
     dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sclsearch.ray_backend.startup import started_ray
@@ -73,7 +74,7 @@ def test_an_address_where_nobody_answers_is_an_error_within_seconds(
     assert time.monotonic() - begun < 20
 
 
-def test_nothing_of_ray_is_freed_while_it_is_shut_down(
+def test_garbage_is_collected_before_and_not_during_rays_shutdown(
     dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sclsearch.ray_backend.startup import started_ray
@@ -93,7 +94,7 @@ def test_nothing_of_ray_is_freed_while_it_is_shut_down(
     assert gc.isenabled()
 
 
-def test_the_token_is_nowhere_but_in_its_file(home: Path, place: Workspace, processes: Any) -> None:
+def test_the_token_appears_only_in_its_file(home: Path, place: Workspace, processes: Any) -> None:
     file = home / ".ray" / "auth_token"
     file.parent.mkdir()
     file.write_text(TOKEN)
@@ -105,10 +106,10 @@ def test_the_token_is_nowhere_but_in_its_file(home: Path, place: Workspace, proc
     command += ["--gpus-per-trial", "0", "--storage", str(home / "storage"), "--epochs", "1"]
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:
         environment = {**os.environ, **processes.environment, "RAY_TMPDIR": folder}
-        done = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert done.returncode == 0, (done.stdout + done.stderr).decode()
-        assert done.stderr.count(b"1/1 seed runs") == 1
-        assert TOKEN.encode() not in done.stdout + done.stderr
+        result = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert result.returncode == 0, (result.stdout + result.stderr).decode()
+        assert result.stderr.count(b"1/1 seed runs") == 1
+        assert TOKEN.encode() not in result.stdout + result.stderr
         files = [path for top in (home, Path(folder)) for path in top.rglob("*") if path.is_file()]
         assert {"mlflow.db", "raylet.out", "gcs_server.out"} <= {path.name for path in files}
         assert [path for path in files if TOKEN.encode() in path.read_bytes()] == [file]

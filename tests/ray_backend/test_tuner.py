@@ -1,4 +1,4 @@
-"""A whole search with real Ray, what it leaves behind, and what the same search finds there."""
+"""Tests of a whole search with Ray: stored results, MLflow, weights, repetition and reruns."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 @pytest.fixture(scope="module")
 def first(place: Workspace, processes: Any) -> tuple[SearchResult, float]:
-    """Returns how a search ended of which one worker was killed, and its seconds."""
+    """Return the result of a search that lost one worker, and its seconds."""
     killed, causes, record = list[int](), list[str](), Scheduler.record_failure
 
     def record_failure(scheduler: Scheduler, task: SeedRunTask, failure: WorkerFailure) -> None:
@@ -50,11 +50,11 @@ def first(place: Workspace, processes: Any) -> tuple[SearchResult, float]:
             patch.setenv(name, value)
         patch.setattr(Scheduler, "record_failure", record_failure)
         with beside(kill):
-            done = place.run(configs=2)
+            result = place.run(configs=2)
     assert [signal.getsignal(each) for each in SIGNALS] == handlers
     assert len(killed) == 1
     assert causes == ["worker-lost"]
-    return done, time.monotonic() - begun
+    return result, time.monotonic() - begun
 
 
 def weights(place: Workspace, name: str) -> set[str]:
@@ -62,14 +62,14 @@ def weights(place: Workspace, name: str) -> set[str]:
     return {path.stem for path in folder.glob("*.safetensors")}
 
 
-def test_a_search_that_loses_a_worker_ends_complete_with_every_seed_run_in_the_store(
+def test_a_search_that_loses_a_worker_stores_every_seed_run(
     place: Workspace, first: tuple[SearchResult, float]
 ) -> None:
-    done, _ = first
-    assert (done.ending, done.wanted, done.done) == ("complete", 4, 4)
-    assert (done.trained, done.failed) == (4, 0)
-    assert done.tracking is None
-    for number, runs in place.seed_runs(done.name).items():
+    result, _ = first
+    assert (result.ending, result.wanted, result.done) == ("complete", 4, 4)
+    assert (result.trained, result.failed) == (4, 0)
+    assert result.tracking is None
+    for number, runs in place.seed_runs(result.name).items():
         assert len(runs) == 2
         for replicate, one in enumerate(runs):
             assert one is not None
@@ -79,7 +79,7 @@ def test_a_search_that_loses_a_worker_ends_complete_with_every_seed_run_in_the_s
             assert (one.environment["threads"], one.environment["gpus"]) == (1, 0.0)
 
 
-def test_mlflow_shows_the_study_its_configurations_and_their_seed_runs_once(
+def test_mlflow_has_the_study_each_configuration_and_each_seed_run_once(
     place: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     from mlflow import MlflowClient
@@ -93,22 +93,22 @@ def test_mlflow_shows_the_study_its_configurations_and_their_seed_runs_once(
     assert {run.info.status for run in shown} == {"FINISHED"}
 
 
-def test_the_weights_on_disk_are_those_that_the_report_names(
+def test_the_weights_on_disk_are_those_of_the_report(
     place: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     from safetensors import safe_open
 
-    done, _ = first
-    named = report(place.storage, done.name).weights
-    assert weights(place, done.name) == {*named}
-    assert len(named) == 1  # of a mean the best seed
+    result, _ = first
+    named = report(place.storage, result.name).weights
+    assert weights(place, result.name) == {*named}
+    assert len(named) == 1  # the rule `mean` keeps the best seed
     for key, path in named.items():
         with safe_open(path, framework="pt") as file:
             assert file.metadata()["key"] == key
             assert any(name.startswith("encoder.") for name in file.keys())  # noqa: SIM118
 
 
-def test_the_same_search_again_reads_the_store_and_trains_nothing(
+def test_a_repeated_search_reads_the_store_and_trains_nothing(
     place: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     _, seconds = first
@@ -120,15 +120,15 @@ def test_the_same_search_again_reads_the_store_and_trains_nothing(
     assert place.runs() == before
 
 
-def test_a_search_that_tests_only_its_winner_finds_the_same(
+def test_a_search_that_tests_only_its_winner_gives_the_same_result(
     place: Workspace, first: tuple[SearchResult, float], tmp_path: Path
 ) -> None:
-    done, _ = first
+    result, _ = first
     other = place.elsewhere(tmp_path)
     with in_process():
         there = other.run(configs=2, test_scores="winner", tracking="none")
     assert (there.ending, there.trained, there.done) == ("complete", 4, 4)
-    expected, found = report(place.storage, done.name), report(other.storage, there.name)
+    expected, found = report(place.storage, result.name), report(other.storage, there.name)
     assert expected.winner is not None
     assert found.winner is not None
     assert found.winner.number == expected.winner.number
@@ -143,13 +143,13 @@ def test_a_search_that_tests_only_its_winner_finds_the_same(
     ]
 
 
-def test_seed_runs_trained_again_are_bit_identical_and_so_are_their_weights(
+def test_reruns_of_seed_runs_and_their_weights_are_bit_identical(
     place: Workspace, first: tuple[SearchResult, float], tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file
 
-    done, _ = first
-    kept = report(place.storage, done.name).weights
+    result, _ = first
+    kept = report(place.storage, result.name).weights
     file = tmp_path / "again.safetensors"
     for key in place.runs():
         again = rerun(place.storage, key[:10], weights=file)
@@ -160,7 +160,7 @@ def test_seed_runs_trained_again_are_bit_identical_and_so_are_their_weights(
             assert all(bool((before[name] == after[name]).all()) for name in before)
 
 
-def test_a_seed_run_of_data_that_changed_is_not_compared(
+def test_a_rerun_on_changed_data_is_refused(
     place: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     assert isinstance(place.spec.task, CustomTask)

@@ -1,4 +1,4 @@
-"""What becomes of seed runs that go wrong in every way while a search runs."""
+"""Tests of failures in a search with Ray: seed runs, storage, driver and memory."""
 
 import threading
 from collections import Counter
@@ -18,7 +18,7 @@ from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
-TROUBLE = """
+FAILING_SPACE = """
 method: Smoothed
 source: a test
 published:
@@ -32,15 +32,15 @@ space:
   smoothing: {type: choice, values: [0.3, 0.5, 0.9, 1.0]}
   epochs: {type: choice, values: [2, 100000]}
 """
-"""One configuration whose loss is not finite, one that raises, one without end."""
-TROUBLES = """        if self.smoothing == 0.9:
+"""One configuration has a loss that is not finite, one raises an error, one never ends."""
+FAILING_LOSS = """        if self.smoothing == 0.9:
             raise RuntimeError("no smoothing of 0.9")
         scores = self.scores(model, batch) / (1 - self.smoothing)
 """
 
 
 @pytest.fixture(scope="module")
-def troubled(
+def failing(
     place: Workspace,
     custom_method: str,
     write_space: Callable[[str], Path],
@@ -48,31 +48,36 @@ def troubled(
 ) -> Workspace:
     folder = tmp_path_factory.mktemp("trouble")
     file = folder / "mine.py"
-    calm = "        scores = self.scores(model, batch)\n"
-    assert calm in custom_method
-    file.write_text(custom_method.replace(calm, TROUBLES), encoding="utf-8")
-    return place.elsewhere(folder, method=f"{file}:Smoothed", space=write_space(TROUBLE))
+    original = "        scores = self.scores(model, batch)\n"
+    assert original in custom_method
+    file.write_text(custom_method.replace(original, FAILING_LOSS), encoding="utf-8")
+    return place.elsewhere(folder, method=f"{file}:Smoothed", space=write_space(FAILING_SPACE))
 
 
 @pytest.fixture(scope="module")
-def four(troubled: Workspace) -> SearchResult:
-    """Returns how a search of the first four configurations ended."""
+def first_search(failing: Workspace) -> SearchResult:
+    """Return the result of a search of the first four configurations."""
     with in_process():
-        return troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
+        return failing.run(configs=4, seeds=1, study="trouble", tracking="none")
 
 
-def test_what_training_raises_fails_its_seed_run_for_good_and_the_search_goes_on(
-    troubled: Workspace, four: SearchResult
+def test_an_exception_in_training_fails_its_seed_run_and_the_search_continues(
+    failing: Workspace, first_search: SearchResult
 ) -> None:
-    assert (four.ending, four.done, four.trained, four.failed) == ("complete", 4, 4, 2)
-    runs = troubled.seed_runs("trouble")
+    assert (first_search.ending, first_search.done, first_search.trained, first_search.failed) == (
+        "complete",
+        4,
+        4,
+        2,
+    )
+    runs = failing.seed_runs("trouble")
     failures = {
         number: one.failure.cause
         for number, (one,) in runs.items()
         if one is not None and one.failure is not None
     }
     assert failures == {1: "non-finite", 2: "raised"}
-    found = {line.number: line for line in report(troubled.storage, "trouble").configurations}
+    found = {line.number: line for line in report(failing.storage, "trouble").configurations}
     assert "fine-tuning: loss term ce is " in str(found[1].seeds[0].failure)
     assert "no smoothing of 0.9 (mine.py:" in str(found[2].seeds[0].failure)
     assert found[1].score == found[2].score == 0.0
@@ -80,29 +85,29 @@ def test_what_training_raises_fails_its_seed_run_for_good_and_the_search_goes_on
     assert found[0].score > 0
 
 
-def test_a_failed_seed_run_is_not_trained_again_until_it_shall_be(
-    troubled: Workspace, four: SearchResult
+def test_a_failed_seed_run_is_not_trained_again_by_default(
+    failing: Workspace, first_search: SearchResult
 ) -> None:
-    before = troubled.runs()
-    again = troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
+    before = failing.runs()
+    again = failing.run(configs=4, seeds=1, study="trouble", tracking="none")
     assert (again.trained, again.failed) == (0, 2)
-    assert troubled.runs() == before
+    assert failing.runs() == before
 
 
-def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
-    troubled: Workspace, four: SearchResult, lost: Counter[tuple[int, str]], tmp_path: Path
+def test_a_seed_run_that_hangs_is_retried_once_and_then_fails(
+    failing: Workspace, first_search: SearchResult, lost: Counter[tuple[int, str]], tmp_path: Path
 ) -> None:
-    troubled = troubled.copy(tmp_path)
-    done = troubled.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=3)
-    assert (done.ending, done.done, done.trained, done.failed) == ("complete", 5, 1, 3)
+    failing = failing.copy(tmp_path)
+    result = failing.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=3)
+    assert (result.ending, result.done, result.trained, result.failed) == ("complete", 5, 1, 3)
     assert lost == {(4, "hang"): 2}
-    (one,) = troubled.seed_runs("trouble")[4]
+    (one,) = failing.seed_runs("trouble")[4]
     assert one is not None
     assert one.failure is not None
     assert one.failure.cause == "hang"
 
 
-def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
+def test_a_storage_that_disappears_ends_the_search_with_its_error(
     place: Workspace, tmp_path: Path
 ) -> None:
     place = place.elsewhere(tmp_path)
@@ -119,7 +124,7 @@ def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
         place.run(configs=8, tracking="none")
 
 
-def test_a_driver_that_lost_its_study_to_another_ends(
+def test_a_driver_that_loses_its_study_to_another_driver_ends(
     place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
@@ -129,7 +134,7 @@ def test_a_driver_that_lost_its_study_to_another_ends(
         while not over.wait(driver.BEAT_SECONDS):
             if place.runs():
                 for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
-                    beat.unlink(missing_ok=True)  # one that is being written comes once more
+                    beat.unlink(missing_ok=True)  # the driver may be writing one of them
 
     with beside(take), pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
         place.run(configs=16, seeds=8, tracking="none", study="mine")
@@ -145,8 +150,8 @@ def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "4000")
     place = place.elsewhere(tmp_path, settings={"epochs": 100_000})
-    done = place.run(configs=1, seeds=1, study="memory", tracking="none")
-    assert (done.ending, done.done, done.failed) == ("complete", 1, 1)
+    result = place.run(configs=1, seeds=1, study="memory", tracking="none")
+    assert (result.ending, result.done, result.failed) == ("complete", 1, 1)
     assert lost == {(0, "out-of-memory"): 2}
     ((one,),) = place.seed_runs("memory").values()
     assert one is not None

@@ -1,4 +1,4 @@
-"""What a worker stores of a seed run that ends, fails or meets a fault of the machine."""
+"""Tests of a worker: what it stores for seed runs that finish, fail or meet a machine error."""
 
 import math
 import resource
@@ -93,7 +93,7 @@ def trial(
     return report, prepared.runs.get(task.key)
 
 
-def test_a_finished_seed_run_is_stored_with_its_weights_and_repeats(
+def test_a_finished_seed_run_is_stored_with_its_weights_and_can_be_rerun(
     short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report, run = trial(short, monkeypatch)
@@ -130,9 +130,7 @@ def test_running_out_of_memory_is_reported_and_stores_nothing(
     assert run is None
 
 
-def test_a_loss_that_is_no_number_is_a_failure(
-    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_nan_loss_is_a_failure(short: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sclsearch.methods.scl.sup_con", lambda *_, **__: torch.tensor(torch.nan))
     _, run = trial(short, monkeypatch)
     assert run is not None
@@ -140,7 +138,7 @@ def test_a_loss_that_is_no_number_is_a_failure(
     assert run.failure.cause == "non-finite"
 
 
-def test_a_fault_of_the_machine_is_raised_and_is_no_failure(
+def test_an_error_of_the_machine_is_raised_and_not_stored_as_a_failure(
     short: PreparedStudy, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loss_raises(OSError(116, "Stale file handle"))
@@ -149,7 +147,7 @@ def test_a_fault_of_the_machine_is_raised_and_is_no_failure(
     assert short.runs.keys() == []
 
 
-def test_an_error_of_the_method_is_a_failure_that_names_its_place(
+def test_an_error_of_the_method_is_a_failure_that_names_its_line(
     short: PreparedStudy, loss_raises: Raises
 ) -> None:
     loss_raises(KeyError("head"))
@@ -178,7 +176,7 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
 @pytest.mark.parametrize(
     ("method", "lost"), [("scl", True), ("supcl-seq", False), ("lacon", False), ("tapt", True)]
 )
-def test_a_later_test_gives_what_training_would_have_given(
+def test_a_later_test_equals_a_test_at_the_end_of_training(
     asked: Asked,
     preparing: Preparing,
     monkeypatch: pytest.MonkeyPatch,
@@ -203,7 +201,7 @@ def test_a_later_test_gives_what_training_would_have_given(
     assert [*trained.predictions] == ["validation"]
     if lost:
         later.store.delete_weights(trained.key)
-        # What another machine has found does not mix with the results of the new training.
+        # The new training must not mix with results that another machine stored.
         elsewhere = tuple({**one, "loss": {"ce": 9.0}} for one in trained.evaluations)
         (trained_rows,) = later.runs.rows([trained])
         assert trained_rows is not None
@@ -223,13 +221,13 @@ def test_a_later_test_gives_what_training_would_have_given(
 
 
 def resident() -> int:
-    """Return the memory of this process, in MB."""
+    """Return the memory of this process in MiB."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize() // 2**20
 
 
-def test_what_a_trial_freed_goes_back_to_the_system() -> None:
-    """glibc keeps it for the trial's thread, so that a worker would grow with each seed run."""
+def test_memory_that_a_trial_freed_returns_to_the_system() -> None:
+    """glibc keeps freed memory for a thread, so a worker would grow with each seed run."""
     freed, end = threading.Event(), threading.Event()
 
     def trial() -> None:
