@@ -1,4 +1,4 @@
-"""What goes on beside a search while it runs."""
+"""Helper that runs work in a thread beside a search."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Does work in a thread of its own; at the body's end its event is set and it is waited for."""
+    """Run work in a thread; after the body set the event and wait for the thread."""
     over = threading.Event()
     thread = threading.Thread(target=work, args=[over], daemon=True)
     thread.start()

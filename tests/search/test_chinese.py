@@ -1,4 +1,4 @@
-"""A Chinese task end to end with a model folder that the user brings."""
+"""Tests of a Chinese task from the data to the report, with a user's model folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ OWN = {"lacon": {"heads": 4}, "cmlm": {"post_epochs": 1}, "cssl": {"post_epochs"
 
 @pytest.fixture(scope="module")
 def chinese(save_tiny: Callable[..., Path], fewclue: Path) -> Path:
-    """Returns a tiny random BERT whose words are the characters of the training texts."""
+    """Return a tiny random BERT whose vocabulary is the characters of the training texts."""
     text = (fewclue / "eprstmt" / "train_few_all.json").read_text(encoding="utf-8")
     characters = sorted({c for c in text if "\u4e00" <= c <= "\u9fff"})
     sizes = {
@@ -32,7 +32,7 @@ def chinese(save_tiny: Callable[..., Path], fewclue: Path) -> Path:
 
 @pytest.fixture
 def trained(chinese: Path, fewclue: Path, tmp_path: Path) -> Callable[[str], Report]:
-    """Returns what trains a method on 8 texts of each class, twice."""
+    """Return a function that trains a method on 8 texts per class with three seeds."""
 
     def trained(method: str) -> Report:
         settings = {**SHORT, **OWN.get(method, {})}

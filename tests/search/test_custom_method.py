@@ -1,4 +1,4 @@
-"""A user's own method, which real Ray sends to its workers, and a user's own paraphrases."""
+"""Tests of custom methods, their search spaces and paraphrases from a file."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ space:
 
 @pytest.fixture
 def toy_texts(toy: CustomTask) -> list[str]:
-    """Returns the distinct texts of the toy task."""
+    """Return the distinct texts of the toy task."""
     lines = toy.path.read_text(encoding="utf-8").splitlines()[1:]
     return sorted({line.partition(",")[0] for line in lines})
 
@@ -45,23 +45,23 @@ def mine(custom_method: str, tmp_path: Path) -> Path:
 
 
 def runs_of(place: Workspace, name: str) -> list[SeedRun]:
-    found = [run for runs in place.seed_runs(name).values() for run in runs if run is not None]
-    assert found
-    return found
+    stored = [run for runs in place.seed_runs(name).values() for run in runs if run is not None]
+    assert stored
+    return stored
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_custom_method_is_searched_stored_and_repeated(
+def test_a_custom_method_is_searched_stored_and_rerun(
     place: Workspace, mine: Path, write_space: Callable[[str], Path]
 ) -> None:
     spec = replace(place.spec, method=f"{mine}:Smoothed", space=write_space(SPACE))
     own = replace(place, spec=spec)
-    done = own.run(configs=1, seeds=1, tracking="none")
-    assert (done.done, done.failed) == (1, 0)
-    assert report(own.storage, done.name).method == "Smoothed"
-    runs = runs_of(own, done.name)
+    result = own.run(configs=1, seeds=1, tracking="none")
+    assert (result.done, result.failed) == (1, 0)
+    assert report(own.storage, result.name).method == "Smoothed"
+    runs = runs_of(own, result.name)
     with pytest.raises(SclsearchError, match=r"Read the file, then pass --method FILE.py:CLASS"):
         rerun(own.storage, runs[0].key)
     named = partial(rerun, own.storage, runs[0].key, method=f"{mine}:Smoothed")
@@ -111,7 +111,7 @@ def test_a_dry_run_trains_a_custom_method_for_one_update(
 
 
 @pytest.mark.slow
-def test_paraphrases_of_a_file_are_read_and_named(
+def test_paraphrases_of_a_file_are_read_and_noted(
     place: Workspace, tmp_path: Path, toy_texts: list[str]
 ) -> None:
     file = tmp_path / "paraphrases.jsonl"
@@ -146,7 +146,7 @@ def test_a_custom_method_needs_its_own_space(
         resolved(method=f"{mine}:Smoothed", **changes)
 
 
-def test_a_value_that_the_encoder_cannot_have_is_refused_before_anything_is_stored(
+def test_a_value_that_does_not_fit_the_encoder_is_refused_before_anything_is_stored(
     place: Workspace, write_space: Callable[[str], Path], tmp_path: Path
 ) -> None:
     space = (

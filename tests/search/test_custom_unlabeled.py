@@ -1,4 +1,4 @@
-"""Rows of one's own file that have no label are read by stages without labels, and by nothing."""
+"""Tests of unlabeled rows in a user's file: only stages without labels read them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,17 +30,17 @@ Preparing = Callable[..., PreparedStudy]
 
 @pytest.fixture
 def mixed(toy: CustomTask, tmp_path: Path) -> CustomTask:
-    """Returns the toy's rows with 30 among them that have no label."""
+    """Return the toy task with 30 unlabeled rows among its rows."""
     header, *rows = toy.path.read_text().splitlines()
-    bare = [f"a text {number} was seen,,train" for number in range(30)]
+    unlabeled = [f"a text {number} was seen,,train" for number in range(30)]
     path = tmp_path / "mixed.csv"
-    path.write_text("\n".join([header, *bare[:20], *rows, *bare[20:]]) + "\n")
+    path.write_text("\n".join([header, *unlabeled[:20], *rows, *unlabeled[20:]]) + "\n")
     return replace(toy, path=path)
 
 
 @pytest.fixture
 def study_of(asked: Asked) -> Callable[..., Study]:
-    """Returns what makes the study of some files."""
+    """Return a function that resolves a study of some files."""
 
     def study_of(files: CustomTask, method: str, unlabeled: Any) -> Study:
         settings = {name: FEW["settings"][name] for name in ("epochs", "max_length", "pooling")}
@@ -51,7 +51,7 @@ def study_of(asked: Asked) -> Callable[..., Study]:
     return study_of
 
 
-def test_without_the_option_unlabeled_rows_change_nothing_but_a_note(
+def test_without_the_option_unlabeled_rows_change_only_a_note(
     toy: CustomTask, mixed: CustomTask, study_of: Callable[..., Study]
 ) -> None:
     with_, without = (study_of(files, "ce", None) for files in (mixed, toy))
@@ -79,7 +79,7 @@ def test_unlabeled_all_reads_every_unlabeled_row(
     assert (len(some.index), int((some.index < 60).sum())) == (75, 60)
 
 
-def test_texts_without_a_label_are_part_of_the_key_only_if_they_are_read(
+def test_unlabeled_texts_are_part_of_the_key_only_if_they_are_read(
     mixed: CustomTask, study_of: Callable[..., Study]
 ) -> None:
     before = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
@@ -126,7 +126,7 @@ def test_a_seed_run_with_unlabeled_texts_can_be_repeated(
     assert rerun(tmp_path / "storage", run.key).differing == ()
 
 
-def test_paraphrases_join_the_labelled_rows_alone(
+def test_paraphrases_join_only_the_labeled_rows(
     asked: Asked, preparing: Preparing, toy: CustomTask, mixed: CustomTask
 ) -> None:
     few = {"space": None, "protocol": "gunel-noisy", "train_size": 20, "searched": False}

@@ -1,7 +1,7 @@
-"""A store of release 0.1.0 is read, continued and reported; its keys and figures are today's.
+"""Tests of a store of release 0.1.0: its keys and scores are unchanged, and its search resumes.
 
-`tests/stores/0.1.0.tar.gz` holds the store, made on one CPU thread by that release: a search of
-`scl`, two seed runs of every method, two in lockstep, a failed one, and the report of the search.
+That release made the store in `tests/stores/0.1.0.tar.gz` on one CPU thread: a search of `scl`, two
+seed runs of every method, two in lockstep, a failed one, and the report of the search.
 """
 
 import json
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """Return a folder with what the release wrote: its store, data, encoder, space and report."""
+    """Return a folder with the release's store, data, encoder, search space and report."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / "0.1.0"
@@ -84,7 +84,7 @@ def test_seed_runs_trained_today_have_the_same_losses(
     for new in RunStore(release / "new").all():
         old = earlier.get(new.key)
         assert old is not None
-        # Rounding differs between families of processors, and grows with every update.
+        # Rounding differs between processor families and grows with every update.
         first, again = (run.evaluations[0]["loss"] for run in (old, new))
         assert again == pytest.approx(first, rel=1e-3)
 
@@ -95,14 +95,14 @@ def test_the_report_of_a_search_has_the_same_numbers(release: Path) -> None:
     assert found.winner is not None
     assert found.winner.number == earlier["winner"]
     names = ("number", "score", "values")
-    told = [[getattr(line, name) for name in names] for line in found.configurations]
-    assert told == [[line[name] for name in names] for line in earlier["configurations"]]
+    lines = [[getattr(line, name) for name in names] for line in found.configurations]
+    assert lines == [[line[name] for name in names] for line in earlier["configurations"]]
     for line, was in zip(found.configurations, earlier["configurations"], strict=True):
         seeds = [(seed.key, seed.validation, seed.test) for seed in line.seeds]
         assert seeds == [(seed["key"], seed["validation"], seed["test"]) for seed in was["seeds"]]
 
 
-def test_a_search_goes_on_from_another_path_of_its_encoder(
+def test_a_search_resumes_after_its_encoder_moved(
     release: Path, train: Callable[..., SearchResult]
 ) -> None:
     moved = shutil.copytree(release / "tiny-bert", release / "elsewhere")

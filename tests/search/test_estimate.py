@@ -1,4 +1,4 @@
-"""Estimated time of a search: the mean of stored seed runs, or a timed update of the encoder."""
+"""Tests of the estimated time of a search, from stored seed runs or from a timed update."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ Asked = Callable[..., StudySpec]
 
 @pytest.fixture(autouse=True)
 def cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives the machine 4 cores."""
+    """Give the machine 4 cores."""
     monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 4)
 
 
@@ -35,7 +35,7 @@ def estimated(prepared: PreparedStudy, *stored: SeedRun, threads: int = 1) -> Es
 def seed_run(
     prepared: PreparedStudy, seconds: float, fields: Mapping[str, Any] | None = None, **origin: Any
 ) -> SeedRun:
-    """Return a seed run of a study that took so many seconds."""
+    """Return a seed run of a study with a given duration."""
     spec = prepared.study.seed_run_spec(fields or {}, 0, prepared.splits[0])
     return SeedRun(
         spec.key,
@@ -56,9 +56,9 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
         (tmp_path / name).write_text("{}")
     prepared = preparing(asked(model=str(tmp_path)), configs=4, seeds=3)
     runs = [seed_run(prepared, seconds, {"tau": 0.1 * seconds}) for seconds in (1.0, 6.0, 2.0)]
-    found = estimated(prepared, *runs)
-    assert (found.at_once, found.basis) == (2, STORED)
-    assert found.seconds == pytest.approx(3.0 * 12 / 2)
+    result = estimated(prepared, *runs)
+    assert (result.at_once, result.basis) == (2, STORED)
+    assert result.seconds == pytest.approx(3.0 * 12 / 2)
     without = estimated(prepared)
     assert without.seconds is None
     assert without.basis.startswith(str(tmp_path))
@@ -86,13 +86,13 @@ def test_seed_runs_on_more_rows_or_threads_do_not_count(preparing: Preparing) ->
     ("concurrency", "address", "at_once", "waves"),
     [(1, None, 1, 8), (3, None, 3, 3), (50, None, 4, 2), (50, "auto", 50, 1)],
 )
-def test_seed_runs_at_a_time_share_the_wall_clock(
+def test_concurrent_seed_runs_share_the_wall_clock(
     preparing: Preparing, concurrency: int, address: str | None, at_once: int, waves: int
 ) -> None:
     prepared = preparing(concurrency=concurrency, address=address)
-    found = estimated(prepared, seed_run(prepared, 7.0))
-    assert (found.at_once, found.basis) == (at_once, STORED)
-    assert found.seconds == pytest.approx(7.0 * waves)
+    result = estimated(prepared, seed_run(prepared, 7.0))
+    assert (result.at_once, result.basis) == (at_once, STORED)
+    assert result.seconds == pytest.approx(7.0 * waves)
 
 
 def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
@@ -117,7 +117,7 @@ def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
         ("supcl-seq", {}, {"probe_encoder_mode": "train", "probe_epochs": 90}, 2),
     ],
 )
-def test_without_stored_seed_runs_the_time_grows_with_the_rows_that_the_encoder_reads(
+def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
     preparing: Preparing,
     asked: Asked,
     method: str,
@@ -164,7 +164,7 @@ def test_finished_seed_runs_are_those_that_did_not_fail(preparing: Preparing) ->
 
 
 @pytest.mark.parametrize("tested", [True, False])
-def test_the_winner_s_seeds_add_their_tests_where_only_they_are_tested(
+def test_only_the_winners_tests_add_time_if_only_they_are_tested(
     preparing: Preparing, tested: bool
 ) -> None:
     tests = {way: preparing(configs=4, seeds=3, test_scores=way) for way in ("all", "winner")}
@@ -186,8 +186,8 @@ def test_a_decided_search_takes_the_time_of_its_missing_tests(
     workers.decide(scheduler)
     training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
     run = seed_run(prepared, training + test, scheduler.state.configurations[0].fields)
-    found = estimate(prepared, scheduler, 1, lambda: [run])
-    assert found.seconds == pytest.approx(2 * test)
+    result = estimate(prepared, scheduler, 1, lambda: [run])
+    assert result.seconds == pytest.approx(2 * test)
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])

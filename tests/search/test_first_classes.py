@@ -1,4 +1,4 @@
-"""A protocol of some classes goes from the data to the report, and back from a seed run."""
+"""Tests of protocols on the first classes of a task, from the data to the report and a rerun."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +13,15 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import train_one
 
 FIELDS = {"epochs": 1, "max_length": 16, "learning_rate": 1e-3}
-Of = Callable[..., PreparedStudy]
+Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture
-def of(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Of:
-    """Returns what prepares one configuration on so many classes of DBpedia."""
+def prepare(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Prepare:
+    """Return a function that prepares one configuration on the first classes of DBpedia."""
 
-    def of(count: int, **changes: str | None) -> PreparedStudy:
-        asked = StudySpec(
+    def prepare(count: int, **changes: str | None) -> PreparedStudy:
+        spec = StudySpec(
             method="ce",
             task="dbpedia",
             model=str(tiny_bert),
@@ -36,14 +36,16 @@ def of(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Of:
             seeds=1,
             gpus_per_trial=0,
         )
-        return prepare_study(asked, options)
+        return prepare_study(spec, options)
 
-    return of
+    return prepare
 
 
 @pytest.mark.parametrize("count", [2, 14])
-def test_a_study_has_the_first_classes_and_all_their_test_rows(of: Of, count: int) -> None:
-    prepared = of(count)
+def test_a_study_has_the_first_classes_and_all_their_test_rows(
+    prepare: Prepare, count: int
+) -> None:
+    prepared = prepare(count)
     study, splits = prepared.study, prepared.splits[0]
     assert (
         len(study.data.task.labels) == len(study.seed_run_spec({}, 0, splits).task.labels) == count
@@ -53,13 +55,13 @@ def test_a_study_has_the_first_classes_and_all_their_test_rows(of: Of, count: in
     assert (splits.test.split, len(splits.test.index)) == ("test", count * 79)
 
 
-def test_each_number_of_classes_has_seed_runs_of_its_own(of: Of) -> None:
-    specs = [of(count).study.seed_run_spec({}, 0) for count in (2, 3, 14)]
+def test_each_number_of_classes_has_different_seed_run_keys(prepare: Prepare) -> None:
+    specs = [prepare(count).study.seed_run_spec({}, 0) for count in (2, 3, 14)]
     assert len({spec.key for spec in specs}) == len({spec.data_digest for spec in specs}) == 3
 
 
-def test_both_spellings_of_a_protocol_are_one_study_that_is_stored_by_the_earlier(of: Of) -> None:
-    earlier, written = (of(3, protocol=f"lacon-classes{mark}3", study=None) for mark in "-:")
+def test_both_spellings_of_a_protocol_give_the_same_study(prepare: Prepare) -> None:
+    earlier, written = (prepare(3, protocol=f"lacon-classes{mark}3", study=None) for mark in "-:")
     assert written.store.name == earlier.store.name
     assert written.record.identity == earlier.record.identity
     assert written.record.identity["protocol"] == "lacon-classes-3"
@@ -70,8 +72,10 @@ def test_both_spellings_of_a_protocol_are_one_study_that_is_stored_by_the_earlie
     written.store.check(written.record)
 
 
-def test_a_seed_run_is_reported_with_its_classes_and_trained_again(of: Of, tmp_path: Path) -> None:
-    run = train_one(of(3))
+def test_a_seed_run_is_reported_with_its_classes_and_can_be_rerun(
+    prepare: Prepare, tmp_path: Path
+) -> None:
+    run = train_one(prepare(3))
     assert [len(row) for row in run.test["confusion"]] == [3, 3, 3]
     found = select("mine", storage=tmp_path)
     assert "classes: the first 3 classes; the paper does not say which" in found.notes

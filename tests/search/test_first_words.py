@@ -1,4 +1,4 @@
-"""The lines that a search prints before its first seed run, and what it stores after the last."""
+"""Tests of the lines before the first seed run, the baselines and an unreachable MLflow server."""
 
 from dataclasses import replace
 from io import StringIO
@@ -41,8 +41,8 @@ def test_each_step_before_the_first_seed_run_is_announced(
 def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) -> None:
     here = place.elsewhere(tmp_path)
     with in_process():
-        done = here.run(configs=1, study="mine", tracking="none")
-    assert done.ending == "complete"
+        result = here.run(configs=1, study="mine", tracking="none")
+    assert result.ending == "complete"
     found = report(here.storage, "mine")
     assert [line.origin for line in found.baselines] == [MAJORITY, LOGISTIC]
     assert all(line.score is not None for line in found.baselines)
@@ -50,27 +50,27 @@ def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_search_ignores_a_dead_tracking_server_and_says_so(
+def test_a_search_completes_with_a_note_if_the_tracking_server_is_unreachable(
     place: Workspace, tmp_path: Path, dead_port: int
 ) -> None:
     here = place.elsewhere(tmp_path)
     server = f"http://127.0.0.1:{dead_port}"
     with in_process():
-        done = here.run(configs=1, seeds=1, tracking=server)
-    assert (done.ending, done.done, done.failed) == ("complete", 1, 0)
-    assert done.tracking is not None
-    assert done.tracking.startswith(f"could not reach {server}")
+        result = here.run(configs=1, seeds=1, tracking=server)
+    assert (result.ending, result.done, result.failed) == ("complete", 1, 0)
+    assert result.tracking is not None
+    assert result.tracking.startswith(f"could not reach {server}")
 
 
 @pytest.mark.parametrize(
-    ("slots", "concurrency", "missing", "told"),
+    ("slots", "concurrency", "missing", "advice"),
     [
         (800, 64, 5000, "at most 64 run at a time. Raise --concurrency."),
         (800, 800, 20, "at most 20 run at a time. Use a smaller one."),
     ],
 )
 def test_free_slots_of_a_cluster_give_a_warning_with_advice(
-    slots: int, concurrency: int, missing: int, told: str
+    slots: int, concurrency: int, missing: int, advice: str
 ) -> None:
-    expected = f"The cluster has room for 800 seed runs, but {told}"
+    expected = f"The cluster has room for 800 seed runs, but {advice}"
     assert free_slots_warning(slots, concurrency, missing) == expected

@@ -1,4 +1,4 @@
-"""A storage that cannot be written ends a search; the same search goes on once it can."""
+"""Tests of a storage that cannot be written or is damaged: the search ends and can be resumed."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from tests.in_process import in_process
 from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-ASKED: dict[str, Any] = {"configs": 1, "seeds": 2, "study": "full", "tracking": "none"}
+OPTIONS: dict[str, Any] = {"configs": 1, "seeds": 2, "study": "full", "tracking": "none"}
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Write a file that takes all space of a disk, and return it."""
+    """Write a file that fills a disk, and return it."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         size = 1 << 20
@@ -46,30 +46,30 @@ def fill(disk: Path) -> Path:
 
 
 @pytest.mark.ray
-def test_a_full_disk_ends_the_search_and_space_lets_it_finish(
+def test_a_search_ends_on_a_full_disk_and_resumes_with_free_space(
     place: Workspace, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sclsearch.ray_backend import tuner
 
     here, fit, ballast = place.elsewhere(disk), tuner.fit, disk / "ballast"
 
-    def fit_full(*given: Any, **named: Any) -> object:
+    def fit_full(*args: Any, **kwargs: Any) -> object:
         fill(disk)
-        return fit(*given, **named)
+        return fit(*args, **kwargs)
 
     monkeypatch.setattr(tuner, "fit", fit_full)
     with pytest.raises(SclsearchError, match=r"--storage: cannot store seed runs: .*No space left"):
-        here.run(**ASKED)
+        here.run(**OPTIONS)
     assert [*RunStore(here.storage).all()] == []
     monkeypatch.undo()
     ballast.unlink()
     with in_process():
-        finished = here.run(**ASKED)
+        finished = here.run(**OPTIONS)
     assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
 
 
 @pytest.mark.parametrize("fault", ["ENOSPC", "ESTALE"])
-def test_a_fault_of_the_storage_is_no_failure_of_a_seed_run(
+def test_a_storage_error_is_not_a_failure_of_the_seed_run(
     place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     here, number = place.elsewhere(tmp_path), getattr(errno, fault)
@@ -79,11 +79,11 @@ def test_a_fault_of_the_storage_is_no_failure_of_a_seed_run(
 
     monkeypatch.setattr("sclsearch.store.runs.create", broken)
     with in_process(), pytest.raises(BrokenStorageError, match=os.strerror(number)):
-        here.run(**ASKED)
+        here.run(**OPTIONS)
     assert RunStore(here.storage).keys() == []
     monkeypatch.setattr("sclsearch.store.runs.create", create)
     with in_process():
-        finished = here.run(**ASKED)
+        finished = here.run(**OPTIONS)
     assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
 
 
@@ -104,11 +104,11 @@ def test_a_damaged_seed_run_is_set_aside_and_trained_again(
 ) -> None:
     here = place.elsewhere(tmp_path)
     with in_process():
-        here.run(**ASKED)
+        here.run(**OPTIONS)
         before = here.runs()
         file = Path(here.storage) / "runs" / f"{min(before)}.json"
         DAMAGES[damage](file)
-        finished = here.run(**ASKED)
+        finished = here.run(**OPTIONS)
     assert (finished.done, finished.trained, finished.failed) == (2, 1, 0)
     assert here.runs().keys() == before.keys()
     assert len([*(file.parent / "damaged").iterdir()]) == 1

@@ -1,4 +1,4 @@
-"""The importance of hyperparameters follows the scores."""
+"""Tests of the importance of hyperparameters."""
 
 import random
 
@@ -29,12 +29,12 @@ def drawn(count: int) -> list[dict[str, object]]:
     ]
 
 
-def test_a_hyperparameter_that_decides_alone_has_almost_all_importance() -> None:
+def test_the_only_decisive_hyperparameter_has_almost_all_importance() -> None:
     scored = [(values, float(values["dropouts"] == [0.1, 0.1])) for values in drawn(40)]
-    found = hyperparameter_importance(SPACE, scored)
-    assert next(iter(found)) == "dropouts"
-    assert found["dropouts"] > 0.9
-    assert sum(found.values()) == pytest.approx(1)
+    importance = hyperparameter_importance(SPACE, scored)
+    assert next(iter(importance)) == "dropouts"
+    assert importance["dropouts"] > 0.9
+    assert sum(importance.values()) == pytest.approx(1)
 
 
 def test_a_hyperparameter_that_some_configurations_lack_is_left_out() -> None:
@@ -42,7 +42,7 @@ def test_a_hyperparameter_that_some_configurations_lack_is_left_out() -> None:
     assert hyperparameter_importance(SPACE, scored).keys() == {"tau", "dropouts", "epochs"}
 
 
-def test_the_importance_is_the_same_each_time() -> None:
+def test_the_importance_is_deterministic() -> None:
     scored = [(values, float(str(values["tau"]))) for values in drawn(15)]
     first = hyperparameter_importance(SPACE, scored)
     assert first == hyperparameter_importance(SPACE, scored)

@@ -1,4 +1,4 @@
-"""Under gunel-noisy three paraphrases join each training row, and nothing else changes."""
+"""Tests of gunel-noisy: three paraphrases join each training row, and nothing else changes."""
 
 import hashlib
 import json
@@ -41,8 +41,8 @@ CSSL: dict[str, Any] = {"method": "cssl", "space": None}
 LENGTH = 16
 # The demo has two classes.
 OTHERS = [n for n, p in PROTOCOLS.items() if n != "gunel-noisy" and (p.classes or 2) == 2]
-# Start of the SHA-256 of the tokens of replicate 0's rows on the demo task, the paraphrases among
-# them. Another one means that stored seed runs whose rows were joined by EDA are left behind.
+# Start of the SHA-256 of replicate 0's tokens on the demo task, with paraphrases. If it changes,
+# searches no longer find stored seed runs with EDA paraphrases.
 DEMO = "7a1737b8d645515e"
 
 
@@ -55,7 +55,7 @@ def on_demo(tiny_bert: Path) -> Study:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Returns what writes a file of paraphrases of texts, each with its number added."""
+    """Return a function that writes a file of paraphrases: each text with a number added."""
 
     def write(texts: set[Texts], count: int, **header: object) -> Path:
         path = tmp_path / "paraphrases.jsonl"
@@ -79,8 +79,8 @@ def tokens_of(study: Study) -> TokenizedTask:
 
 
 def row_of(tokens: Tokens, row: int) -> list[int]:
-    found: list[int] = tokens.ids[tokens.starts[row] : tokens.starts[row + 1]].tolist()
-    return found
+    ids: list[int] = tokens.ids[tokens.starts[row] : tokens.starts[row + 1]].tolist()
+    return ids
 
 
 def test_a_noisy_seed_run_differs_from_the_few_shot_one_only_by_its_paraphrases(
@@ -103,7 +103,7 @@ def test_no_other_protocol_has_paraphrases_in_its_keys(resolved: Resolved, name:
     )
 
 
-def test_epochs_are_for_the_rows_and_their_paraphrases(resolved: Resolved) -> None:
+def test_epochs_follow_the_number_of_rows_with_their_paraphrases(resolved: Resolved) -> None:
     epochs = gunel_few_shot_training(4 * ROWS, 8)["epochs"]
     assert epochs != gunel_few_shot_training(ROWS, 8)["epochs"]
     assert resolved(**NOISY).defaults["epochs"] == FieldDefault(epochs, "protocol")
@@ -126,7 +126,7 @@ def test_notes_name_the_source_of_the_paraphrases(
     ]
 
 
-def test_only_training_rows_are_joined(resolved: Resolved) -> None:
+def test_paraphrases_join_only_training_rows(resolved: Resolved) -> None:
     study, few = resolved(**NOISY), resolved(**FEW_SHOT)
     tokens, before = tokens_of(study), tokens_of(few)
     total, rows = len(study.data.splits["train"]), study.splits(0).train.index
@@ -150,7 +150,7 @@ def test_the_tokens_of_joined_rows_are_pinned(on_demo: Study) -> None:
     assert whole.hexdigest()[:16] == DEMO
 
 
-def test_a_file_gives_the_rows_that_join(
+def test_paraphrases_of_a_file_join_the_training_rows(
     resolved: Resolved, preparing: Preparing, asked: Asked, write: Callable[..., Path]
 ) -> None:
     texts = drawn_texts(resolved(**NOISY))
@@ -166,7 +166,7 @@ def test_a_file_gives_the_rows_that_join(
         preparing(too_few, seeds=10)
 
 
-def test_a_method_that_contrasts_paraphrases_reads_those_of_the_joined_rows_too(
+def test_a_method_that_contrasts_paraphrases_also_reads_those_of_joined_rows(
     resolved: Resolved,
 ) -> None:
     study = resolved(**CSSL, **NOISY, settings={"max_length": LENGTH})
@@ -179,15 +179,15 @@ def test_a_method_that_contrasts_paraphrases_reads_those_of_the_joined_rows_too(
     assert row_of(found, int(place)) == expected["input_ids"]
 
 
-def test_a_file_without_paraphrases_of_paraphrases_is_refused_before_anything_is_written(
+def test_a_file_without_paraphrases_of_paraphrases_is_refused_before_storing(
     resolved: Resolved, preparing: Preparing, asked: Asked, write: Callable[..., Path]
 ) -> None:
     texts = drawn_texts(resolved(**NOISY))
     file = write(texts, 3)
     spec = asked(**CSSL, **NOISY, paraphrases=file)
-    with pytest.raises(SclsearchError) as told:
+    with pytest.raises(SclsearchError) as caught:
         preparing(spec, seeds=10)
-    assert str(told.value).startswith(
+    assert str(caught.value).startswith(
         f"{file}: every text and every paraphrase that joins the training rows must have 3 "
         f"paraphrases, {3 * len(texts)} of {4 * len(texts)} have fewer, the first "
     )
@@ -196,13 +196,15 @@ def test_a_file_without_paraphrases_of_paraphrases_is_refused_before_anything_is
     assert preparing(replace(spec, paraphrases=write(every, 3)), seeds=10).study.reads_paraphrases
 
 
-def test_a_file_that_nothing_reads_is_refused(resolved: Resolved, tmp_path: Path) -> None:
+def test_a_paraphrase_file_that_nothing_reads_is_refused(
+    resolved: Resolved, tmp_path: Path
+) -> None:
     with pytest.raises(SclsearchError, match=r"neither scl nor gunel-fewshot reads paraphrases"):
         resolved(**FEW_SHOT, paraphrases=tmp_path / "paraphrases.jsonl")
 
 
 @pytest.mark.slow
-def test_joined_rows_are_trained_on_end_to_end(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_search_trains_on_joined_rows_end_to_end(tiny_bert: Path, tmp_path: Path) -> None:
     spec = StudySpec(
         method="scl",
         task="demo",
@@ -216,9 +218,9 @@ def test_joined_rows_are_trained_on_end_to_end(tiny_bert: Path, tmp_path: Path) 
     )
     console = Console(quiet=True)
     with in_process():
-        done = run(spec, options, console)
-    assert (done.ending, done.trained, done.failed) == ("complete", 3, 0)
-    found = report(tmp_path, done.name)
+        result = run(spec, options, console)
+    assert (result.ending, result.trained, result.failed) == ("complete", 3, 0)
+    found = report(tmp_path, result.name)
     assert "training: each row is joined by 3 paraphrases from EDA" in found.notes
     assert found.winner is not None
     key = found.winner.seeds[0].key

@@ -1,4 +1,4 @@
-"""An exported study has one trial per configuration, which Optuna can read."""
+"""Tests of the Optuna export: one trial per configuration."""
 
 import sqlite3
 from collections.abc import Callable
@@ -79,12 +79,12 @@ def test_a_foreign_study_is_not_replaced_and_a_bad_database_is_named(
         other.execute("INSERT INTO alembic_version VALUES ('of another program')")
     optuna.create_study(storage=f"sqlite:///{tmp_path}/full.db", study_name="another")
     read_only = f"sqlite:///file:{tmp_path}/full.db?mode=ro&uri=true"
-    for wrong, shown in {
+    for invalid, message in {
         "nonsense": "nonsense",
         "nosuch://me:secret@host/db": r"nosuch://\*\*\*@host/db",
         f"sqlite:///{tmp_path}/other.db": "sqlite",
         read_only: ".*attempt to write a readonly database",
     }.items():
-        with pytest.raises(SclsearchError, match=f"^{shown}") as raised:
-            export_optuna("mine", wrong, storage=tmp_path / "storage")
+        with pytest.raises(SclsearchError, match=f"^{message}") as raised:
+            export_optuna("mine", invalid, storage=tmp_path / "storage")
         assert "cannot be used as Optuna's database: " in str(raised.value)

@@ -1,4 +1,4 @@
-"""Of a file of paraphrases a seed run is named by those that it reads; the others may change."""
+"""Tests of paraphrase files: a seed run's key depends only on the paraphrases that it reads."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def write(file: Path, texts: Iterable[Texts], changed: Texts | None = None) -> None:
-    """Writes two paraphrases of each text, other ones of a text that changed."""
+    """Write two paraphrases of each text, different ones for `changed`."""
     lines: list[Any] = [{"paraphrases": 1, "source": "a test"}]
     for text in sorted(texts):
         view = "other" if text == changed else "so"
@@ -37,7 +37,7 @@ def write(file: Path, texts: Iterable[Texts], changed: Texts | None = None) -> N
 
 @pytest.fixture
 def drawn(resolved: Resolved) -> Callable[[int], set[Texts]]:
-    """Returns what gives the texts that the first so many replicates draw."""
+    """Return a function that returns the texts of the first replicates."""
     study = resolved(**CSSL)
     texts = study.data.splits["train"].texts
 
@@ -52,7 +52,7 @@ def keys(prepared: PreparedStudy) -> list[str]:
     return [study.seed_run_spec({}, number, splits[number]).key for number in range(study.seeds)]
 
 
-def test_texts_for_more_seeds_leave_the_finished_ones_as_they_are(
+def test_paraphrases_for_more_seeds_do_not_change_finished_seed_runs(
     asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
 ) -> None:
     spec = asked(**CSSL, paraphrases=file)
@@ -70,7 +70,7 @@ def test_texts_for_more_seeds_leave_the_finished_ones_as_they_are(
     ]
 
 
-def test_other_paraphrases_of_a_text_that_is_read_are_another_study(
+def test_changed_paraphrases_of_a_text_that_is_read_give_another_study(
     asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
 ) -> None:
     spec = asked(**CSSL, paraphrases=file)

@@ -1,4 +1,4 @@
-"""What a study is on the point of being run: its record, and how many seed runs run at a time."""
+"""Tests of prepared studies: record, concurrency, advice, precision and baselines."""
 
 import io
 import os
@@ -25,14 +25,14 @@ Preparing = Callable[..., PreparedStudy]
 Asked = Callable[..., StudySpec]
 
 
-def test_the_record_of_a_faster_driver_stays(preparing: Preparing) -> None:
+def test_the_record_of_a_faster_driver_is_kept(preparing: Preparing) -> None:
     late = preparing(study="mine", concurrency=2)
     preparing(study="mine", concurrency=8).begin()
     assert late.record.open_configurations == 2
     assert late.begin().record.open_configurations == 5
 
 
-def test_another_study_stored_meanwhile_under_the_name_is_an_error(
+def test_another_study_stored_meanwhile_under_the_same_name_is_an_error(
     preparing: Preparing, asked: Asked
 ) -> None:
     late = preparing(study="mine")
@@ -41,7 +41,7 @@ def test_another_study_stored_meanwhile_under_the_name_is_an_error(
         late.begin()
 
 
-def test_the_configuration_of_a_faster_driver_stays(
+def test_the_configuration_of_a_faster_driver_is_kept(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing()
@@ -54,7 +54,7 @@ def test_the_configuration_of_a_faster_driver_stays(
     assert prepared.store.configurations()[0] == first.configuration
 
 
-def test_the_record_has_the_folder_of_an_own_model_and_the_name_of_the_default_one(
+def test_the_record_has_a_users_model_folder_or_the_default_models_name(
     preparing: Preparing, asked: Asked, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:
     assert preparing().record.origin["model"] == str(tiny_bert.resolve())
@@ -65,9 +65,9 @@ def test_the_record_has_the_folder_of_an_own_model_and_the_name_of_the_default_o
 
 @pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
-    reason="cores must be taken away",
+    reason="needs two cores",
 )
-def test_only_cores_of_this_process_count(preparing: Preparing) -> None:
+def test_only_cores_available_to_the_process_count(preparing: Preparing) -> None:
     whole = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(whole)})
     try:
@@ -127,7 +127,7 @@ def test_bfloat16_needs_a_cpu_with_instructions_for_it(
     check_new(prepared, options)
 
 
-def test_a_search_ends_well_if_memory_does_not_suffice_for_its_baselines(
+def test_a_search_without_memory_for_its_baselines_ends_normally(
     preparing: Preparing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exhausted(*_: object, **__: object) -> None:

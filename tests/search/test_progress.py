@@ -1,4 +1,4 @@
-"""The line of a search: what is done, and how long the others may take."""
+"""Tests of the progress line: finished seed runs and time left."""
 
 from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
@@ -20,7 +20,7 @@ Clock = Callable[[float], None]
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Sets the seconds since the search began."""
+    """Return a function that sets the seconds since the search began."""
     now = [0.0]
     monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: now[0])
     return lambda seconds: now.__setitem__(0, seconds)
@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def task(preparing: Callable[..., PreparedStudy]) -> SeedRunTask:
-    """Returns any seed run."""
+    """Return the task of a seed run."""
     scheduler = Scheduler(preparing())
     found = scheduler.next()
     assert found is not None
@@ -36,21 +36,21 @@ def task(preparing: Callable[..., PreparedStudy]) -> SeedRunTask:
 
 
 def trained(failure: Failure | None = None) -> SeedRun:
-    """Returns a seed run that says of itself what shared stages took another."""
+    """Return a seed run whose duration includes shared stages that another seed run trained."""
     return SeedRun(key="k", identity={}, origin={}, seconds=9 * SECONDS, failure=failure)
 
 
 def progress_of(wanted: int) -> Progress:
-    """Returns the progress of so many seed runs, begun at 0."""
+    """Return the progress of a number of seed runs, started at 0 seconds."""
     progress = Progress(Console(file=StringIO()), wanted)
     progress.start()
     return progress
 
 
 def moments(begins: Sequence[float], each: int) -> Iterator[tuple[float, int, list[float]]]:
-    """Yields time, finished seed runs and ages of those that run, every few seconds.
+    """Yield the time, the number of finished seed runs and the ages of the others every 7 seconds.
 
-    Places begin with their first seed run at these times, and train so many without a pause.
+    Workers begin at these times, and each trains so many seed runs without a pause.
     """
     for second in range(0, int(each * SECONDS), 7):
         gone = [divmod(second - begin, SECONDS) for begin in begins if begin <= second]
@@ -59,12 +59,12 @@ def moments(begins: Sequence[float], each: int) -> Iterator[tuple[float, int, li
 
 @pytest.mark.parametrize("spread", [0.0, 200.0])
 @pytest.mark.parametrize("at_once", [1, 2, 64])
-def test_the_time_left_is_right_at_every_moment(
+def test_the_time_left_is_correct_at_every_moment(
     clock: Clock, task: SeedRunTask, at_once: int, spread: float
 ) -> None:
     progress = progress_of(5 * at_once)
-    begins = [spread * place / at_once for place in range(at_once)]
-    end, told = mean(begins) + 5 * SECONDS, 0
+    begins = [spread * worker / at_once for worker in range(at_once)]
+    end, checked = mean(begins) + 5 * SECONDS, 0
     for now, done, ages in moments(begins, 5):
         clock(now)
         while progress.done < done:
@@ -75,8 +75,8 @@ def test_the_time_left_is_right_at_every_moment(
             continue
         if len(ages) == at_once:
             assert progress.left() == pytest.approx(end - now)
-            told += 1
-    assert told > 30
+            checked += 1
+    assert checked > 30
 
 
 def test_a_late_seed_run_gives_no_time_left(clock: Clock, task: SeedRunTask) -> None:

@@ -1,4 +1,4 @@
-"""A configuration is proposed from its number and the scores that may be known, nothing else."""
+"""Tests of proposals: a configuration depends only on its number and the visible scores."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values, active
 from sclsearch.study.spec import Sampler
 
-RANDOM_START = 10  # Optuna's
+RANDOM_START = 10  # default of Optuna's TPE sampler
 WIDE = Space(
     method="supcl-seq",
     source="a test",
@@ -73,14 +73,14 @@ def searched(
     search_seed: int = 0,
     score: Callable[[Values], float] = by_chance,
 ) -> list[ObservedConfiguration]:
-    """Returns what a search proposes that finishes each configuration before the next."""
+    """Return the proposals of a search that finishes each configuration before the next."""
     known: list[ObservedConfiguration] = []
     while len(known) < count and (proposal := propose(space, sampler, search_seed, known)):
         known.append(ObservedConfiguration(proposal[0], score(proposal[0])))
     return known
 
 
-def test_published_configurations_come_first_and_then_each_number_has_its_own() -> None:
+def test_published_configurations_come_first_and_sampled_ones_differ() -> None:
     known: list[ObservedConfiguration] = []
     for values in WIDE.published:
         assert propose(WIDE, "tpe", 0, known) == (values, "published")
@@ -94,7 +94,7 @@ def test_published_configurations_come_first_and_then_each_number_has_its_own() 
 
 
 @pytest.mark.parametrize(("sampler", "count"), [("tpe", 30), ("gp", 14), ("random", 30)])
-def test_every_proposal_lies_inside_the_space_and_keeps_its_conditions(
+def test_every_proposal_is_inside_the_space_and_meets_its_conditions(
     sampler: Sampler, count: int
 ) -> None:
     known = searched(WIDE, sampler, count)
@@ -117,13 +117,13 @@ def test_another_process_with_another_hash_seed_proposes_the_same() -> None:
     command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(Path(__file__).parent)]
     other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     environment = {**os.environ, "PYTHONHASHSEED": other}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     here = [one.values for one in searched(WIDE, "tpe", 14)]
-    assert json.loads(done.stdout) == json.loads(canonical(here))
+    assert json.loads(result.stdout) == json.loads(canonical(here))
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
-def test_the_search_seed_changes_what_is_sampled_but_not_what_is_published(
+def test_the_search_seed_changes_sampled_but_not_published_configurations(
     sampler: Sampler,
 ) -> None:
     one, other = searched(WIDE, sampler, 5, 0), searched(WIDE, sampler, 5, 1)
@@ -132,7 +132,7 @@ def test_the_search_seed_changes_what_is_sampled_but_not_what_is_published(
 
 
 @pytest.mark.parametrize("sampler", ["random", "grid"])
-def test_random_and_grid_look_at_no_score(sampler: Sampler) -> None:
+def test_random_and_grid_ignore_scores(sampler: Sampler) -> None:
     space = FINITE if sampler == "grid" else WIDE
     for open_ones in (0, 3):
         known = searched(space, sampler, 7)
@@ -142,7 +142,7 @@ def test_random_and_grid_look_at_no_score(sampler: Sampler) -> None:
         assert propose(space, sampler, 0, unscored) == propose(space, sampler, 0, worst)
 
 
-def test_tpe_looks_at_scores_only_after_its_random_start() -> None:
+def test_tpe_uses_scores_only_after_its_random_start() -> None:
     def flat(_values: Values) -> float:
         return 0.5
 
@@ -155,17 +155,17 @@ def test_tpe_looks_at_scores_only_after_its_random_start() -> None:
     assert propose(WIDE, "tpe", 0, more) != propose(WIDE, "tpe", 0, turned)
 
 
-def test_tpe_counts_an_open_configuration_as_no_score() -> None:
+def test_tpes_random_start_does_not_count_open_configurations() -> None:
     known = searched(WIDE, "tpe", RANDOM_START)
-    waiting = [*known[:-1], ObservedConfiguration(known[-1].values, None)]
+    pending = [*known[:-1], ObservedConfiguration(known[-1].values, None)]
     turned = [
         ObservedConfiguration(one.values, None if one.score is None else 1 - one.score)
-        for one in waiting
+        for one in pending
     ]
-    assert propose(WIDE, "tpe", 0, waiting) == propose(WIDE, "tpe", 0, turned)
+    assert propose(WIDE, "tpe", 0, pending) == propose(WIDE, "tpe", 0, turned)
 
 
-def test_tpe_goes_where_scores_are_high() -> None:
+def test_tpe_proposes_configurations_where_scores_are_high() -> None:
     def near_the_end(values: Values) -> float:
         return float(str(values["tau"]))
 
@@ -174,7 +174,7 @@ def test_tpe_goes_where_scores_are_high() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_finite_space_is_proposed_whole_without_repetition_and_then_there_is_none(
+def test_a_finite_space_is_proposed_completely_without_repetition(
     sampler: Sampler,
 ) -> None:
     known = searched(FINITE, sampler, 100)
@@ -184,14 +184,14 @@ def test_a_finite_space_is_proposed_whole_without_repetition_and_then_there_is_n
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
-def test_a_space_of_whole_numbers_is_finite_too(sampler: Sampler) -> None:
+def test_a_space_of_integers_is_proposed_completely(sampler: Sampler) -> None:
     epochs = Range(1, 10, "int")
     space = replace(FINITE, parameters={"epochs": epochs}, published=())
     known = searched(space, sampler, 100, score=lambda values: -float(str(values["epochs"])))
     assert sorted(int(str(one.values["epochs"])) for one in known) == list(range(1, 11))
 
 
-def test_a_sampler_that_repeats_itself_still_finds_what_is_new() -> None:
+def test_a_sampler_that_repeats_itself_still_proposes_new_configurations() -> None:
     parameters: dict[str, Parameter] = {
         "lam": Choice((0.5, 0.9)),
         "tau": Range(0.1, 1.0, "float", when={"lam": (0.9,)}),
@@ -201,7 +201,7 @@ def test_a_sampler_that_repeats_itself_still_finds_what_is_new() -> None:
     assert len({canonical(one.values) for one in known}) == 30
 
 
-def test_a_grid_comes_in_the_order_of_the_space_after_the_published_one() -> None:
+def test_a_grid_follows_the_order_of_the_space_after_the_published_one() -> None:
     known = searched(FINITE, "grid", 100)
     rest = [values for values in FINITE.grid() if values != FINITE.published[0]]
     assert [one.values for one in known] == [FINITE.published[0], *rest]

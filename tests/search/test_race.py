@@ -1,4 +1,4 @@
-"""A race with real Ray: fewer seed runs, the same winner, and MLflow shows what it left out."""
+"""Tests of a race with Ray: fewer seed runs, the same winner, and forecasts in MLflow."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,13 +29,13 @@ RISK, SEEDS = 0.3, 6
 def racing(
     place: Workspace, write_space: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Workspace:
-    """Returns where four configurations are to race, of which one learns."""
+    """Return a workspace for a race of four configurations, only one of which learns."""
     return place.elsewhere(tmp_path_factory.mktemp("race"), space=write_space(SPACE))
 
 
 @pytest.fixture(scope="module")
 def raced(racing: Workspace) -> SearchResult:
-    """Returns how the race ended, whose winner alone is tested."""
+    """Return the result of a race that tests only its winner."""
     return racing.run(race=RISK, seeds=SEEDS, test_scores="winner")
 
 
@@ -66,17 +66,17 @@ def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
     found = report(racing.storage, raced.name)
     (study,) = by_level["study"]
     assert study.data.metrics["risk"] == pytest.approx(found.risk)
-    waiting = [line.forecast for line in found.configurations if line.forecast is not None]
+    forecasts = [line.forecast for line in found.configurations if line.forecast is not None]
     unscored = [run for run in by_level["configuration"] if "score" not in run.data.metrics]
     assert sorted(run.data.metrics["expected_score"] for run in unscored) == pytest.approx(
-        sorted(forecast.expected for forecast in waiting)
+        sorted(forecast.expected for forecast in forecasts)
     )
     assert sorted(run.data.metrics["win_probability"] for run in unscored) == pytest.approx(
-        sorted(forecast.better for forecast in waiting)
+        sorted(forecast.better for forecast in forecasts)
     )
 
 
-def test_the_same_race_trains_nothing_more_and_a_full_search_the_rest(
+def test_a_repeated_race_trains_nothing_and_a_full_search_trains_the_rest(
     racing: Workspace, raced: SearchResult, tmp_path: Path
 ) -> None:
     again = racing.run(race=RISK, seeds=SEEDS, test_scores="winner")

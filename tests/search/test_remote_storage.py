@@ -1,4 +1,4 @@
-"""The same command leaves the same in a folder and in an object store, and goes on from either."""
+"""Tests of an object store: a search stores the same there as in a folder, and resumes."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ Command = Callable[..., tuple[str, str]]
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    """Returns what runs sclsearch in this process, and returns output and errors."""
+    """Return a function that runs sclsearch in this process and returns output and errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
@@ -44,7 +44,7 @@ def command(
 
 @pytest.fixture
 def tune(toy: CustomTask, tiny_bert: Path, space_file: Path) -> list[str]:
-    """Returns a search of two configurations with two seeds each."""
+    """Return the arguments of a search of two configurations with two seeds each."""
     return [
         *("tune", "--method", "scl", "--task", str(toy.path), "--text", "text", "--label", "label"),
         *("--split-column", "split", "--model", str(tiny_bert), "--space", str(space_file)),
@@ -53,27 +53,27 @@ def tune(toy: CustomTask, tiny_bert: Path, space_file: Path) -> list[str]:
     ]
 
 
-def figures(storage: StoragePath) -> dict[str, dict[str, Any]]:
-    """Returns every stored seed run without times and machine."""
+def seed_runs(storage: StoragePath) -> dict[str, dict[str, Any]]:
+    """Return every stored seed run without times and environment."""
     runs = RunStore(str(storage)).all()
     return {run.key: {n: v for n, v in asdict(run).items() if n not in TIMED} for run in runs}
 
 
-def numbered(storage: StoragePath, kind: str) -> list[Any]:
+def records(storage: StoragePath, kind: str) -> list[Any]:
     folder = storage / "studies" / "s" / kind
     return [(name, read(folder / name)) for name in folder.names()]
 
 
 def weights(storage: StoragePath) -> dict[str, dict[str, Any]]:
-    """Returns the tensors of each file; the order of its header is left to chance."""
+    """Return the tensors of each file, because the order of a file's header is random."""
     folder = storage / "studies" / "s" / "weights"
-    found = {}
+    tensors = {}
     for name in folder.names():
-        place = folder / name
-        content = place.read()
+        path = folder / name
+        content = path.read()
         assert content is not None
-        found[name] = {n: tensor.tolist() for n, tensor in load(content).items()}
-    return found
+        tensors[name] = {n: tensor.tolist() for n, tensor in load(content).items()}
+    return tensors
 
 
 def test_a_folder_and_an_object_store_hold_the_same(
@@ -87,15 +87,15 @@ def test_a_folder_and_an_object_store_hold_the_same(
     assert f"`sclsearch track s --storage {there} " in err
     assert f"weights {there}/studies/s/weights: " in out
     near, far = storage_path(here), storage_path(there)
-    assert len(figures(far)) == 4
-    assert figures(far) == figures(near)
+    assert len(seed_runs(far)) == 4
+    assert seed_runs(far) == seed_runs(near)
     for kind in ("configurations", "replicates"):
-        assert numbered(far, kind) == numbered(near, kind)
+        assert records(far, kind) == records(near, kind)
     assert weights(far) == weights(near) != {}
     assert (far / "studies" / "s").names() == (near / "studies" / "s").names()
     before = {name: read(far / "runs" / name) for name in (far / "runs").names()}
     _, err = command(*tune, "--storage", there, "--tracking", "none")
-    assert err == ""  # nothing was trained, else its progress is told
+    assert err == ""  # a search that trains nothing prints no progress
     assert before == {name: read(far / "runs" / name) for name in (far / "runs").names()}
     assert [path.name for path in tmp_path.iterdir()] == ["storage"]
     check_reading_commands(command, here, there)

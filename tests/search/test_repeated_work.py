@@ -1,4 +1,4 @@
-"""What a study makes once and its trials share: token ids, and no texts."""
+"""Tests of the data that trials of a study share: token ids, and no texts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,41 +24,41 @@ space:
 
 
 @pytest.fixture
-def tokenised_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns how many texts each call of a tokenizer got."""
+def tokenized_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the number of texts in each call of a tokenizer."""
     from transformers import PreTrainedTokenizerBase
 
-    seen: list[int] = []
+    counts: list[int] = []
     call = PreTrainedTokenizerBase.__call__
 
-    def noted(self: Any, texts: list[str], *given: Any, **options: Any) -> Any:
-        seen.append(len(texts))
-        return call(self, texts, *given, **options)
+    def counted(self: Any, texts: list[str], *args: Any, **kwargs: Any) -> Any:
+        counts.append(len(texts))
+        return call(self, texts, *args, **kwargs)
 
-    monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", noted)
-    return seen
+    monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", counted)
+    return counts
 
 
-def test_each_split_is_tokenised_once_for_each_length_however_many_seed_runs_there_are(
+def test_each_split_is_tokenized_once_per_length_for_all_seed_runs(
     asked: Asked,
     preparing: Preparing,
     write_space: Callable[[str], Path],
-    tokenised_texts: list[int],
+    tokenized_texts: list[int],
 ) -> None:
     prepared = preparing(asked(method="ce", space=write_space(TWO_LENGTHS)), seeds=2)
-    tokenised_texts.clear()  # the few whose lengths are looked at
+    tokenized_texts.clear()  # texts whose lengths were checked
     context = worker_context(prepared, threads=1)
     rows = {len(prepared.study.data.splits[name]) for name in ("train", "validation", "test")}
-    lengths = (8, 16, 128)  # and the one that a configuration without the parameter has
-    assert len(tokenised_texts) == 3 * len(lengths)
-    assert {*tokenised_texts} == rows
+    lengths = (8, 16, 128)  # 128 is the default
+    assert len(tokenized_texts) == 3 * len(lengths)
+    assert {*tokenized_texts} == rows
     for number in range(2):
         seed_run_spec = prepared.study.seed_run_spec(
             {"max_length": 8}, number, prepared.splits[number]
         )
         run, _ = attempt(seed_run_spec, context, 0)
         assert run.failure is None
-    assert len(tokenised_texts) == 3 * len(lengths)
+    assert len(tokenized_texts) == 3 * len(lengths)
 
 
 def test_workers_get_no_texts(asked: Asked, preparing: Preparing, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A search that a signal or a second driver meets ends in order, and leaves no lock behind."""
+"""Tests of a search with a signal or a second driver: it ends in order and leaves no lock."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ class Driver:
     folder: Path
 
     def ended(self) -> tuple[int, str, str]:
-        """Waits for the end; returns exit code, output and errors."""
+        """Wait for the end; return exit code, output and errors."""
         code = self.process.wait(PATIENCE)
         return code, (self.folder / "out").read_text(), (self.folder / "err").read_text()
 
@@ -40,7 +40,7 @@ Start = Callable[[], Driver]
 def start(
     toy: CustomTask, tiny_bert: Path, space_file: Path, processes: Any, tmp_path: Path
 ) -> Iterator[Start]:
-    """Returns what starts a search of two seed runs that never end."""
+    """Yield a function that starts a search of two seed runs that never end."""
     drivers: list[Driver] = []
 
     def start() -> Driver:
@@ -72,12 +72,12 @@ def start(
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """Returns the folder of the study."""
+    """Return the folder of the study."""
     return tmp_path / "storage" / "studies" / "s"
 
 
 def wait(driver: Driver, until: Callable[[], object]) -> None:
-    """Returns once something is so; fails if the driver ends before."""
+    """Wait until a condition holds; fail if the driver ends first."""
     end = time.monotonic() + PATIENCE
     while not until():
         assert driver.process.poll() is None, driver.ended()
@@ -110,7 +110,7 @@ def test_a_second_driver_is_refused_and_sigterm_ends_the_first_in_order(
         time.sleep(0.2)
 
 
-def test_ctrl_c_before_anything_trains_leaves_no_lock_behind(start: Start, study: Path) -> None:
+def test_ctrl_c_before_training_leaves_no_lock(start: Start, study: Path) -> None:
     driver = start()
     wait(driver, (study / "study.json").exists)
     assert list(study.glob("driver*"))

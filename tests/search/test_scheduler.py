@@ -1,4 +1,4 @@
-"""The scheduler trains each missing seed run once and proposes the same configurations again."""
+"""Tests of the scheduler: it trains each missing seed run once and repeats its proposals."""
 
 import json
 import random
@@ -29,7 +29,7 @@ Asked = Callable[..., StudySpec]
 
 
 class Diary(Callback):
-    """Writes down all events."""
+    """Callback that records all events."""
 
     def __init__(self) -> None:
         self.configurations: list[int] = []
@@ -54,7 +54,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_seed_runs_come_by_configuration_and_two_of_these_are_open(
+def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing()
@@ -74,7 +74,7 @@ def test_seed_runs_come_by_configuration_and_two_of_these_are_open(
 @pytest.mark.parametrize(
     ("concurrency", "seeds", "expected"), [(1, 2, 2), (2, 2, 2), (3, 2, 3), (8, 2, 5), (8, 5, 3)]
 )
-def test_enough_are_open_to_keep_every_worker_busy_while_seed_runs_end_in_order(
+def test_enough_configurations_are_open_to_keep_every_worker_busy(
     preparing: Preparing, workers: "Workers", concurrency: int, seeds: int, expected: int
 ) -> None:
     prepared = preparing(concurrency=concurrency, seeds=seeds, configs=20)
@@ -86,7 +86,7 @@ def test_enough_are_open_to_keep_every_worker_busy_while_seed_runs_end_in_order(
         workers.finish(scheduler, tasks[0])
 
 
-def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
+def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing(configs=40, concurrency=2)
@@ -96,7 +96,7 @@ def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
         workers.finish(scheduler, workers.running(scheduler, 2)[0])
     resumed = Scheduler(preparing(configs=40, concurrency=16).begin())
     resumed.widen(16)
-    assert resumed._required(7) == range(5)  # what was known before stays known
+    assert resumed._required(7) == range(5)  # scores used before are still used
     for _ in range(20):
         tasks = workers.running(resumed, 16)
         assert len(tasks) == 16
@@ -119,7 +119,7 @@ def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
         assert proposal[0] == configuration.values
 
 
-def test_every_proposal_follows_from_the_settled_scores_alone(
+def test_every_proposal_depends_only_on_settled_scores(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing(configs=16, concurrency=4)
@@ -142,7 +142,7 @@ def test_every_proposal_follows_from_the_settled_scores_alone(
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"batch_size": 100, "max_length": 1024}], ids=["as they are", "in chunks"]
+    "settings", [{}, {"batch_size": 100, "max_length": 1024}], ids=["default", "chunks"]
 )
 def test_a_worker_derives_the_same_key_from_the_configurations_json(
     preparing: Preparing, workers: "Workers", asked: Asked, settings: dict[str, object]
@@ -157,7 +157,7 @@ def test_a_worker_derives_the_same_key_from_the_configurations_json(
         assert task.key == seed_run_key(prepared.record, task.configuration, task.replicate)
 
 
-def test_a_space_that_is_used_up_completes_the_study(
+def test_an_exhausted_space_completes_the_study(
     preparing: Preparing, workers: "Workers", asked: Asked
 ) -> None:
     prepared = preparing(asked(settings={"learning_rate": 1e-3}), configs=None)
@@ -169,7 +169,7 @@ def test_a_space_that_is_used_up_completes_the_study(
     assert scheduler.complete
 
 
-def test_the_state_holds_no_predictions_and_the_store_all(
+def test_predictions_are_in_the_store_but_not_in_the_state(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(preparing(configs=1, seeds=1))
@@ -181,7 +181,7 @@ def test_the_state_holds_no_predictions_and_the_store_all(
     assert scheduler.runs.get(task.key) == run
 
 
-def test_the_order_of_arrival_does_not_change_what_is_proposed(
+def test_the_order_of_results_does_not_change_the_proposals(
     preparing: Preparing, workers: "Workers", tmp_path: Path
 ) -> None:
     orderly, other = preparing(configs=14), preparing(configs=14, storage=tmp_path / "other")
@@ -193,7 +193,7 @@ def test_the_order_of_arrival_does_not_change_what_is_proposed(
 
 
 @pytest.mark.parametrize("finished", [1, 23])
-def test_a_resumed_search_proposes_the_same_and_trains_only_what_is_missing(
+def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
     preparing: Preparing, workers: "Workers", tmp_path: Path, finished: int
 ) -> None:
     undisturbed = preparing(configs=14)
@@ -247,7 +247,7 @@ def test_an_exception_of_a_callback_names_it_and_loses_no_result(
     assert len(diary.seed_runs) == stored[event]
 
 
-def test_a_dry_scheduler_writes_nothing_and_counts_what_is_stored(
+def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
     preparing: Preparing, workers: "Workers", tmp_path: Path
 ) -> None:
     prepared = preparing(configs=3)
@@ -280,7 +280,7 @@ def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
     assert files(tmp_path / "storage") == before
 
 
-def test_an_extended_search_proposes_what_a_long_one_does(
+def test_an_extended_search_proposes_the_same_as_a_long_one(
     preparing: Preparing, workers: "Workers", tmp_path: Path
 ) -> None:
     long = preparing(configs=14)
@@ -291,9 +291,7 @@ def test_an_extended_search_proposes_what_a_long_one_does(
     assert values(extended) == values(long)
 
 
-def test_more_seeds_train_the_new_replicates_alone(
-    preparing: Preparing, workers: "Workers"
-) -> None:
+def test_more_seeds_train_only_the_new_replicates(preparing: Preparing, workers: "Workers") -> None:
     workers.run_out(Scheduler(preparing(configs=3)))
     more = Scheduler(preparing(configs=3, seeds=3))
     assert workers.run_out(more) == [(n, 2) for n in range(3)]

@@ -1,4 +1,4 @@
-"""The scheduler knows what a lost seed run means, and what a failed one is worth."""
+"""Tests of failures in the scheduler: retries, bad nodes, scores and early stops."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_a_lost_seed_run_is_retried_and_then_fails(
     assert scheduler.complete
 
 
-def test_seed_runs_that_were_lost_less_often_come_first_and_a_lost_node_fails_none(
+def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
     preparing: Preparing,
 ) -> None:
     scheduler = Scheduler(preparing())
@@ -58,13 +58,13 @@ def test_seed_runs_that_were_lost_less_often_come_first_and_a_lost_node_fails_no
     assert not scheduler.state.seed_runs
 
 
-def lose_to_the_end(scheduler: Scheduler, loss: WorkerFailure) -> None:
+def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
     while (task := scheduler.next()) is not None:
-        scheduler.record_failure(task, loss)
+        scheduler.record_failure(task, failure)
 
 
 @pytest.mark.parametrize("cause", ["worker-lost", "node-unfit"])
-def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
+def test_one_bad_node_is_named_and_fails_no_seed_run(
     preparing: Preparing, workers: "Workers", cause: str
 ) -> None:
     scheduler = Scheduler(preparing(configs=20, concurrency=8))
@@ -74,7 +74,7 @@ def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
     with pytest.raises(
         SclsearchError, match=r"^node 10.0.0.1: a seed run failed there .* seen\. Mend"
     ):
-        lose_to_the_end(scheduler, WorkerFailure(cause, "seen", "10.0.0.1"))
+        fail_all(scheduler, WorkerFailure(cause, "seen", "10.0.0.1"))
     assert [*scheduler.state.seed_runs] == [first.id]
 
 
@@ -86,9 +86,9 @@ def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
         ("worker-lost", "10.0.0.2", [""]),
         ("gpu-assert", "10.0.0.2", ["10.0.0.1"]),
     ],
-    ids=["the only node", "two nodes", "nobody knows where", "a GPU assertion"],
+    ids=["the only node", "two nodes", "unknown node", "a GPU assertion"],
 )
-def test_workers_that_die_on_no_single_node_are_the_seed_runs_fault(
+def test_a_seed_run_fails_if_no_single_node_is_to_blame(
     preparing: Preparing, workers: "Workers", cause: str, finished_on: str, nodes: list[str]
 ) -> None:
     scheduler = Scheduler(preparing(configs=1))
@@ -146,12 +146,12 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
     workers.finish(scheduler, good)
     assert 0 not in scheduler.state.scores
     scheduler.finish(bad, workers.failed(bad))
-    figure = scheduler.state.seed_runs[good.id].validated(scheduler.study.metric)
-    assert figure is not None
-    assert scheduler.state.scores[0].score == (figure + minimum) / 2
+    value = scheduler.state.seed_runs[good.id].validated(scheduler.study.metric)
+    assert value is not None
+    assert scheduler.state.scores[0].score == (value + minimum) / 2
 
 
-def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_continue(
+def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     def fail(scheduler: Scheduler) -> None:

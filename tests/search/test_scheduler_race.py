@@ -1,4 +1,4 @@
-"""A board that races trains fewer seeds, ends with the same winner and goes on where it stopped."""
+"""Tests of the scheduler with a race, and with budgets of seed runs and compute hours."""
 
 import random
 from collections.abc import Callable
@@ -37,13 +37,13 @@ Preparing = Callable[..., PreparedStudy]
 ROWS = 1000
 CONFIGS, SEEDS, RISK = 8, 10, 0.05
 HOURS = (0.5, 0.25, 1.0)
-"""Training time of seed runs, by the remainder of their configuration's number."""
-# The published one is good, the fourth is better.
+"""Training hours of seed runs, in turn for configurations 0, 1, 2, 3, …"""
+# The first configuration, the published one, is good; the fourth is better.
 MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
 
 
-def ended(workers: "Workers", task: SeedRunTask) -> SeedRun:
-    """Returns a seed run that is about as good as its configuration."""
+def trained(workers: "Workers", task: SeedRunTask) -> SeedRun:
+    """Return a finished seed run whose score is near its configuration's mean."""
     number, seed = task.id
     mean = MEANS[number % CONFIGS] - number // CONFIGS / 50
     right = round(ROWS * (mean + random.Random(100 * number + seed).gauss(0, 0.01)))
@@ -56,13 +56,13 @@ def ended(workers: "Workers", task: SeedRunTask) -> SeedRun:
 def run_out(
     workers: "Workers", scheduler: Scheduler, at_a_time: int = 2, most: int = 1_000
 ) -> list[tuple[int, int]]:
-    """Finishes what the scheduler hands out, at the most so many; returns their places."""
-    places: list[tuple[int, int]] = []
-    while len(places) < most and (tasks := workers.running(scheduler, at_a_time)):
-        scheduler.runs.put(run := ended(workers, tasks[0]))
+    """Finish at most so many seed runs of the scheduler; return their ids."""
+    ids: list[tuple[int, int]] = []
+    while len(ids) < most and (tasks := workers.running(scheduler, at_a_time)):
+        scheduler.runs.put(run := trained(workers, tasks[0]))
         scheduler.finish(tasks[0], run)
-        places.append(tasks[0].id)
-    return places
+        ids.append(tasks[0].id)
+    return ids
 
 
 def prepared(preparing: Preparing, race: float | str = RISK, **changes: object) -> PreparedStudy:
@@ -74,18 +74,18 @@ Raced = tuple[PreparedStudy, Scheduler, list[tuple[int, int]]]
 
 @pytest.fixture
 def raced(preparing: Preparing, workers: "Workers") -> Raced:
-    """Returns a stored study, its scheduler after a race, and the places that were trained."""
+    """Return a stored study, its scheduler after a race, and the ids of trained seed runs."""
     study = prepared(preparing)
     study.begin()
     scheduler = Scheduler(study)
     return study, scheduler, run_out(workers, scheduler)
 
 
-def test_a_race_skips_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
-    study, scheduler, places = raced
+def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(raced: Raced) -> None:
+    study, scheduler, ids = raced
     assert scheduler.complete
-    assert len(places) == len({*places}) == len(scheduler.state.seed_runs)
-    assert scheduler.skipped == CONFIGS * SEEDS - len(places) > CONFIGS * SEEDS / 4
+    assert len(ids) == len({*ids}) == len(scheduler.state.seed_runs)
+    assert scheduler.skipped == CONFIGS * SEEDS - len(ids) > CONFIGS * SEEDS / 4
     found = report(study.storage, study.store.name)
     assert found.winner is not None
     assert found.winner.number == 3
@@ -98,9 +98,7 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
     assert (forecasts, found.risk) == scheduler.state.forecasts()
 
 
-def test_a_finished_race_is_complete_at_once_when_started_again(
-    preparing: Preparing, raced: Raced
-) -> None:
+def test_a_finished_race_is_complete_when_started_again(preparing: Preparing, raced: Raced) -> None:
     _, first, _ = raced
     again = Scheduler(prepared(preparing))
     again.refill()
@@ -123,17 +121,17 @@ def test_skipped_seed_runs_are_counted_and_take_no_time(preparing: Preparing, ra
 
 
 @pytest.mark.parametrize("most", [1, 9, 23])
-def test_a_stopped_race_goes_on_and_trains_nothing_twice(
+def test_a_resumed_race_trains_nothing_twice(
     preparing: Preparing, workers: "Workers", most: int
 ) -> None:
-    places = run_out(workers, Scheduler(prepared(preparing)), most=most)
+    ids = run_out(workers, Scheduler(prepared(preparing)), most=most)
     scheduler = Scheduler(prepared(preparing))
-    places += run_out(workers, scheduler)
+    ids += run_out(workers, scheduler)
     assert scheduler.complete
-    assert len(places) == len({*places}) < CONFIGS * SEEDS
+    assert len(ids) == len({*ids}) < CONFIGS * SEEDS
 
 
-def test_a_smaller_risk_trains_more_and_none_trains_all(
+def test_a_smaller_risk_trains_more_and_no_race_trains_all(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     counts = [
@@ -143,13 +141,13 @@ def test_a_smaller_risk_trains_more_and_none_trains_all(
     assert sum(counts) == CONFIGS * SEEDS
 
 
-def test_all_seeds_of_a_diverged_configuration_need_not_fail(
+def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(prepared(preparing, 0.0))
     failure = Failure("non-finite", "loss ce is nan at update 7")
     while tasks := workers.running(scheduler, 2):
-        run = ended(workers, tasks[0])
+        run = trained(workers, tasks[0])
         if tasks[0].id[0] == 1:
             run = replace(run, evaluations=(), test={}, failure=failure)
         scheduler.runs.put(run)
@@ -175,7 +173,7 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
     study = prepared(preparing, "off")
     scheduler = Scheduler(study)
     while tasks := workers.running(scheduler, 2):
-        run = ended(workers, tasks[0])
+        run = trained(workers, tasks[0])
         if tasks[0].id == (1, 5):
             run = replace(run, evaluations=(), test={}, failure=Failure("worker-lost", "gone"))
         scheduler.runs.put(run)
@@ -194,7 +192,7 @@ def test_more_configurations_are_open_in_a_race_on_many_workers(preparing: Prepa
     assert prepared(preparing, "off", concurrency=64).record.open_configurations == 8
 
 
-def test_samplers_that_learn_nothing_open_all_configurations_at_once(
+def test_samplers_that_ignore_scores_open_all_configurations_at_once(
     asked: Asked, preparing: Preparing
 ) -> None:
     spec = asked(sampler="random")
@@ -205,7 +203,7 @@ def test_samplers_that_learn_nothing_open_all_configurations_at_once(
     assert len(scheduler.state.configurations) == CONFIGS
 
 
-def test_a_race_at_a_risk_of_0_is_the_default_for_samplers_that_learn_nothing(
+def test_a_race_at_a_risk_of_0_is_the_default_of_samplers_that_ignore_scores(
     asked: Asked, preparing: Preparing
 ) -> None:
     for sampler, seeds, race, risk in (
@@ -219,19 +217,19 @@ def test_a_race_at_a_risk_of_0_is_the_default_for_samplers_that_learn_nothing(
 
 @pytest.mark.parametrize("at_a_time", [1, 4])
 @pytest.mark.parametrize("race", [None, 0.0, "off"])
-def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_it_suffices_for(
+def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_possible(
     asked: Asked, preparing: Preparing, workers: "Workers", at_a_time: int, race: float | str | None
 ) -> None:
     spec = asked(sampler="random")
     options = {"configs": None, "seed_runs": 60, "seeds": SEEDS, "race": race}
     study = preparing(spec, **options)
     scheduler = Scheduler(study)
-    places = run_out(workers, scheduler, at_a_time, most=25)
+    ids = run_out(workers, scheduler, at_a_time, most=25)
     scheduler = Scheduler(preparing(spec, **options))
-    places += run_out(workers, scheduler, at_a_time)
+    ids += run_out(workers, scheduler, at_a_time)
     assert scheduler.complete
-    assert len(places) == len({*places}) <= 60
-    assert len(places) > 60 - SEEDS
+    assert len(ids) == len({*ids}) <= 60
+    assert len(ids) > 60 - SEEDS
     tried = len(scheduler.state.configurations)
     assert tried == 6 if race == "off" else tried > 8
     assert scheduler.state.winner is not None
@@ -279,7 +277,7 @@ def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
 @pytest.mark.parametrize("at_a_time", [1, 4])
 @pytest.mark.parametrize("race", [None, "off"])
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_a_compute_budget_is_spent_by_durations_of_this_and_earlier_starts(
+def test_a_compute_budget_counts_durations_of_this_and_earlier_starts(
     asked: Asked,
     preparing: Preparing,
     workers: "Workers",
@@ -290,12 +288,12 @@ def test_a_compute_budget_is_spent_by_durations_of_this_and_earlier_starts(
     spec = asked(sampler=sampler)
     options = {"configs": None, "compute_budget": "60cpuh", "cpus_per_trial": 2, "seeds": SEEDS}
     study = preparing(spec, race=race, **options).begin()
-    places = run_out(workers, Scheduler(study), at_a_time, most=25)
+    ids = run_out(workers, Scheduler(study), at_a_time, most=25)
     scheduler = Scheduler(preparing(spec, race=race, **options))
-    places += run_out(workers, scheduler, at_a_time)
+    ids += run_out(workers, scheduler, at_a_time)
     assert scheduler.complete
-    assert len(places) == len({*places})
-    spent = sum(2 * HOURS[number % len(HOURS)] for number, _ in places)
+    assert len(ids) == len({*ids})
+    spent = sum(2 * HOURS[number % len(HOURS)] for number, _ in ids)
     most = 60 + at_a_time * 2 * max(HOURS)
     assert 60 - SEEDS * 2 * max(HOURS) < spent < most
     assert scheduler.spending.spent == pytest.approx(spent)
@@ -331,14 +329,14 @@ def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
     assert report(study.storage, study.store.name).budget is None
 
 
-def test_running_seed_runs_count_as_much_as_they_are_expected_to_cost(
+def test_running_seed_runs_count_with_their_expected_cost(
     asked: Asked, preparing: Preparing, workers: "Workers"
 ) -> None:
     options = {"configs": None, "compute_budget": "4cpuh", "seeds": SEEDS, "race": "off"}
     scheduler = Scheduler(preparing(asked(settings={}, sampler="random"), **options))
     assert len(workers.running(scheduler, 3)) == 3  # no duration is known yet
     run_out(workers, scheduler, at_a_time=3, most=1)
-    # 0.5 hours are spent, and the two that run cost an hour: 2.5 hours are left.
+    # 0.5 hours are spent and two running seed runs cost 1 hour: 2.5 of 4 hours are left.
     assert scheduler.left == 5
     assert len(workers.running(scheduler)) == 7
     assert scheduler.left == 0
@@ -346,7 +344,7 @@ def test_running_seed_runs_count_as_much_as_they_are_expected_to_cost(
     assert scheduler.needed == (7, 7, 7)
 
 
-def test_stored_seed_runs_count_with_the_resources_that_they_took() -> None:
+def test_stored_seed_runs_count_with_the_resources_that_they_used() -> None:
     hours = {"gpus": 0.25, "threads": 8}
     run = SeedRun("k", {}, {}, seconds=7200, environment=hours)
     for text, cost in (("1gpuh", 0.5), ("1cpuh", 16)):
@@ -355,7 +353,7 @@ def test_stored_seed_runs_count_with_the_resources_that_they_took() -> None:
     assert Budget(1, GPU_HOURS, 0.5).cost(earlier) == 1
 
 
-def test_a_plan_says_how_many_seed_runs_a_compute_budget_buys(
+def test_a_plan_shows_how_many_seed_runs_fit_into_a_compute_budget(
     asked: Asked, preparing: Preparing, workers: "Workers", tmp_path: Path
 ) -> None:
     options = {"configs": None, "compute_budget": "60cpuh", "seeds": SEEDS}
@@ -383,7 +381,7 @@ def test_a_plan_says_how_many_seed_runs_a_compute_budget_buys(
 
 
 @pytest.mark.parametrize("text", ["8", "0gpuh", "8h", "nancpuh"])
-def test_a_text_that_is_no_compute_budget_is_refused(text: str) -> None:
+def test_an_invalid_compute_budget_is_refused(text: str) -> None:
     with pytest.raises(SclsearchError) as caught:
         RunOptions(compute_budget=text)
     assert str(caught.value) == (
@@ -392,7 +390,7 @@ def test_a_text_that_is_no_compute_budget_is_refused(text: str) -> None:
     )
 
 
-def test_a_budget_that_does_not_fit_is_refused(preparing: Preparing) -> None:
+def test_a_budget_that_conflicts_with_other_options_is_refused(preparing: Preparing) -> None:
     refused: list[tuple[dict[str, object], str]] = [
         (
             {"configs": 4, "compute_budget": "2cpuh"},
@@ -409,7 +407,7 @@ def test_a_budget_that_does_not_fit_is_refused(preparing: Preparing) -> None:
         ({"configs": 4, "seed_runs": 60}, "--seed-runs 60: must come without --configs, got 4."),
         ({"configs": None, "seed_runs": 9}, "--seed-runs: must be at least 10, the seeds of one"),
     ]
-    for options, fault in refused:
+    for options, message in refused:
         with pytest.raises(SclsearchError) as caught:
             preparing(seeds=SEEDS, **options)
-        assert str(caught.value).startswith(fault)
+        assert str(caught.value).startswith(message)

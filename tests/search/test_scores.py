@@ -1,4 +1,4 @@
-"""Scores are learnt by the methods that can, and the others say which those are."""
+"""Tests of regression tasks: some methods support them, and errors name these methods."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 
-ABLE = [name for name in METHODS if method_class(name).regression]
+REGRESSION = [name for name in METHODS if method_class(name).regression]
 Asked = Callable[..., StudySpec]
 
 
@@ -22,30 +22,30 @@ def stsb(glue: Path) -> RunOptions:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_has_a_correlation_as_metric_or_names_the_methods_for_regression(
+def test_a_method_uses_a_correlation_or_its_error_names_the_regression_methods(
     asked: Asked, stsb: RunOptions, name: str
 ) -> None:
     spec = asked(method=name, task="stsb", space=None, searched=False)
-    if name in ABLE:
+    if name in REGRESSION:
         assert resolve(spec, stsb).metric == "pearson"
         return
     with pytest.raises(SclsearchError) as raised:
         resolve(spec, stsb)
     assert str(raised.value) == (
         f"--method {name}: needs a task with classes, but stsb is a regression task. "
-        f"Use one of {', '.join(ABLE)}."
+        f"Use one of {', '.join(REGRESSION)}."
     )
 
 
 def test_balanced_batches_of_a_regression_are_refused(
     asked: Asked, stsb: RunOptions, write_space: Callable[[str], Path], tiny_bert: Path
 ) -> None:
-    told = "^batch_sampling: 'balanced' needs classes, but stsb has scores"
+    message = "^batch_sampling: 'balanced' needs classes, but stsb has scores"
     spec = asked(method="ce", task="stsb", space=None)
-    with pytest.raises(SclsearchError, match=told):
+    with pytest.raises(SclsearchError, match=message):
         resolve(replace(spec, settings={"batch_sampling": "balanced"}), stsb)
     lines = "method: ce\nsource: a test\npublished: []\nspace:\n"
     space = f"{lines}  batch_sampling: {{type: choice, values: [shuffle, balanced]}}\n"
     study = resolve(replace(spec, space=write_space(space)), stsb)
-    with pytest.raises(SclsearchError, match=told):
+    with pytest.raises(SclsearchError, match=message):
         study.check(load_encoder(tiny_bert, "tiny"))

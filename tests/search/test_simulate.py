@@ -1,4 +1,4 @@
-"""A simulation replays known scores through the decisions of a live search."""
+"""Tests of the simulation: it replays known scores through the decisions of a search."""
 
 from pathlib import Path
 from typing import Any
@@ -22,23 +22,23 @@ def table(configs: int = 20, seconds: float = 1.0) -> ScoreTable:
     return ScoreTable("made up", scores.round(3), np.full(scores.shape, seconds), values)
 
 
-def test_all_seeds_cost_everything_and_never_miss_the_winner() -> None:
-    found = simulate([table()], race=None, slots=3, searches=4)
-    assert (found.seed_runs, found.wrong, found.stated, found.regret) == (1.0, 0, 0.0, 0.0)
-    assert found.time == pytest.approx(1.0, abs=0.02)
-    assert found.interval[0] == 0.0
+def test_without_a_race_a_simulation_trains_everything_and_finds_the_winner() -> None:
+    result = simulate([table()], race=None, slots=3, searches=4)
+    assert (result.seed_runs, result.wrong, result.stated, result.regret) == (1.0, 0, 0.0, 0.0)
+    assert result.time == pytest.approx(1.0, abs=0.02)
+    assert result.interval[0] == 0.0
 
 
 def test_a_race_costs_less_and_its_time_depends_on_the_workers() -> None:
     two, many = (simulate([table()], race=0.05, slots=slots, searches=6) for slots in (2, 16))
     exact = simulate([table()], race=0.0, slots=2, searches=6)
     assert two.seed_runs < exact.seed_runs < 1
-    assert two.time < many.time < 1  # with many workers, some wait for what is running
+    assert two.time < many.time < 1  # some of many workers wait for running seed runs
     assert exact.wrong == exact.stated == 0
     assert 0 < two.stated <= 0.05
 
 
-def test_a_sampler_that_learns_chooses_better_configurations_than_chance() -> None:
+def test_tpe_finds_configurations_at_least_as_good_as_random() -> None:
     options: dict[str, Any] = {"race": 0.05, "configs": 20, "searches": 12}
     tpe, random = (
         simulate([table(60)], sampler=sampler, **options) for sampler in ("tpe", "random")
@@ -47,16 +47,16 @@ def test_a_sampler_that_learns_chooses_better_configurations_than_chance() -> No
     assert tpe.regret <= random.regret
 
 
-def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_table_survives_a_file_round_trip(tmp_path: Path) -> None:
     write_table(table(), path := tmp_path / "made up.csv")
-    again = read_table(path)
-    assert again.name == "made up"
-    assert np.array_equal(again.scores, table().scores)
-    assert again.values == table().values
+    read = read_table(path)
+    assert read.name == "made up"
+    assert np.array_equal(read.scores, table().scores)
+    assert read.values == table().values
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "message"),
     [
         ("0.5,0.6\n0.4,0.3\n0.1,0.2\n", "got 2 rows with 0 such columns"),
         ("seed 0,seed 1\n0.5,0.6\n", "got 1 rows with 2 such columns"),
@@ -66,15 +66,15 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("", "got 0 rows"),
     ],
 )
-def test_another_file_is_no_table(tmp_path: Path, text: str, fault: str) -> None:
+def test_an_invalid_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (path := tmp_path / "scores.csv").write_text(text, encoding="utf-8")
     with pytest.raises(SclsearchError, match=r"scores\.csv") as caught:
         read_table(path)
-    assert fault in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "fault"),
+    ("options", "message"),
     [
         ({"configs": 1}, "--configs: must be between 2 and 20, got 1."),
         ({"configs": 21}, "--configs: must be between 2 and 20, got 21."),
@@ -82,8 +82,8 @@ def test_another_file_is_no_table(tmp_path: Path, text: str, fault: str) -> None
         ({"rule": "worst"}, "Unknown rule 'worst'"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict[str, Any], fault: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     plain = ScoreTable("plain", table().scores, table().seconds, ({},) * 20)
     with pytest.raises(SclsearchError) as caught:
         simulate([plain], **options)
-    assert str(caught.value).startswith(fault)
+    assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""A search tests all seed runs as they train, or those of the winner when it is decided."""
+"""Tests of test scores: of all seed runs during training, or only of the winner's at the end."""
 
 import re
 from collections.abc import Callable
@@ -31,11 +31,11 @@ def winner_only(preparing: Preparing) -> PreparedStudy:
     return preparing(configs=3, seeds=3, test_scores="winner", study="mine").begin()
 
 
-def having_test(scheduler: Scheduler) -> set[tuple[int, int]]:
+def with_test(scheduler: Scheduler) -> set[tuple[int, int]]:
     return {run_id for run_id, run in scheduler.state.seed_runs.items() if run.test}
 
 
-def of_winner(scheduler: Scheduler) -> set[tuple[int, int]]:
+def winner_seeds(scheduler: Scheduler) -> set[tuple[int, int]]:
     assert scheduler.state.winner is not None
     return {
         run_id for run_id in scheduler.state.seed_runs if run_id[0] == scheduler.state.winner.number
@@ -44,7 +44,7 @@ def of_winner(scheduler: Scheduler) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("race", ["off", 0.0, 0.05])
 @pytest.mark.parametrize("at_a_time", [1, 4])
-def test_only_the_seeds_of_the_winner_are_tested_and_only_when_it_is_decided(
+def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
     preparing: Preparing, workers: "Workers", at_a_time: int, race: float | str
 ) -> None:
     prepared = preparing(configs=4, seeds=5, test_scores="winner", race=race)
@@ -56,7 +56,7 @@ def test_only_the_seeds_of_the_winner_are_tested_and_only_when_it_is_decided(
         assert not (scheduler.decided and scheduler.training)
         workers.finish(scheduler, tasks[0])
     assert scheduler.complete
-    assert having_test(scheduler) == of_winner(scheduler)
+    assert with_test(scheduler) == winner_seeds(scheduler)
     assert trained == len(scheduler.state.seed_runs)
     winner = scheduler.state.winner
     assert winner is not None
@@ -68,10 +68,10 @@ def test_all_seed_runs_are_tested_as_they_train(preparing: Preparing, workers: "
     assert all(task.test for task in workers.running(scheduler))
     workers.run_out(scheduler)
     assert scheduler.state.tested_later == []
-    assert len(having_test(scheduler)) == 9
+    assert len(with_test(scheduler)) == 9
 
 
-def test_a_stopped_search_tests_what_is_missing_when_it_goes_on(
+def test_a_resumed_search_runs_the_missing_tests(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
@@ -83,16 +83,16 @@ def test_a_stopped_search_tests_what_is_missing_when_it_goes_on(
     assert not again.complete
     assert len(again.untested) == 2
     assert len(workers.run_out(again)) == 2
-    assert having_test(again) == of_winner(again)
+    assert with_test(again) == winner_seeds(again)
 
 
-def test_a_later_start_tests_all_if_asked(
+def test_a_later_start_tests_all_seed_runs_on_request(
     winner_only: PreparedStudy, preparing: Preparing, workers: "Workers"
 ) -> None:
     workers.run_out(Scheduler(winner_only))
     scheduler = Scheduler(preparing(configs=3, seeds=3, test_scores="all", study="mine"))
     assert len(workers.run_out(scheduler)) == 6
-    assert len(having_test(scheduler)) == 9
+    assert len(with_test(scheduler)) == 9
 
 
 def test_another_rule_tests_its_own_winner(
@@ -103,10 +103,10 @@ def test_another_rule_tests_its_own_winner(
     changed = {"configs": 3, "seeds": 3, "test_scores": "winner", "study": "mine"}
     scheduler = Scheduler(preparing(rule="best", **changed))
     workers.run_out(scheduler)
-    assert having_test(scheduler) == of_winner(first) | of_winner(scheduler)
+    assert with_test(scheduler) == winner_seeds(first) | winner_seeds(scheduler)
 
 
-def test_a_test_that_did_not_start_is_offered_again_and_one_that_fails_is_given_up(
+def test_a_test_that_did_not_start_is_repeated_and_a_failing_one_is_given_up(
     winner_only: PreparedStudy, workers: "Workers", caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler = Scheduler(winner_only)
@@ -121,12 +121,12 @@ def test_a_test_that_did_not_start_is_offered_again_and_one_that_fails_is_given_
     workers.run_out(scheduler)
     assert scheduler.complete
     assert scheduler.untested == [task.id]
-    assert having_test(scheduler) == of_winner(scheduler) - {task.id}
+    assert with_test(scheduler) == winner_seeds(scheduler) - {task.id}
     assert scheduler.runs.get(task.key) is not None
     assert Scheduler(winner_only).next() is not None
 
 
-def test_weights_of_all_seeds_that_may_be_tested_stay_until_they_are(
+def test_weights_are_kept_until_their_seeds_are_tested(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
@@ -136,7 +136,7 @@ def test_weights_of_all_seeds_that_may_be_tested_stay_until_they_are(
         workers.finish(scheduler, task)
     delete_unneeded_weights(scheduler)
     state = scheduler.state
-    assert {state.seed_runs[run_id].key for run_id in of_winner(scheduler)} <= (
+    assert {state.seed_runs[run_id].key for run_id in winner_seeds(scheduler)} <= (
         scheduler.store.kept_weights()
     )
     workers.run_out(scheduler)
@@ -144,7 +144,7 @@ def test_weights_of_all_seeds_that_may_be_tested_stay_until_they_are(
     assert len(scheduler.store.kept_weights()) == 1
 
 
-def test_weights_of_all_untested_seed_runs_stay_if_all_are_to_be_tested(
+def test_weights_of_all_untested_seed_runs_are_kept_if_all_will_be_tested(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
@@ -159,16 +159,16 @@ def test_weights_of_all_untested_seed_runs_stay_if_all_are_to_be_tested(
     assert everything.store.kept_weights() == untested
 
 
-def found(prepared: PreparedStudy) -> Report:
+def report_of(prepared: PreparedStudy) -> Report:
     return report(prepared.storage, "mine")
 
 
-def test_reports_say_what_has_not_been_tested(
+def test_reports_show_which_seeds_have_no_test_score(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
     workers.decide(scheduler)
-    before = found(winner_only)
+    before = report_of(winner_only)
     assert before.winner is not None
     assert (before.winner.test_mean, before.winner.plain, before.winner.untested) == (None, None, 3)
     assert any(
@@ -178,7 +178,7 @@ def test_reports_say_what_has_not_been_tested(
     with pytest.raises(SclsearchError, match=r"^mine: 3 of 3 seeds of the winner"):
         compare_studies([before, replace(before, study="other")])
     workers.run_out(scheduler)
-    after = found(winner_only)
+    after = report_of(winner_only)
     assert after.winner is not None
     assert after.winner.plain is not None
     assert {line.untested for line in after.configurations} == {0, 3}
@@ -192,7 +192,7 @@ def test_reports_say_what_has_not_been_tested(
 
 
 @pytest.mark.parametrize(("method", "free"), [("ce", False), ("supcl-seq", True)])
-def test_auto_tests_only_the_winner_if_tests_are_many_and_dear(
+def test_auto_tests_only_the_winner_if_tests_are_many_and_expensive(
     asked: Asked, preparing: Preparing, monkeypatch: pytest.MonkeyPatch, method: str, *, free: bool
 ) -> None:
     spec = asked(method=method, space=None, settings={"epochs": 1})

@@ -1,4 +1,4 @@
-"""Texts without labels go from the option to records, paraphrases and repetitions."""
+"""Tests of unlabeled texts: option, records, paraphrases and repetitions of a study."""
 
 import json
 import shlex
@@ -45,7 +45,7 @@ Resolved = Callable[..., Study]
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused(
+def test_an_unlabeled_count_that_does_not_fit_is_refused(
     asked: Asked, preparing: Preparing, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
@@ -53,7 +53,7 @@ def test_what_does_not_fit_is_refused(
     assert message in str(raised.value)
 
 
-def test_unlabeled_texts_change_the_study_and_its_absence_nothing(resolved: Resolved) -> None:
+def test_unlabeled_texts_change_the_keys_of_the_study_and_its_seed_runs(resolved: Resolved) -> None:
     without, with_ = (resolved(**FEW, method="tapt", unlabeled=n) for n in (None, 40))
     assert "unlabelled" not in without.identity
     assert {**without.identity, "unlabelled": 40} == with_.identity
@@ -82,7 +82,7 @@ def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
     assert shown.params["unlabelled"] == 40
 
 
-def test_fresh_replicates_and_crossings_have_texts_of_their_own(
+def test_fresh_replicates_draw_new_texts_and_crossings_vary_them_by_subset(
     asked: Asked, preparing: Preparing
 ) -> None:
     before = preparing(asked(**FEW, method="tapt", unlabeled=40))
@@ -98,7 +98,7 @@ def test_fresh_replicates_and_crossings_have_texts_of_their_own(
     ]
 
 
-def test_the_further_texts_need_paraphrases_too(
+def test_unlabeled_texts_need_paraphrases_too(
     asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
     spec = asked(**FEW, method="cssl", unlabeled=40)
@@ -121,7 +121,7 @@ def test_the_further_texts_need_paraphrases_too(
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "options"),
     [
         (
             {"unlabeled": 40},
@@ -133,26 +133,26 @@ def test_the_further_texts_need_paraphrases_too(
             "--protocol plain --replicates 1 --unlabeled all",
         ),
     ],
-    ids=["unlabelled", "labelled", "all"],
+    ids=["unlabeled", "labeled", "all"],
 )
-def test_a_file_that_lacks_texts_names_the_command_that_writes_them(
+def test_a_paraphrase_file_that_lacks_texts_names_the_command_to_write_them(
     asked: Asked,
     preparing: Preparing,
     toy: CustomTask,
     tmp_path: Path,
     changes: dict[str, Any],
-    told: str,
+    options: str,
 ) -> None:
     path = tmp_path / "paraphrases.jsonl"
     path.write_text('{"paraphrases": 1, "source": "by hand"}\n', encoding="utf-8")
     mixed = replace(toy, path=tmp_path / "mixed.csv")
     mixed.path.write_text(f"{toy.path.read_text()}a text without a label,,train\n")
-    asked_for = {"method": "cssl", "task": mixed, "paraphrases": path, **changes}
-    spec = asked(**{**FEW, **asked_for})
+    fields = {"method": "cssl", "task": mixed, "paraphrases": path, **changes}
+    spec = asked(**{**FEW, **fields})
     with pytest.raises(SclsearchError) as raised:
         preparing(spec, seeds=1)
     files = shlex.join(as_options(mixed))
-    assert f"`sclsearch augment {files} {told} --backend …` writes" in str(raised.value)
+    assert f"`sclsearch augment {files} {options} --backend …` writes" in str(raised.value)
 
 
 @pytest.mark.parametrize("unlabeled", [None, 20, 40])

@@ -1,4 +1,4 @@
-"""Weights stay on disk for the seeds that a report is made of, and for no others."""
+"""Tests of the weight pruner: only weights that a report needs stay on disk."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from sclsearch.study.seed_runs import SeedRunTask
 
 Preparing = Callable[..., PreparedStudy]
 RIGHT = {0: (12, 15, 14, 15), 1: (19, 1, 18, 17), 2: (16, None, 11, 10)}
-"""Validation rows of 20 that each seed of a configuration gets right, None where it failed."""
+"""Correct validation rows, of 20, of each seed of a configuration; None if it failed."""
 
 
 def finish(scheduler: Scheduler, task: SeedRunTask, right: int | None) -> None:
@@ -35,7 +35,7 @@ def finish(scheduler: Scheduler, task: SeedRunTask, right: int | None) -> None:
 
 
 def train(scheduler: Scheduler, until: int) -> list[SeedRunTask]:
-    """Takes seed runs, each with weights, and finishes the first ones; returns all."""
+    """Save weights for all seed runs, finish the first ones, and return all."""
     tasks = []
     while task := scheduler.next():
         tasks.append(task)
@@ -168,7 +168,7 @@ def test_weights_that_a_killed_worker_left_are_deleted(preparing: Preparing) -> 
         ("mean", "winner", RIGHT[0], [None, None, None, None]),
     ],
 )
-def test_a_trial_is_told_the_lowest_score_that_a_report_can_need(
+def test_a_trial_gets_the_lowest_score_that_a_report_can_need(
     preparing: Preparing,
     rule: str,
     test: str,
