@@ -35,8 +35,8 @@ FILLERS = ("the film", "it", "a film", "the", "very", "and")
 MARK = "SCLSEARCH_TEST_MARK"
 GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture(scope="session")
@@ -74,33 +74,33 @@ def space_file(write_space: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def asked(toy: CustomTask, tiny_bert: Path, space_file: Path) -> Asked:
+def make_spec(toy: CustomTask, tiny_bert: Path, space_file: Path) -> MakeSpec:
     """Return a function that makes the spec of `scl` on the toy task, with changes."""
     usual = {"method": "scl", "task": toy, "model": str(tiny_bert), "space": space_file}
 
-    def asked(**changes: Any) -> StudySpec:
+    def make_spec(**changes: Any) -> StudySpec:
         return StudySpec(**{**usual, **changes})
 
-    return asked
+    return make_spec
 
 
 @pytest.fixture
-def resolved(asked: Asked) -> Callable[..., Study]:
+def resolved(make_spec: MakeSpec) -> Callable[..., Study]:
     """Return a function that resolves that spec on a CPU, with changes."""
-    return lambda **changes: resolve(asked(**changes), RunOptions(gpus_per_trial=0))
+    return lambda **changes: resolve(make_spec(**changes), RunOptions(gpus_per_trial=0))
 
 
 @pytest.fixture
-def preparing(asked: Asked, tmp_path: Path) -> Preparing:
+def prepare(make_spec: MakeSpec, tmp_path: Path) -> Prepare:
     """Return a function that prepares that study in a storage folder of the test."""
     usual = {"storage": tmp_path / "storage", "configs": 4, "seeds": 2, "concurrency": 2}
 
-    def preparing(spec: StudySpec | None = None, **changes: Any) -> PreparedStudy:
+    def prepare(spec: StudySpec | None = None, **changes: Any) -> PreparedStudy:
         return prepare_study(
-            spec or asked(), RunOptions(**{**usual, "gpus_per_trial": 0, **changes})
+            spec or make_spec(), RunOptions(**{**usual, "gpus_per_trial": 0, **changes})
         )
 
-    return preparing
+    return prepare
 
 
 class Workers:
@@ -230,15 +230,17 @@ class Workspace:
 
 
 @pytest.fixture(scope="module")
-def place(asked: Asked, toy: CustomTask, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def workspace(
+    make_spec: MakeSpec, toy: CustomTask, tmp_path_factory: pytest.TempPathFactory
+) -> Workspace:
     """Return a workspace for `scl` on a copy of the toy task."""
     folder = tmp_path_factory.mktemp("search")
     path = shutil.copyfile(toy.path, folder / "toy.csv")
-    return Workspace(folder / "storage", asked(task=replace(toy, path=path)))
+    return Workspace(folder / "storage", make_spec(task=replace(toy, path=path)))
 
 
 @pytest.fixture
-def lost(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
+def worker_failures(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
     """Return a counter of worker failures by configuration and cause, filled during searches."""
     seen: Counter[tuple[int, str]] = Counter()
     record_failure = Scheduler.record_failure

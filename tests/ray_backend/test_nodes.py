@@ -22,14 +22,14 @@ from sclsearch.store.objects import create, read
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.study.prepared import PreparedStudy
 
-Preparing = Callable[..., PreparedStudy]
+Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture
-def prepared(preparing: Preparing, monkeypatch: pytest.MonkeyPatch) -> PreparedStudy:
+def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> PreparedStudy:
     """Return a stored study."""
     monkeypatch.setattr(node, "UNFIT_SECONDS", 0.0)
-    prepared = preparing()
+    prepared = prepare()
     prepared.store.create(prepared.record)
     return prepared
 

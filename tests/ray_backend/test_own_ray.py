@@ -108,12 +108,12 @@ def mappings_of(config: Any, context: WorkerContext) -> list[tuple[bool, str]]:
 
 
 def test_trials_read_the_token_ids_from_shared_memory(
-    own_ray: None, asked: Callable[..., StudySpec], preparing: Callable[..., PreparedStudy]
+    own_ray: None, make_spec: Callable[..., StudySpec], prepare: Callable[..., PreparedStudy]
 ) -> None:
     import ray
     from ray import tune
 
-    prepared = preparing(asked(settings={"max_length": 16}))
+    prepared = prepare(make_spec(settings={"max_length": 16}))
     context = worker_context(prepared, threads=1)
     trial = ray.remote(tune.with_parameters(mappings_of, context=context))
     for mappings in ray.get([trial.remote({}), trial.remote({})]):

@@ -111,14 +111,14 @@ def test_concurrency_is_limited_by_a_machine_but_not_by_a_cluster(joined: None) 
 
 def test_preflight_accepts_good_nodes_and_names_every_bad_one(
     joined: None,
-    preparing: Callable[..., PreparedStudy],
+    prepare: Callable[..., PreparedStudy],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from sclsearch.ray_backend.preflight import check_nodes
     from sclsearch.study.environment import versions
 
-    prepared = preparing()
+    prepared = prepare()
     check_nodes(prepared)
     assert prepared.store.folder.names() == []
 
@@ -147,10 +147,10 @@ def test_preflight_accepts_good_nodes_and_names_every_bad_one(
 
 
 def test_requested_seed_runs_do_not_start_after_the_time_budget(
-    cluster: Any, place: Workspace, tmp_path: Path
+    cluster: Any, workspace: Workspace, tmp_path: Path
 ) -> None:
-    place = place.elsewhere(tmp_path, settings={"epochs": 200})
-    result = place.run(
+    workspace = workspace.elsewhere(tmp_path, settings={"epochs": 200})
+    result = workspace.run(
         address=cluster.address, configs=8, concurrency=None, time_budget=6, tracking="none"
     )
     assert result.ending == "out of time"
@@ -159,12 +159,12 @@ def test_requested_seed_runs_do_not_start_after_the_time_budget(
 
 
 def test_a_search_without_room_on_any_node_warns_until_its_time_budget_ends(
-    cluster: Any, place: Workspace, tmp_path: Path
+    cluster: Any, workspace: Workspace, tmp_path: Path
 ) -> None:
     console = Console(record=True, file=StringIO())
-    place = place.elsewhere(tmp_path)
+    workspace = workspace.elsewhere(tmp_path)
     options = RunOptions(
-        storage=place.storage,
+        storage=workspace.storage,
         address=cluster.address,
         configs=1,
         seeds=1,
@@ -173,7 +173,7 @@ def test_a_search_without_room_on_any_node_warns_until_its_time_budget_ends(
         time_budget=2,
         tracking="none",
     )
-    assert run(place.spec, options, console).ending == "out of time"
+    assert run(workspace.spec, options, console).ending == "out of time"
     assert "no node has room yet" in console.export_text()
 
 
@@ -199,29 +199,29 @@ def losing_a_node(cluster: Any, disturbed: Workspace) -> Iterator[None]:
 
 
 @pytest.fixture
-def undisturbed(place: Workspace, workers: Workers, tmp_path: Path) -> set[str]:
+def undisturbed(workspace: Workspace, workers: Workers, tmp_path: Path) -> set[str]:
     """Return the keys of the study's seed runs if no node is lost."""
     options = RunOptions(storage=tmp_path / "undisturbed", gpus_per_trial=0, **OPTIONS)
-    prepared = prepare_study(replace(place.spec, **LONG), options).begin()
+    prepared = prepare_study(replace(workspace.spec, **LONG), options).begin()
     workers.run_out(Scheduler(prepared))
     return {run.key for run in prepared.runs.all()}
 
 
 def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     cluster: Any,
-    place: Workspace,
-    lost: Counter[tuple[int, str]],
+    workspace: Workspace,
+    worker_failures: Counter[tuple[int, str]],
     undisturbed: set[str],
     tmp_path: Path,
 ) -> None:
-    disturbed = place.elsewhere(tmp_path / "disturbed", **LONG)
+    disturbed = workspace.elsewhere(tmp_path / "disturbed", **LONG)
     with losing_a_node(cluster, disturbed):
         result = disturbed.run(address=cluster.address, **OPTIONS)
     assert (result.ending, result.done, result.failed) == ("complete", CONFIGS * SEEDS, 0)
-    assert {cause for _, cause in lost} <= LOST
-    assert sum(lost.values()) >= 1
+    assert {cause for _, cause in worker_failures} <= LOST
+    assert sum(worker_failures.values()) >= 1
     assert disturbed.runs().keys() == undisturbed
     configurations = disturbed.seed_runs("s")
-    for one in (one for number, _ in lost for one in configurations[number]):
+    for one in (one for number, _ in worker_failures for one in configurations[number]):
         assert one is not None
         assert rerun(disturbed.storage, one.key).same

@@ -28,12 +28,12 @@ from sclsearch.study.prepared import PreparedStudy
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
-Preparing = Callable[..., PreparedStudy]
+Prepare = Callable[..., PreparedStudy]
 ENDED = {"key": "", "out_of_memory": "", "node_ip": "10.0.0.1"}
 
 
-def test_a_trial_that_ray_ends_twice_keeps_its_first_error(preparing: Preparing) -> None:
-    scheduler = Scheduler(preparing())
+def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> None:
+    scheduler = Scheduler(prepare())
     searcher = SeedSearcher(scheduler, math.inf)
     searcher.suggest("t1")
     Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
@@ -43,9 +43,9 @@ def test_a_trial_that_ray_ends_twice_keeps_its_first_error(preparing: Preparing)
 
 
 def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(
-    preparing: Preparing,
+    prepare: Prepare,
 ) -> None:
-    scheduler = Scheduler(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(prepare(configs=1, seeds=1))
     searcher = SeedSearcher(scheduler, math.inf)
     for attempt in range(int(RETRIES["storage-unseen"])):
         searcher.suggest(f"t{attempt}")
@@ -60,8 +60,8 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
     assert scheduler.runs.keys() == []
 
 
-def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(preparing: Preparing) -> None:
-    scheduler = Scheduler(preparing(configs=1, seeds=1))
+def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(prepare: Prepare) -> None:
+    scheduler = Scheduler(prepare(configs=1, seeds=1))
     searcher = SeedSearcher(scheduler, math.inf)
     for trial in ("t1", "t2"):
         searcher.suggest(trial)
@@ -72,9 +72,9 @@ def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(preparing: Pr
 
 
 def test_the_scheduler_gets_the_node_that_finished_a_seed_run(
-    preparing: Preparing, workers: "Workers", monkeypatch: pytest.MonkeyPatch
+    prepare: Prepare, workers: "Workers", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = Scheduler(preparing())
+    scheduler = Scheduler(prepare())
     searcher = SeedSearcher(scheduler, math.inf)
     nodes: list[str] = []
     monkeypatch.setattr(scheduler.worker_failures, "finished_on", nodes.append)
@@ -140,7 +140,7 @@ def test_a_worker_killed_for_memory_at_its_start_counts_as_out_of_memory() -> No
 
 
 def test_the_watchdog_times_running_and_finished_trials(
-    preparing: Preparing, monkeypatch: pytest.MonkeyPatch
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, ticks = [0.0], list[tuple[list[float], list[float]]]()
     monkeypatch.setattr("sclsearch.ray_backend.tuner.time.monotonic", lambda: now[0])
@@ -148,7 +148,7 @@ def test_the_watchdog_times_running_and_finished_trials(
     def record(finished: Sequence[float], running: Sequence[float]) -> None:
         ticks.append(([*finished], [*running]))
 
-    watchdog = Watchdog(SeedSearcher(Scheduler(preparing()), math.inf), None, record)
+    watchdog = Watchdog(SeedSearcher(Scheduler(prepare()), math.inf), None, record)
     slow, fast, lost = (
         Trial("a_trainable", stub=True, trial_id=name) for name in ("slow", "fast", "lost")
     )

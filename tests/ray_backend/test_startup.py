@@ -94,15 +94,17 @@ def test_garbage_is_collected_before_and_not_during_rays_shutdown(
     assert gc.isenabled()
 
 
-def test_the_token_appears_only_in_its_file(home: Path, place: Workspace, processes: Any) -> None:
+def test_the_token_appears_only_in_its_file(
+    home: Path, workspace: Workspace, processes: Any
+) -> None:
     file = home / ".ray" / "auth_token"
     file.parent.mkdir()
     file.write_text(TOKEN)
-    task = place.spec.task
+    task = workspace.spec.task
     assert not isinstance(task, str)
     command = [sys.executable, "-c", "from sclsearch.cli import main; main()", "train"]
     command += ["--method", "scl", "--task", str(task.path), "--text", "text", "--label", "label"]
-    command += ["--split-column", "split", "--model", str(place.spec.model), "--seeds", "1"]
+    command += ["--split-column", "split", "--model", str(workspace.spec.model), "--seeds", "1"]
     command += ["--gpus-per-trial", "0", "--storage", str(home / "storage"), "--epochs", "1"]
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:
         environment = {**os.environ, **processes.environment, "RAY_TMPDIR": folder}

@@ -30,7 +30,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 @pytest.fixture(scope="module")
-def first(place: Workspace, processes: Any) -> tuple[SearchResult, float]:
+def first(workspace: Workspace, processes: Any) -> tuple[SearchResult, float]:
     """Return the result of a search that lost one worker, and its seconds."""
     killed, causes, record = list[int](), list[str](), Scheduler.record_failure
 
@@ -50,26 +50,26 @@ def first(place: Workspace, processes: Any) -> tuple[SearchResult, float]:
             patch.setenv(name, value)
         patch.setattr(Scheduler, "record_failure", record_failure)
         with beside(kill):
-            result = place.run(configs=2)
+            result = workspace.run(configs=2)
     assert [signal.getsignal(each) for each in SIGNALS] == handlers
     assert len(killed) == 1
     assert causes == ["worker-lost"]
     return result, time.monotonic() - begun
 
 
-def weights(place: Workspace, name: str) -> set[str]:
-    folder = place.storage / "studies" / name / "weights"
+def weights(workspace: Workspace, name: str) -> set[str]:
+    folder = workspace.storage / "studies" / name / "weights"
     return {path.stem for path in folder.glob("*.safetensors")}
 
 
 def test_a_search_that_loses_a_worker_stores_every_seed_run(
-    place: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     result, _ = first
     assert (result.ending, result.wanted, result.done) == ("complete", 4, 4)
     assert (result.trained, result.failed) == (4, 0)
     assert result.tracking is None
-    for number, runs in place.seed_runs(result.name).items():
+    for number, runs in workspace.seed_runs(result.name).items():
         assert len(runs) == 2
         for replicate, one in enumerate(runs):
             assert one is not None
@@ -80,27 +80,27 @@ def test_a_search_that_loses_a_worker_stores_every_seed_run(
 
 
 def test_mlflow_has_the_study_each_configuration_and_each_seed_run_once(
-    place: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     from mlflow import MlflowClient
 
-    client = MlflowClient(f"sqlite:///{place.storage / 'mlflow.db'}")
+    client = MlflowClient(f"sqlite:///{workspace.storage / 'mlflow.db'}")
     shown = client.search_runs([e.experiment_id for e in client.search_experiments()])
     levels = {run.info.run_id: run.data.tags["level"] for run in shown}
     assert Counter(levels.values()) == {"study": 1, "configuration": 2, "seed run": 4}
     keys = [run.data.tags["key"] for run in shown if levels[run.info.run_id] == "seed run"]
-    assert sorted(keys) == sorted(place.runs())
+    assert sorted(keys) == sorted(workspace.runs())
     assert {run.info.status for run in shown} == {"FINISHED"}
 
 
 def test_the_weights_on_disk_are_those_of_the_report(
-    place: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     from safetensors import safe_open
 
     result, _ = first
-    named = report(place.storage, result.name).weights
-    assert weights(place, result.name) == {*named}
+    named = report(workspace.storage, result.name).weights
+    assert weights(workspace, result.name) == {*named}
     assert len(named) == 1  # the rule `mean` keeps the best seed
     for key, path in named.items():
         with safe_open(path, framework="pt") as file:
@@ -109,26 +109,26 @@ def test_the_weights_on_disk_are_those_of_the_report(
 
 
 def test_a_repeated_search_reads_the_store_and_trains_nothing(
-    place: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     _, seconds = first
-    before = place.runs()
+    before = workspace.runs()
     begun = time.monotonic()
-    again = place.run(configs=2)
+    again = workspace.run(configs=2)
     assert (again.ending, again.trained, again.done) == ("complete", 0, 4)
     assert time.monotonic() - begun < seconds / 2
-    assert place.runs() == before
+    assert workspace.runs() == before
 
 
 def test_a_search_that_tests_only_its_winner_gives_the_same_result(
-    place: Workspace, first: tuple[SearchResult, float], tmp_path: Path
+    workspace: Workspace, first: tuple[SearchResult, float], tmp_path: Path
 ) -> None:
     result, _ = first
-    other = place.elsewhere(tmp_path)
+    other = workspace.elsewhere(tmp_path)
     with in_process():
         there = other.run(configs=2, test_scores="winner", tracking="none")
     assert (there.ending, there.trained, there.done) == ("complete", 4, 4)
-    expected, found = report(place.storage, result.name), report(other.storage, there.name)
+    expected, found = report(workspace.storage, result.name), report(other.storage, there.name)
     assert expected.winner is not None
     assert found.winner is not None
     assert found.winner.number == expected.winner.number
@@ -144,15 +144,15 @@ def test_a_search_that_tests_only_its_winner_gives_the_same_result(
 
 
 def test_reruns_of_seed_runs_and_their_weights_are_bit_identical(
-    place: Workspace, first: tuple[SearchResult, float], tmp_path: Path
+    workspace: Workspace, first: tuple[SearchResult, float], tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file
 
     result, _ = first
-    kept = report(place.storage, result.name).weights
+    kept = report(workspace.storage, result.name).weights
     file = tmp_path / "again.safetensors"
-    for key in place.runs():
-        again = rerun(place.storage, key[:10], weights=file)
+    for key in workspace.runs():
+        again = rerun(workspace.storage, key[:10], weights=file)
         assert (again.key, again.same, again.now) == (key, True, None)
         if key in kept:
             before, after = load_file(kept[key]), load_file(file)
@@ -161,18 +161,18 @@ def test_reruns_of_seed_runs_and_their_weights_are_bit_identical(
 
 
 def test_a_rerun_on_changed_data_is_refused(
-    place: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[SearchResult, float]
 ) -> None:
-    assert isinstance(place.spec.task, CustomTask)
-    path = place.spec.task.path
-    (key, *_) = place.runs()
+    assert isinstance(workspace.spec.task, CustomTask)
+    path = workspace.spec.task.path
+    (key, *_) = workspace.runs()
     text = path.read_text(encoding="utf-8")
     try:
         path.write_text(text.replace("film", "movie", 1), encoding="utf-8")
         with pytest.raises(SclsearchError, match=rf"^{key[:12]}: data changed since"):
-            rerun(place.storage, key)
+            rerun(workspace.storage, key)
         path.unlink()
         with pytest.raises(SclsearchError, match=r"toy.csv"):
-            rerun(place.storage, key)
+            rerun(workspace.storage, key)
     finally:
         path.write_text(text, encoding="utf-8")

@@ -41,7 +41,7 @@ FAILING_LOSS = """        if self.smoothing == 0.9:
 
 @pytest.fixture(scope="module")
 def failing(
-    place: Workspace,
+    workspace: Workspace,
     custom_method: str,
     write_space: Callable[[str], Path],
     tmp_path_factory: pytest.TempPathFactory,
@@ -51,7 +51,7 @@ def failing(
     original = "        scores = self.scores(model, batch)\n"
     assert original in custom_method
     file.write_text(custom_method.replace(original, FAILING_LOSS), encoding="utf-8")
-    return place.elsewhere(folder, method=f"{file}:Smoothed", space=write_space(FAILING_SPACE))
+    return workspace.elsewhere(folder, method=f"{file}:Smoothed", space=write_space(FAILING_SPACE))
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +95,15 @@ def test_a_failed_seed_run_is_not_trained_again_by_default(
 
 
 def test_a_seed_run_that_hangs_is_retried_once_and_then_fails(
-    failing: Workspace, first_search: SearchResult, lost: Counter[tuple[int, str]], tmp_path: Path
+    failing: Workspace,
+    first_search: SearchResult,
+    worker_failures: Counter[tuple[int, str]],
+    tmp_path: Path,
 ) -> None:
     failing = failing.copy(tmp_path)
     result = failing.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=3)
     assert (result.ending, result.done, result.trained, result.failed) == ("complete", 5, 1, 3)
-    assert lost == {(4, "hang"): 2}
+    assert worker_failures == {(4, "hang"): 2}
     (one,) = failing.seed_runs("trouble")[4]
     assert one is not None
     assert one.failure is not None
@@ -108,52 +111,52 @@ def test_a_seed_run_that_hangs_is_retried_once_and_then_fails(
 
 
 def test_a_storage_that_disappears_ends_the_search_with_its_error(
-    place: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    place = place.elsewhere(tmp_path)
-    folder = place.storage / "runs"
+    workspace = workspace.elsewhere(tmp_path)
+    folder = workspace.storage / "runs"
 
     def unmount(over: threading.Event) -> None:
         while not over.wait(0.02):
-            if place.runs():
-                folder.rename(place.storage / "elsewhere")
+            if workspace.runs():
+                folder.rename(workspace.storage / "elsewhere")
                 folder.touch()
                 break
 
     with beside(unmount), pytest.raises(NotAFolderError, match=str(folder)):
-        place.run(configs=8, tracking="none")
+        workspace.run(configs=8, tracking="none")
 
 
 def test_a_driver_that_loses_its_study_to_another_driver_ends(
-    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
-    place = place.elsewhere(tmp_path)
+    workspace = workspace.elsewhere(tmp_path)
 
     def take(over: threading.Event) -> None:
         while not over.wait(driver.BEAT_SECONDS):
-            if place.runs():
-                for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
+            if workspace.runs():
+                for beat in (workspace.storage / "studies" / "mine").glob("driver-*.json"):
                     beat.unlink(missing_ok=True)  # the driver may be writing one of them
 
     with beside(take), pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
-        place.run(configs=16, seeds=8, tracking="none", study="mine")
-    assert len(place.runs()) < 128
+        workspace.run(configs=16, seeds=8, tracking="none", study="mine")
+    assert len(workspace.runs()) < 128
 
 
 def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
-    place: Workspace,
+    workspace: Workspace,
     tmp_path: Path,
-    lost: Counter[tuple[int, str]],
+    worker_failures: Counter[tuple[int, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "4000")
-    place = place.elsewhere(tmp_path, settings={"epochs": 100_000})
-    result = place.run(configs=1, seeds=1, study="memory", tracking="none")
+    workspace = workspace.elsewhere(tmp_path, settings={"epochs": 100_000})
+    result = workspace.run(configs=1, seeds=1, study="memory", tracking="none")
     assert (result.ending, result.done, result.failed) == ("complete", 1, 1)
-    assert lost == {(0, "out-of-memory"): 2}
-    ((one,),) = place.seed_runs("memory").values()
+    assert worker_failures == {(0, "out-of-memory"): 2}
+    ((one,),) = workspace.seed_runs("memory").values()
     assert one is not None
     assert one.failure is not None
     assert one.failure.cause == "out-of-memory"

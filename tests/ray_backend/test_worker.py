@@ -29,16 +29,16 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import StudySpec
 from tests.studies import stored
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 Raises = Callable[[Exception], None]
 
 
 @pytest.fixture
-def short(asked: Asked, preparing: Preparing) -> PreparedStudy:
+def short(make_spec: MakeSpec, prepare: Prepare) -> PreparedStudy:
     """Return a study of one short seed run."""
     settings = {"epochs": 1, "max_length": 16}
-    prepared = preparing(asked(settings=settings), configs=1, seeds=1)
+    prepared = prepare(make_spec(settings=settings), configs=1, seeds=1)
     prepared.begin()
     return prepared
 
@@ -177,8 +177,8 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
     ("method", "lost"), [("scl", True), ("supcl-seq", False), ("lacon", False), ("tapt", True)]
 )
 def test_a_later_test_equals_a_test_at_the_end_of_training(
-    asked: Asked,
-    preparing: Preparing,
+    make_spec: MakeSpec,
+    prepare: Prepare,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     method: str,
@@ -186,9 +186,9 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     lost: bool,
 ) -> None:
     settings = {"epochs": 1, "max_length": 16} | ({"heads": 4} if method == "lacon" else {})
-    spec = asked(method=method, space=None, settings=settings, searched=False)
+    spec = make_spec(method=method, space=None, settings=settings, searched=False)
     at_once, later = (
-        preparing(spec, configs=1, seeds=1, storage=tmp_path / name) for name in ("once", "later")
+        prepare(spec, configs=1, seeds=1, storage=tmp_path / name) for name in ("once", "later")
     )
     later = replace(later, tests_all=False)
     for prepared in (at_once, later):

@@ -44,8 +44,8 @@ def mine(custom_method: str, tmp_path: Path) -> Path:
     return file
 
 
-def runs_of(place: Workspace, name: str) -> list[SeedRun]:
-    stored = [run for runs in place.seed_runs(name).values() for run in runs if run is not None]
+def runs_of(workspace: Workspace, name: str) -> list[SeedRun]:
+    stored = [run for runs in workspace.seed_runs(name).values() for run in runs if run is not None]
     assert stored
     return stored
 
@@ -54,10 +54,10 @@ def runs_of(place: Workspace, name: str) -> list[SeedRun]:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_custom_method_is_searched_stored_and_rerun(
-    place: Workspace, mine: Path, write_space: Callable[[str], Path]
+    workspace: Workspace, mine: Path, write_space: Callable[[str], Path]
 ) -> None:
-    spec = replace(place.spec, method=f"{mine}:Smoothed", space=write_space(SPACE))
-    own = replace(place, spec=spec)
+    spec = replace(workspace.spec, method=f"{mine}:Smoothed", space=write_space(SPACE))
+    own = replace(workspace, spec=spec)
     result = own.run(configs=1, seeds=1, tracking="none")
     assert (result.done, result.failed) == (1, 0)
     assert report(own.storage, result.name).method == "Smoothed"
@@ -73,7 +73,7 @@ def test_a_custom_method_is_searched_stored_and_rerun(
 
 @pytest.mark.slow
 def test_a_failure_names_the_line_of_the_method_and_ends_the_search(
-    place: Workspace,
+    workspace: Workspace,
     mine: Path,
     write_space: Callable[[str], Path],
     tmp_path: Path,
@@ -81,7 +81,7 @@ def test_a_failure_names_the_line_of_the_method_and_ends_the_search(
 ) -> None:
     text = mine.read_text(encoding="utf-8")
     mine.write_text(text.replace("batch.y", "batch.y[1:]"), encoding="utf-8")
-    own = place.elsewhere(tmp_path, method=f"{mine}:Smoothed", space=write_space(SPACE))
+    own = workspace.elsewhere(tmp_path, method=f"{mine}:Smoothed", space=write_space(SPACE))
     (line,) = [n for n, row in enumerate(mine.read_text().split("\n"), 1) if "batch.y[1:]" in row]
     monkeypatch.setattr("sclsearch.search.run.check_new", lambda *_: None)
     with in_process(), pytest.raises(SclsearchError, match=rf"\(mine\.py:{line}\)\. Fix the cause"):
@@ -97,10 +97,15 @@ def test_a_failure_names_the_line_of_the_method_and_ends_the_search(
     ],
 )
 def test_a_dry_run_trains_a_custom_method_for_one_update(
-    asked: Callable[..., StudySpec], mine: Path, tmp_path: Path, old: str, new: str, message: str
+    make_spec: Callable[..., StudySpec],
+    mine: Path,
+    tmp_path: Path,
+    old: str,
+    new: str,
+    message: str,
 ) -> None:
     mine.write_text(mine.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
-    spec = asked(method=f"{mine}:Smoothed", space=None, searched=False)
+    spec = make_spec(method=f"{mine}:Smoothed", space=None, searched=False)
     options = RunOptions(storage=tmp_path / "storage", gpus_per_trial=0, tracking="none")
     if message:
         with pytest.raises(SclsearchError, match=rf"^--method {mine}:Smoothed: .*{message}\. "):
@@ -112,7 +117,7 @@ def test_a_dry_run_trains_a_custom_method_for_one_update(
 
 @pytest.mark.slow
 def test_paraphrases_of_a_file_are_read_and_noted(
-    place: Workspace, tmp_path: Path, toy_texts: list[str]
+    workspace: Workspace, tmp_path: Path, toy_texts: list[str]
 ) -> None:
     file = tmp_path / "paraphrases.jsonl"
     lines: list[Any] = [{"paraphrases": 1, "source": "by hand", "note": "made by hand"}]
@@ -120,15 +125,20 @@ def test_paraphrases_of_a_file_are_read_and_noted(
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     settings = {**SMALL, "post_epochs": 1, "pooling": "mean"}
     spec = replace(
-        place.spec, method="cssl", space=None, searched=False, settings=settings, paraphrases=file
+        workspace.spec,
+        method="cssl",
+        space=None,
+        searched=False,
+        settings=settings,
+        paraphrases=file,
     )
-    by_file = replace(place, spec=spec)
+    by_file = replace(workspace, spec=spec)
     with in_process():
         name = by_file.run(tracking="none", seeds=1).name
     assert "made by hand" in report(by_file.storage, name).notes
     (run,) = runs_of(by_file, name)
     assert {reading["stage"] for reading in run.stages} == {"post-training"}
-    assert rerun(place.storage, run.key).differing == ()
+    assert rerun(workspace.storage, run.key).differing == ()
 
 
 @pytest.mark.parametrize(
@@ -147,13 +157,13 @@ def test_a_custom_method_needs_its_own_space(
 
 
 def test_a_value_that_does_not_fit_the_encoder_is_refused_before_anything_is_stored(
-    place: Workspace, write_space: Callable[[str], Path], tmp_path: Path
+    workspace: Workspace, write_space: Callable[[str], Path], tmp_path: Path
 ) -> None:
     space = (
         "method: lacon\nsource: a test\npublished: [{heads: 4}]\nfixed: {max_length: 16}\n"
         "space:\n  heads: {type: choice, values: [1, 4, 5]}\n"
     )
-    own = place.elsewhere(tmp_path, method="lacon", space=write_space(space))
+    own = workspace.elsewhere(tmp_path, method="lacon", space=write_space(space))
     with pytest.raises(SclsearchError, match=r"^heads: must divide the width .* 16, got 5"):
         own.run(configs=1)
     assert not list((tmp_path / "storage" / "studies").glob("*"))

@@ -24,8 +24,8 @@ FEW: Mapping[str, Any] = {
     "searched": False,
     "settings": {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"},
 }
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def mixed(toy: CustomTask, tmp_path: Path) -> CustomTask:
 
 
 @pytest.fixture
-def study_of(asked: Asked) -> Callable[..., Study]:
+def study_of(make_spec: MakeSpec) -> Callable[..., Study]:
     """Return a function that resolves a study of some files."""
 
     def study_of(files: CustomTask, method: str, unlabeled: Any) -> Study:
         settings = {name: FEW["settings"][name] for name in ("epochs", "max_length", "pooling")}
         own = {} if method == "tapt" else {"settings": settings}
-        spec = asked(**{**FEW, "task": files, "method": method, "unlabeled": unlabeled, **own})
+        spec = make_spec(**{**FEW, "task": files, "method": method, "unlabeled": unlabeled, **own})
         return resolve(spec, RunOptions(gpus_per_trial=0))
 
     return study_of
@@ -105,8 +105,8 @@ def test_unlabeled_texts_are_part_of_the_key_only_if_they_are_read(
     ids=str,
 )
 def test_a_seed_run_with_unlabeled_texts_can_be_repeated(
-    asked: Asked,
-    preparing: Preparing,
+    make_spec: MakeSpec,
+    prepare: Prepare,
     mixed: CustomTask,
     tmp_path: Path,
     method: str,
@@ -119,19 +119,19 @@ def test_a_seed_run_with_unlabeled_texts_can_be_repeated(
     if method == "simcse":
         del fields["post_epochs"]
     task = replace(mixed, **of_file)
-    spec = asked(
+    spec = make_spec(
         **{**FEW, "settings": fields, "task": task, "method": method, "unlabeled": 90, **changes}
     )
-    run = train_one(preparing(spec, seeds=1))
+    run = train_one(prepare(spec, seeds=1))
     assert rerun(tmp_path / "storage", run.key).differing == ()
 
 
 def test_paraphrases_join_only_the_labeled_rows(
-    asked: Asked, preparing: Preparing, toy: CustomTask, mixed: CustomTask
+    make_spec: MakeSpec, prepare: Prepare, toy: CustomTask, mixed: CustomTask
 ) -> None:
     few = {"space": None, "protocol": "gunel-noisy", "train_size": 20, "searched": False}
     with_, without = (
-        preparing(asked(**few, task=files, method="ce"), study=files.path.stem, seeds=3)
+        prepare(make_spec(**few, task=files, method="ce"), study=files.path.stem, seeds=3)
         for files in (mixed, toy)
     )
     assert with_.study.seed_run_spec({}, 0).key == without.study.seed_run_spec({}, 0).key

@@ -16,8 +16,8 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import StudySpec
 from sclsearch.training.cost import row_costs
 
-Preparing = Callable[..., PreparedStudy]
-Asked = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
 
 
 @pytest.fixture(autouse=True)
@@ -50,11 +50,11 @@ def seed_run(
 
 
 def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
-    preparing: Preparing, asked: Asked, tmp_path: Path
+    prepare: Prepare, make_spec: MakeSpec, tmp_path: Path
 ) -> None:
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         (tmp_path / name).write_text("{}")
-    prepared = preparing(asked(model=str(tmp_path)), configs=4, seeds=3)
+    prepared = prepare(make_spec(model=str(tmp_path)), configs=4, seeds=3)
     runs = [seed_run(prepared, seconds, {"tau": 0.1 * seconds}) for seconds in (1.0, 6.0, 2.0)]
     result = estimated(prepared, *runs)
     assert (result.at_once, result.basis) == (2, STORED)
@@ -70,14 +70,14 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
     ids=lambda change: next(iter(change)),
 )
 def test_seed_runs_of_another_method_scale_or_setting_do_not_count(
-    preparing: Preparing, asked: Asked, change: dict[str, Any]
+    prepare: Prepare, make_spec: MakeSpec, change: dict[str, Any]
 ) -> None:
-    other = seed_run(preparing(asked(**change)), 1e6)
-    assert estimated(preparing(), other).basis == MEASURED
+    other = seed_run(prepare(make_spec(**change)), 1e6)
+    assert estimated(prepare(), other).basis == MEASURED
 
 
-def test_seed_runs_on_more_rows_or_threads_do_not_count(preparing: Preparing) -> None:
-    prepared = preparing()
+def test_seed_runs_on_more_rows_or_threads_do_not_count(prepare: Prepare) -> None:
+    prepared = prepare()
     assert estimated(prepared, seed_run(prepared, 1e6, train_size=7)).basis == MEASURED
     assert estimated(prepared, seed_run(prepared, 1e6), threads=2).basis == MEASURED
 
@@ -87,18 +87,18 @@ def test_seed_runs_on_more_rows_or_threads_do_not_count(preparing: Preparing) ->
     [(1, None, 1, 8), (3, None, 3, 3), (50, None, 4, 2), (50, "auto", 50, 1)],
 )
 def test_concurrent_seed_runs_share_the_wall_clock(
-    preparing: Preparing, concurrency: int, address: str | None, at_once: int, waves: int
+    prepare: Prepare, concurrency: int, address: str | None, at_once: int, waves: int
 ) -> None:
-    prepared = preparing(concurrency=concurrency, address=address)
+    prepared = prepare(concurrency=concurrency, address=address)
     result = estimated(prepared, seed_run(prepared, 7.0))
     assert (result.at_once, result.basis) == (at_once, STORED)
     assert result.seconds == pytest.approx(7.0 * waves)
 
 
 def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
-    preparing: Preparing, workers: Any
+    prepare: Prepare, workers: Any
 ) -> None:
-    prepared = preparing()
+    prepared = prepare()
     scheduler = Scheduler(prepared)
     workers.run_out(scheduler)
 
@@ -118,15 +118,15 @@ def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
     ],
 )
 def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
-    preparing: Preparing,
-    asked: Asked,
+    prepare: Prepare,
+    make_spec: MakeSpec,
     method: str,
     settings: dict[str, Any],
     more: dict[str, Any],
     least: float,
 ) -> None:
     short, long = (
-        estimated(preparing(asked(method=method, space=None, settings=given)))
+        estimated(prepare(make_spec(method=method, space=None, settings=given)))
         for given in (settings, more)
     )
     assert short.basis == long.basis == MEASURED
@@ -135,11 +135,13 @@ def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
     assert 0 < least * short.seconds <= long.seconds < 100 * short.seconds
 
 
-def test_unlabeled_texts_count_in_stages_without_labels(preparing: Preparing, asked: Asked) -> None:
+def test_unlabeled_texts_count_in_stages_without_labels(
+    prepare: Prepare, make_spec: MakeSpec
+) -> None:
     few, many = (
         estimated(
-            preparing(
-                asked(method="simcse", space=None, train_size=10, unlabeled=rows),
+            prepare(
+                make_spec(method="simcse", space=None, train_size=10, unlabeled=rows),
                 seeds=3,
             )
         )
@@ -150,8 +152,8 @@ def test_unlabeled_texts_count_in_stages_without_labels(preparing: Preparing, as
     assert many.seconds > few.seconds
 
 
-def test_finished_seed_runs_are_those_that_did_not_fail(preparing: Preparing) -> None:
-    prepared = preparing()
+def test_finished_seed_runs_are_those_that_did_not_fail(prepare: Prepare) -> None:
+    prepared = prepare()
     good = replace(seed_run(prepared, 3.0), predictions={"test": [0.0, 1.0]})
     storage = prepared.storage
     assert finished(storage) == []
@@ -165,9 +167,9 @@ def test_finished_seed_runs_are_those_that_did_not_fail(preparing: Preparing) ->
 
 @pytest.mark.parametrize("tested", [True, False])
 def test_only_the_winners_tests_add_time_if_only_they_are_tested(
-    preparing: Preparing, tested: bool
+    prepare: Prepare, tested: bool
 ) -> None:
-    tests = {way: preparing(configs=4, seeds=3, test_scores=way) for way in ("all", "winner")}
+    tests = {way: prepare(configs=4, seeds=3, test_scores=way) for way in ("all", "winner")}
     fields, splits = {"tau": 0.5}, tests["all"].splits[0]
     training, test = row_costs(tests["all"].study.seed_run_spec(fields, 0, splits))
     assert test > 0
@@ -179,9 +181,9 @@ def test_only_the_winners_tests_add_time_if_only_they_are_tested(
 
 
 def test_a_decided_search_takes_the_time_of_its_missing_tests(
-    preparing: Preparing, workers: Any
+    prepare: Prepare, workers: Any
 ) -> None:
-    prepared = preparing(configs=3, seeds=3, test_scores="winner")
+    prepared = prepare(configs=3, seeds=3, test_scores="winner")
     scheduler = Scheduler(prepared)
     workers.decide(scheduler)
     training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
@@ -192,10 +194,10 @@ def test_a_decided_search_takes_the_time_of_its_missing_tests(
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
 def test_without_memory_for_the_timed_update_there_is_no_estimate(
-    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, error: Exception
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def update(*_: object) -> float:
         raise error
 
     monkeypatch.setattr("sclsearch.search.estimate._update_seconds", update)
-    assert estimated(preparing()).seconds is None
+    assert estimated(prepare()).seconds is None

@@ -22,24 +22,24 @@ def no_ray(address: str | None) -> None:
 
 @pytest.mark.slow
 def test_each_step_before_the_first_seed_run_is_announced(
-    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.ray_backend.startup.started_ray", no_ray)
     monkeypatch.setattr("sclsearch.search.run.unusable_gpu", lambda: "an unusable GPU")
     console = Console(width=200, record=True, file=StringIO())
-    spec = replace(place.spec, splits=2)
+    spec = replace(workspace.spec, splits=2)
     with pytest.raises(SclsearchError, match="no Ray"):
         run(spec, RunOptions(storage=tmp_path / "storage", seeds=2, tracking="none"), console)
     lines = console.export_text().splitlines()
     steps = [line for line in lines if line.endswith(" …")]
     assert lines[0] == "an unusable GPU"
     assert any(line.startswith("validation: ") for line in lines)  # the notes of a dry run
-    assert steps == [f"Loading {place.spec.model} …", "Tokenizing …", "Starting Ray …"]
+    assert steps == [f"Loading {workspace.spec.model} …", "Tokenizing …", "Starting Ray …"]
 
 
 @pytest.mark.slow
-def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) -> None:
-    here = place.elsewhere(tmp_path)
+def test_a_finished_search_has_both_baselines(workspace: Workspace, tmp_path: Path) -> None:
+    here = workspace.elsewhere(tmp_path)
     with in_process():
         result = here.run(configs=1, study="mine", tracking="none")
     assert result.ending == "complete"
@@ -51,9 +51,9 @@ def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_search_completes_with_a_note_if_the_tracking_server_is_unreachable(
-    place: Workspace, tmp_path: Path, dead_port: int
+    workspace: Workspace, tmp_path: Path, dead_port: int
 ) -> None:
-    here = place.elsewhere(tmp_path)
+    here = workspace.elsewhere(tmp_path)
     server = f"http://127.0.0.1:{dead_port}"
     with in_process():
         result = here.run(configs=1, seeds=1, tracking=server)

@@ -47,11 +47,11 @@ def fill(disk: Path) -> Path:
 
 @pytest.mark.ray
 def test_a_search_ends_on_a_full_disk_and_resumes_with_free_space(
-    place: Workspace, disk: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sclsearch.ray_backend import tuner
 
-    here, fit, ballast = place.elsewhere(disk), tuner.fit, disk / "ballast"
+    here, fit, ballast = workspace.elsewhere(disk), tuner.fit, disk / "ballast"
 
     def fit_full(*args: Any, **kwargs: Any) -> object:
         fill(disk)
@@ -70,9 +70,9 @@ def test_a_search_ends_on_a_full_disk_and_resumes_with_free_space(
 
 @pytest.mark.parametrize("fault", ["ENOSPC", "ESTALE"])
 def test_a_storage_error_is_not_a_failure_of_the_seed_run(
-    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    here, number = place.elsewhere(tmp_path), getattr(errno, fault)
+    here, number = workspace.elsewhere(tmp_path), getattr(errno, fault)
 
     def broken(target: Path, value: Any) -> bool:
         raise OSError(number, os.strerror(number), str(target))
@@ -100,9 +100,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_seed_run_is_set_aside_and_trained_again(
-    place: Workspace, tmp_path: Path, damage: str
+    workspace: Workspace, tmp_path: Path, damage: str
 ) -> None:
-    here = place.elsewhere(tmp_path)
+    here = workspace.elsewhere(tmp_path)
     with in_process():
         here.run(**OPTIONS)
         before = here.runs()

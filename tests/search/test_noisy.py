@@ -30,8 +30,8 @@ from sclsearch.tasks.paraphrases import EDA_VERSION, eda
 from sclsearch.training.data import TokenizedTask, Tokens
 from tests.in_process import in_process
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 Resolved = Callable[..., Study]
 
 ROWS = 20
@@ -110,7 +110,7 @@ def test_epochs_follow_the_number_of_rows_with_their_paraphrases(resolved: Resol
 
 
 def test_notes_name_the_source_of_the_paraphrases(
-    asked: Asked, resolved: Resolved, write: Callable[..., Path]
+    make_spec: MakeSpec, resolved: Resolved, write: Callable[..., Path]
 ) -> None:
     study = resolved(**NOISY)
     assert study.notes == [
@@ -151,11 +151,11 @@ def test_the_tokens_of_joined_rows_are_pinned(on_demo: Study) -> None:
 
 
 def test_paraphrases_of_a_file_join_the_training_rows(
-    resolved: Resolved, preparing: Preparing, asked: Asked, write: Callable[..., Path]
+    resolved: Resolved, prepare: Prepare, make_spec: MakeSpec, write: Callable[..., Path]
 ) -> None:
     texts = drawn_texts(resolved(**NOISY))
-    spec = asked(**NOISY, paraphrases=write(texts, 3))
-    study = preparing(spec, seeds=10).study
+    spec = make_spec(**NOISY, paraphrases=write(texts, 3))
+    study = prepare(spec, seeds=10).study
     train, total = tokens_of(study).splits["train"], len(study.data.splits["train"])
     for row in study.splits(0).train.index:
         plain = row_of(train, row)[:-1]
@@ -163,7 +163,7 @@ def test_paraphrases_of_a_file_join_the_training_rows(
     too_few = replace(spec, paraphrases=write(texts, 2))
     message = rf"every text must have 3 paraphrases, {len(texts)} of {len(texts)} have fewer"
     with pytest.raises(SclsearchError, match=message):
-        preparing(too_few, seeds=10)
+        prepare(too_few, seeds=10)
 
 
 def test_a_method_that_contrasts_paraphrases_also_reads_those_of_joined_rows(
@@ -180,20 +180,20 @@ def test_a_method_that_contrasts_paraphrases_also_reads_those_of_joined_rows(
 
 
 def test_a_file_without_paraphrases_of_paraphrases_is_refused_before_storing(
-    resolved: Resolved, preparing: Preparing, asked: Asked, write: Callable[..., Path]
+    resolved: Resolved, prepare: Prepare, make_spec: MakeSpec, write: Callable[..., Path]
 ) -> None:
     texts = drawn_texts(resolved(**NOISY))
     file = write(texts, 3)
-    spec = asked(**CSSL, **NOISY, paraphrases=file)
+    spec = make_spec(**CSSL, **NOISY, paraphrases=file)
     with pytest.raises(SclsearchError) as caught:
-        preparing(spec, seeds=10)
+        prepare(spec, seeds=10)
     assert str(caught.value).startswith(
         f"{file}: every text and every paraphrase that joins the training rows must have 3 "
         f"paraphrases, {3 * len(texts)} of {4 * len(texts)} have fewer, the first "
     )
     assert not list(file.parent.glob("storage/*/*"))
     every = texts | {(f"{text} {number}",) for (text,) in texts for number in range(3)}
-    assert preparing(replace(spec, paraphrases=write(every, 3)), seeds=10).study.reads_paraphrases
+    assert prepare(replace(spec, paraphrases=write(every, 3)), seeds=10).study.reads_paraphrases
 
 
 def test_a_paraphrase_file_that_nothing_reads_is_refused(

@@ -22,8 +22,8 @@ STARTED = 1_700_000_000.0
 
 @pytest.fixture
 def scheduler(
-    asked: Callable[..., StudySpec],
-    preparing: Callable[..., PreparedStudy],
+    make_spec: Callable[..., StudySpec],
+    prepare: Callable[..., PreparedStudy],
     write_space: Callable[[str], Path],
     workers: Any,
 ) -> Scheduler:
@@ -31,7 +31,7 @@ def scheduler(
     epochs = "space:\n  epochs: {type: int, low: 2, high: 8, step: 2}"
     text = SPACE.replace("epochs: 8, ", "").replace("{tau", "{epochs: 4, tau")
     space = write_space(text.replace("space:", epochs))
-    prepared = preparing(asked(space=space), study="mine", seeds=3).begin()
+    prepared = prepare(make_spec(space=space), study="mine", seeds=3).begin()
     scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
         if task.id == (3, 2):

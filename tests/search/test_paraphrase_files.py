@@ -14,8 +14,8 @@ from sclsearch.study.spec import StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tasks.base import Texts
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 Resolved = Callable[..., Study]
 
 CSSL: dict[str, Any] = {"method": "cssl", "task": "demo", "space": None, "train_size": 20}
@@ -53,14 +53,14 @@ def keys(prepared: PreparedStudy) -> list[str]:
 
 
 def test_paraphrases_for_more_seeds_do_not_change_finished_seed_runs(
-    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
+    make_spec: MakeSpec, prepare: Prepare, drawn: Callable[[int], set[Texts]], file: Path
 ) -> None:
-    spec = asked(**CSSL, paraphrases=file)
+    spec = make_spec(**CSSL, paraphrases=file)
     write(file, drawn(2))
-    before = preparing(spec, seeds=2)
+    before = prepare(spec, seeds=2)
     before.begin()
     write(file, drawn(4))
-    after = preparing(spec, seeds=4)
+    after = prepare(spec, seeds=4)
     assert after.record == before.record
     assert keys(after)[:2] == keys(before)
     assert len({*keys(after)}) == 4
@@ -71,22 +71,22 @@ def test_paraphrases_for_more_seeds_do_not_change_finished_seed_runs(
 
 
 def test_changed_paraphrases_of_a_text_that_is_read_give_another_study(
-    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
+    make_spec: MakeSpec, prepare: Prepare, drawn: Callable[[int], set[Texts]], file: Path
 ) -> None:
-    spec = asked(**CSSL, paraphrases=file)
+    spec = make_spec(**CSSL, paraphrases=file)
     write(file, drawn(2))
-    before = preparing(spec, study="mine", seeds=2)
+    before = prepare(spec, study="mine", seeds=2)
     before.begin()
     write(file, drawn(2), changed=min(drawn(1)))
-    assert preparing(spec, seeds=2).study.default_name() != before.study.default_name()
+    assert prepare(spec, seeds=2).study.default_name() != before.study.default_name()
     with pytest.raises(
         SclsearchError,
         match=rf"^--study mine: paraphrases \({file}\) changed since the study began. Give anot",
     ):
-        preparing(spec, study="mine", seeds=2)
+        prepare(spec, study="mine", seeds=2)
     write(file, drawn(2), changed=min(drawn(2) - drawn(1)))
-    assert keys(preparing(spec, study="other", seeds=2))[0] == keys(before)[0]
+    assert keys(prepare(spec, study="other", seeds=2))[0] == keys(before)[0]
     with pytest.raises(
         SclsearchError, match=r"^--study mine: paraphrases of replicate 1 \(.*\) changed"
     ):
-        preparing(spec, study="mine", seeds=2)
+        prepare(spec, study="mine", seeds=2)

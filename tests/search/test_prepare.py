@@ -21,30 +21,28 @@ from sclsearch.study.spec import RunOptions, StudySpec
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
-Preparing = Callable[..., PreparedStudy]
-Asked = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
 
 
-def test_the_record_of_a_faster_driver_is_kept(preparing: Preparing) -> None:
-    late = preparing(study="mine", concurrency=2)
-    preparing(study="mine", concurrency=8).begin()
+def test_the_record_of_a_faster_driver_is_kept(prepare: Prepare) -> None:
+    late = prepare(study="mine", concurrency=2)
+    prepare(study="mine", concurrency=8).begin()
     assert late.record.open_configurations == 2
     assert late.begin().record.open_configurations == 5
 
 
 def test_another_study_stored_meanwhile_under_the_same_name_is_an_error(
-    preparing: Preparing, asked: Asked
+    prepare: Prepare, make_spec: MakeSpec
 ) -> None:
-    late = preparing(study="mine")
-    preparing(asked(search_seed=1), study="mine").begin()
+    late = prepare(study="mine")
+    prepare(make_spec(search_seed=1), study="mine").begin()
     with pytest.raises(SclsearchError, match=r"^--study mine: search_seed must stay 1, got 0"):
         late.begin()
 
 
-def test_the_configuration_of_a_faster_driver_is_kept(
-    preparing: Preparing, workers: "Workers"
-) -> None:
-    prepared = preparing()
+def test_the_configuration_of_a_faster_driver_is_kept(prepare: Prepare, workers: "Workers") -> None:
+    prepared = prepare()
     scheduler = Scheduler(prepared)
     study = prepared.study
     faster = study.configuration(0, {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}, "sampled")
@@ -55,11 +53,11 @@ def test_the_configuration_of_a_faster_driver_is_kept(
 
 
 def test_the_record_has_a_users_model_folder_or_the_default_models_name(
-    preparing: Preparing, asked: Asked, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
+    prepare: Prepare, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:
-    assert preparing().record.origin["model"] == str(tiny_bert.resolve())
+    assert prepare().record.origin["model"] == str(tiny_bert.resolve())
     monkeypatch.setattr("sclsearch.study.resolve.model_folder", lambda _: tiny_bert)
-    prepared = preparing(asked(model=None))
+    prepared = prepare(make_spec(model=None))
     assert prepared.record.origin["model"] == prepared.study.protocol.model
 
 
@@ -67,11 +65,11 @@ def test_the_record_has_a_users_model_folder_or_the_default_models_name(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
     reason="needs two cores",
 )
-def test_only_cores_available_to_the_process_count(preparing: Preparing) -> None:
+def test_only_cores_available_to_the_process_count(prepare: Prepare) -> None:
     whole = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(whole)})
     try:
-        assert preparing(concurrency=None).at_once == 1
+        assert prepare(concurrency=None).at_once == 1
     finally:
         os.sched_setaffinity(0, whole)
 
@@ -87,34 +85,34 @@ def test_only_cores_available_to_the_process_count(preparing: Preparing) -> None
     ids=str,
 )
 def test_mps_is_advised_for_seed_runs_that_share_a_gpu_of_this_machine(
-    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], *, advised: bool
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], *, advised: bool
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: False)
     monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 2)
     monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: False)
-    prepared = preparing(gpus_per_trial=0.5, **options)
+    prepared = prepare(gpus_per_trial=0.5, **options)
     assert len(prepared.advice) == advised
     assert sum(START_MPS in note for note in prepared.notes) == advised
     assert not any(START_MPS in note for note in prepared.begin().record.origin["notes"])
 
 
-def test_replicates_with_equal_rows_share_them(preparing: Preparing, asked: Asked) -> None:
-    whole = preparing(seeds=1000)
+def test_replicates_with_equal_rows_share_them(prepare: Prepare, make_spec: MakeSpec) -> None:
+    whole = prepare(seeds=1000)
     assert len(whole.replicates) == 1000
     assert len({id(splits) for splits in whole.splits.values()}) == 1
     assert whole.splits[7].digests == whole.study.splits(7).digests
-    drawn = preparing(asked(train_size=10), seeds=3)
+    drawn = prepare(make_spec(train_size=10), seeds=3)
     assert len({splits.train.digest for splits in drawn.splits.values()}) == 3
 
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_bfloat16_needs_a_cpu_with_instructions_for_it(
-    asked: Asked, preparing: Preparing, monkeypatch: pytest.MonkeyPatch, *, fast: bool
+    make_spec: MakeSpec, prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *, fast: bool
 ) -> None:
     monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
-    prepared = preparing(asked(precision="bf16"))
+    prepared = prepare(make_spec(precision="bf16"))
     options = RunOptions(gpus_per_trial=0)
     if fast:
         check_new(prepared, options)
@@ -128,12 +126,12 @@ def test_bfloat16_needs_a_cpu_with_instructions_for_it(
 
 
 def test_a_search_without_memory_for_its_baselines_ends_normally(
-    preparing: Preparing, monkeypatch: pytest.MonkeyPatch
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exhausted(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr("sclsearch.training.baselines.baselines", exhausted)
     printed = io.StringIO()
-    complete_baselines(preparing(study="mine").begin(), Console(file=printed))
+    complete_baselines(prepare(study="mine").begin(), Console(file=printed))
     assert printed.getvalue() == "Without baselines: CUDA out of memory\n"

@@ -27,9 +27,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def task(preparing: Callable[..., PreparedStudy]) -> SeedRunTask:
+def task(prepare: Callable[..., PreparedStudy]) -> SeedRunTask:
     """Return the task of a seed run."""
-    scheduler = Scheduler(preparing())
+    scheduler = Scheduler(prepare())
     found = scheduler.next()
     assert found is not None
     return found

@@ -27,10 +27,12 @@ RISK, SEEDS = 0.3, 6
 
 @pytest.fixture(scope="module")
 def racing(
-    place: Workspace, write_space: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+    workspace: Workspace,
+    write_space: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Workspace:
     """Return a workspace for a race of four configurations, only one of which learns."""
-    return place.elsewhere(tmp_path_factory.mktemp("race"), space=write_space(SPACE))
+    return workspace.elsewhere(tmp_path_factory.mktemp("race"), space=write_space(SPACE))
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from sclsearch.ray_backend.worker import attempt, worker_context
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import StudySpec
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 
 TWO_LENGTHS = """
 method: ce
@@ -40,12 +40,12 @@ def tokenized_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_each_split_is_tokenized_once_per_length_for_all_seed_runs(
-    asked: Asked,
-    preparing: Preparing,
+    make_spec: MakeSpec,
+    prepare: Prepare,
     write_space: Callable[[str], Path],
     tokenized_texts: list[int],
 ) -> None:
-    prepared = preparing(asked(method="ce", space=write_space(TWO_LENGTHS)), seeds=2)
+    prepared = prepare(make_spec(method="ce", space=write_space(TWO_LENGTHS)), seeds=2)
     tokenized_texts.clear()  # texts whose lengths were checked
     context = worker_context(prepared, threads=1)
     rows = {len(prepared.study.data.splits[name]) for name in ("train", "validation", "test")}
@@ -61,15 +61,15 @@ def test_each_split_is_tokenized_once_per_length_for_all_seed_runs(
     assert len(tokenized_texts) == 3 * len(lengths)
 
 
-def test_workers_get_no_texts(asked: Asked, preparing: Preparing, tmp_path: Path) -> None:
-    spec = asked(method="cssl", space=None, settings={"max_length": 16})
-    study = preparing(spec).study
+def test_workers_get_no_texts(make_spec: MakeSpec, prepare: Prepare, tmp_path: Path) -> None:
+    spec = make_spec(method="cssl", space=None, settings={"max_length": 16})
+    study = prepare(spec).study
     path = tmp_path / "paraphrases.jsonl"
     texts = set(study.data.splits["train"].texts)
     lines = ['{"paraphrases": 1, "source": "by hand"}']
     lines += [f'{{"text": ["{row[0]}"], "paraphrases": [["so"], ["it"]]}}' for row in texts]
     path.write_text("\n".join(lines), encoding="utf-8")
-    prepared = preparing(asked(method="cssl", space=None, paraphrases=path), study="other")
+    prepared = prepare(make_spec(method="cssl", space=None, paraphrases=path), study="other")
     context = worker_context(prepared, threads=1)
     assert context.study.data.splits == {}
     assert context.study.paraphrases is not None

@@ -24,8 +24,8 @@ from sclsearch.study.state import ConfigurationScore
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
-Preparing = Callable[..., PreparedStudy]
-Asked = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
 
 
 class Diary(Callback):
@@ -55,9 +55,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    prepared = preparing()
+    prepared = prepare()
     scheduler = Scheduler(prepared)
     assert prepared.record.open_configurations == 2
     first = workers.running(scheduler)
@@ -75,9 +75,9 @@ def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
     ("concurrency", "seeds", "expected"), [(1, 2, 2), (2, 2, 2), (3, 2, 3), (8, 2, 5), (8, 5, 3)]
 )
 def test_enough_configurations_are_open_to_keep_every_worker_busy(
-    preparing: Preparing, workers: "Workers", concurrency: int, seeds: int, expected: int
+    prepare: Prepare, workers: "Workers", concurrency: int, seeds: int, expected: int
 ) -> None:
-    prepared = preparing(concurrency=concurrency, seeds=seeds, configs=20)
+    prepared = prepare(concurrency=concurrency, seeds=seeds, configs=20)
     assert prepared.record.open_configurations == expected
     scheduler = Scheduler(prepared)
     for _ in range(2 * concurrency):
@@ -87,21 +87,21 @@ def test_enough_configurations_are_open_to_keep_every_worker_busy(
 
 
 def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    prepared = preparing(configs=40, concurrency=2)
+    prepared = prepare(configs=40, concurrency=2)
     prepared = prepared.begin()
     scheduler = Scheduler(prepared)
     for _ in range(12):
         workers.finish(scheduler, workers.running(scheduler, 2)[0])
-    resumed = Scheduler(preparing(configs=40, concurrency=16).begin())
+    resumed = Scheduler(prepare(configs=40, concurrency=16).begin())
     resumed.widen(16)
     assert resumed._required(7) == range(5)  # scores used before are still used
     for _ in range(20):
         tasks = workers.running(resumed, 16)
         assert len(tasks) == 16
         workers.finish(resumed, tasks[0])
-    again = Scheduler(preparing(configs=40).begin())
+    again = Scheduler(prepare(configs=40).begin())
     again.widen(2)
     again.refill()
     assert again._windows == resumed._windows == [(0, 2), (7, 9)]
@@ -120,9 +120,9 @@ def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
 
 
 def test_every_proposal_depends_only_on_settled_scores(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    prepared = preparing(configs=16, concurrency=4)
+    prepared = prepare(configs=16, concurrency=4)
     scheduler = Scheduler(prepared)
     workers.run_out(scheduler, at_a_time=4)
     assert scheduler.complete
@@ -145,9 +145,9 @@ def test_every_proposal_depends_only_on_settled_scores(
     "settings", [{}, {"batch_size": 100, "max_length": 1024}], ids=["default", "chunks"]
 )
 def test_a_worker_derives_the_same_key_from_the_configurations_json(
-    preparing: Preparing, workers: "Workers", asked: Asked, settings: dict[str, object]
+    prepare: Prepare, workers: "Workers", make_spec: MakeSpec, settings: dict[str, object]
 ) -> None:
-    prepared = preparing(asked(settings=settings), configs=5)
+    prepared = prepare(make_spec(settings=settings), configs=5)
     for task in workers.running(Scheduler(prepared)):
         number = task.replicate.number
         fields = json.loads(canonical(task.configuration.fields))
@@ -158,9 +158,9 @@ def test_a_worker_derives_the_same_key_from_the_configurations_json(
 
 
 def test_an_exhausted_space_completes_the_study(
-    preparing: Preparing, workers: "Workers", asked: Asked
+    prepare: Prepare, workers: "Workers", make_spec: MakeSpec
 ) -> None:
-    prepared = preparing(asked(settings={"learning_rate": 1e-3}), configs=None)
+    prepared = prepare(make_spec(settings={"learning_rate": 1e-3}), configs=None)
     assert prepared.configs == 6
     scheduler = Scheduler(replace(prepared, configs=10))
     workers.run_out(scheduler)
@@ -170,9 +170,9 @@ def test_an_exhausted_space_completes_the_study(
 
 
 def test_predictions_are_in_the_store_but_not_in_the_state(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(prepare(configs=1, seeds=1))
     (task,) = workers.running(scheduler)
     run = replace(workers.trained(task), predictions={"test": [1.0] * 20})
     scheduler.runs.put(run)
@@ -182,9 +182,9 @@ def test_predictions_are_in_the_store_but_not_in_the_state(
 
 
 def test_the_order_of_results_does_not_change_the_proposals(
-    preparing: Preparing, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: "Workers", tmp_path: Path
 ) -> None:
-    orderly, other = preparing(configs=14), preparing(configs=14, storage=tmp_path / "other")
+    orderly, other = prepare(configs=14), prepare(configs=14, storage=tmp_path / "other")
     order = workers.run_out(Scheduler(orderly))
     shuffled = workers.run_out(Scheduler(other), at_a_time=4, draw=random.Random(0))
     assert order != shuffled
@@ -194,16 +194,16 @@ def test_the_order_of_results_does_not_change_the_proposals(
 
 @pytest.mark.parametrize("finished", [1, 23])
 def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
-    preparing: Preparing, workers: "Workers", tmp_path: Path, finished: int
+    prepare: Prepare, workers: "Workers", tmp_path: Path, finished: int
 ) -> None:
-    undisturbed = preparing(configs=14)
+    undisturbed = prepare(configs=14)
     everything = workers.run_out(Scheduler(undisturbed))
-    killed = preparing(configs=14, storage=tmp_path / "killed")
+    killed = prepare(configs=14, storage=tmp_path / "killed")
     scheduler = Scheduler(killed)
     for _ in range(finished):
         workers.finish(scheduler, workers.running(scheduler, at_a_time=2)[0])
     diary = Diary()
-    again = Scheduler(preparing(configs=14, storage=tmp_path / "killed"), callbacks=[diary])
+    again = Scheduler(prepare(configs=14, storage=tmp_path / "killed"), callbacks=[diary])
     again.refill()
     stored = [place for place, from_store in diary.seed_runs if from_store]
     assert sorted(stored) == sorted(scheduler.state.seed_runs)
@@ -213,9 +213,9 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
     assert values(killed) == values(undisturbed)
 
 
-def test_callbacks_get_each_event_once(preparing: Preparing, workers: "Workers") -> None:
+def test_callbacks_get_each_event_once(prepare: Prepare, workers: "Workers") -> None:
     diary = Diary()
-    prepared = preparing(configs=3)
+    prepared = prepare(configs=3)
     scheduler = Scheduler(prepared, callbacks=[diary])
     first = workers.running(scheduler, at_a_time=1)[0]
     order = workers.run_out(scheduler)
@@ -227,7 +227,7 @@ def test_callbacks_get_each_event_once(preparing: Preparing, workers: "Workers")
 
 @pytest.mark.parametrize("event", ["on_configuration", "on_seed_run", "on_score"])
 def test_an_exception_of_a_callback_names_it_and_loses_no_result(
-    preparing: Preparing, workers: "Workers", event: str
+    prepare: Prepare, workers: "Workers", event: str
 ) -> None:
     class Broken(Callback):
         pass
@@ -240,26 +240,26 @@ def test_an_exception_of_a_callback_names_it_and_loses_no_result(
         SclsearchError,
         match=rf"^Broken\.{event}: this callback raised ZeroDivisionError: no rows\.",
     ):
-        workers.run_out(Scheduler(preparing(configs=1).begin(), callbacks=[Broken()]))
+        workers.run_out(Scheduler(prepare(configs=1).begin(), callbacks=[Broken()]))
     diary = Diary()
-    Scheduler(preparing(configs=1), callbacks=[diary]).refill()
+    Scheduler(prepare(configs=1), callbacks=[diary]).refill()
     stored = {"on_configuration": 0, "on_seed_run": 1, "on_score": 2}
     assert len(diary.seed_runs) == stored[event]
 
 
 def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
-    preparing: Preparing, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: "Workers", tmp_path: Path
 ) -> None:
-    prepared = preparing(configs=3)
+    prepared = prepare(configs=3)
     scheduler = Scheduler(prepared)
     for task in workers.running(scheduler)[:3]:
         workers.finish(scheduler, task)
     scheduler.runs.put(workers.failed(workers.running(scheduler)[0]))
     before = files(tmp_path / "storage")
-    dry = Scheduler(preparing(configs=5), dry=True, retry_failed=True)
+    dry = Scheduler(prepare(configs=5), dry=True, retry_failed=True)
     dry.refill()
     assert len(dry.state.seed_runs) == 3
-    dry = Scheduler(preparing(configs=5), dry=True)
+    dry = Scheduler(prepare(configs=5), dry=True)
     dry.refill()
     assert len(dry.state.seed_runs) == 4
     assert [c.number for c in dry.state.configurations] == [0, 1, 2, 3]
@@ -267,12 +267,12 @@ def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
 
 
 def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
-    preparing: Preparing, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: "Workers", tmp_path: Path
 ) -> None:
-    workers.run_out(Scheduler(preparing(configs=2)))
-    longer = Scheduler(preparing(configs=5))
+    workers.run_out(Scheduler(prepare(configs=2)))
+    longer = Scheduler(prepare(configs=5))
     assert workers.run_out(longer) == [(n, r) for n in (2, 3, 4) for r in (0, 1)]
-    shorter = Scheduler(preparing(configs=1))
+    shorter = Scheduler(prepare(configs=1))
     before = files(tmp_path / "storage")
     assert shorter.next() is None
     assert shorter.complete
@@ -281,19 +281,19 @@ def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
 
 
 def test_an_extended_search_proposes_the_same_as_a_long_one(
-    preparing: Preparing, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: "Workers", tmp_path: Path
 ) -> None:
-    long = preparing(configs=14)
+    long = prepare(configs=14)
     workers.run_out(Scheduler(long))
-    extended = preparing(configs=14, storage=tmp_path / "extended")
+    extended = prepare(configs=14, storage=tmp_path / "extended")
     for configs in (3, 12, 14):
         workers.run_out(Scheduler(replace(extended, configs=configs)))
     assert values(extended) == values(long)
 
 
-def test_more_seeds_train_only_the_new_replicates(preparing: Preparing, workers: "Workers") -> None:
-    workers.run_out(Scheduler(preparing(configs=3)))
-    more = Scheduler(preparing(configs=3, seeds=3))
+def test_more_seeds_train_only_the_new_replicates(prepare: Prepare, workers: "Workers") -> None:
+    workers.run_out(Scheduler(prepare(configs=3)))
+    more = Scheduler(prepare(configs=3, seeds=3))
     assert workers.run_out(more) == [(n, 2) for n in range(3)]
     assert more.complete
 
@@ -302,11 +302,11 @@ def test_more_seeds_train_only_the_new_replicates(preparing: Preparing, workers:
     "changes", [{"rule": "best"}, {"study": "other"}, {"study": "a", "seeds": 1}]
 )
 def test_another_rule_or_study_reads_the_same_seed_runs(
-    preparing: Preparing, workers: "Workers", changes: dict[str, object]
+    prepare: Prepare, workers: "Workers", changes: dict[str, object]
 ) -> None:
-    workers.run_out(Scheduler(preparing(configs=3)))
+    workers.run_out(Scheduler(prepare(configs=3)))
     diary = Diary()
-    scheduler = Scheduler(preparing(configs=3, **changes), callbacks=[diary])
+    scheduler = Scheduler(prepare(configs=3, **changes), callbacks=[diary])
     assert scheduler.next() is None
     assert scheduler.complete
     assert all(stored for _, stored in diary.seed_runs)

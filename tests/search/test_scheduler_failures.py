@@ -16,8 +16,8 @@ from sclsearch.study.spec import StudySpec
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
-Preparing = Callable[..., PreparedStudy]
-Asked = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
 NODE_LOST = WorkerFailure("node-lost", "seen", "10.0.0.1")
 
 
@@ -26,9 +26,9 @@ NODE_LOST = WorkerFailure("node-lost", "seen", "10.0.0.1")
     [("hang", 1), ("out-of-memory", 1), ("gpu-assert", 1), ("worker-lost", 4)],
 )
 def test_a_lost_seed_run_is_retried_and_then_fails(
-    preparing: Preparing, cause: str, retries: int
+    prepare: Prepare, cause: str, retries: int
 ) -> None:
-    scheduler = Scheduler(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(prepare(configs=1, seeds=1))
     task = scheduler.next()
     assert task is not None
     for _ in range(retries):
@@ -45,9 +45,9 @@ def test_a_lost_seed_run_is_retried_and_then_fails(
 
 
 def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
-    preparing: Preparing,
+    prepare: Prepare,
 ) -> None:
-    scheduler = Scheduler(preparing())
+    scheduler = Scheduler(prepare())
     order = []
     for _ in range(120):
         task = scheduler.next()
@@ -65,9 +65,9 @@ def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
 
 @pytest.mark.parametrize("cause", ["worker-lost", "node-unfit"])
 def test_one_bad_node_is_named_and_fails_no_seed_run(
-    preparing: Preparing, workers: "Workers", cause: str
+    prepare: Prepare, workers: "Workers", cause: str
 ) -> None:
-    scheduler = Scheduler(preparing(configs=20, concurrency=8))
+    scheduler = Scheduler(prepare(configs=20, concurrency=8))
     first, *_ = workers.running(scheduler, at_a_time=8)
     scheduler.runs.put(workers.trained(first))
     scheduler.finish(first, workers.trained(first), node="10.0.0.2")
@@ -89,9 +89,9 @@ def test_one_bad_node_is_named_and_fails_no_seed_run(
     ids=["the only node", "two nodes", "unknown node", "a GPU assertion"],
 )
 def test_a_seed_run_fails_if_no_single_node_is_to_blame(
-    preparing: Preparing, workers: "Workers", cause: str, finished_on: str, nodes: list[str]
+    prepare: Prepare, workers: "Workers", cause: str, finished_on: str, nodes: list[str]
 ) -> None:
-    scheduler = Scheduler(preparing(configs=1))
+    scheduler = Scheduler(prepare(configs=1))
     good, bad = workers.running(scheduler)
     scheduler.runs.put(workers.trained(good))
     scheduler.finish(good, workers.trained(good), node=finished_on)
@@ -101,10 +101,8 @@ def test_a_seed_run_fails_if_no_single_node_is_to_blame(
     assert scheduler.state.seed_runs[bad.id].failure == Failure(cause, "seen")
 
 
-def test_failures_are_counted_by_cause_and_seed_run(
-    preparing: Preparing, workers: "Workers"
-) -> None:
-    scheduler = Scheduler(preparing())
+def test_failures_are_counted_by_cause_and_seed_run(prepare: Prepare, workers: "Workers") -> None:
+    scheduler = Scheduler(prepare())
     for cause in ("hang", "out-of-memory", "worker-lost"):
         first, second = workers.running(scheduler, at_a_time=2)
         scheduler.record_failure(first, WorkerFailure(cause, "seen"))
@@ -112,8 +110,8 @@ def test_failures_are_counted_by_cause_and_seed_run(
     assert scheduler.state.seed_runs == {}
 
 
-def test_a_released_seed_run_returns_to_the_queue(preparing: Preparing) -> None:
-    scheduler = Scheduler(preparing())
+def test_a_released_seed_run_returns_to_the_queue(prepare: Prepare) -> None:
+    scheduler = Scheduler(prepare())
     first = scheduler.next()
     assert first is not None
     for _ in range(30):
@@ -124,9 +122,9 @@ def test_a_released_seed_run_returns_to_the_queue(preparing: Preparing) -> None:
 
 
 def test_a_run_stored_meanwhile_by_another_study_counts(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler(preparing())
+    scheduler = Scheduler(prepare())
     task = scheduler.next()
     assert task is not None
     scheduler.record_failure(task, WorkerFailure("hang", "seen"))
@@ -137,11 +135,11 @@ def test_a_run_stored_meanwhile_by_another_study_counts(
 
 @pytest.mark.parametrize(("metric", "minimum"), [("accuracy", 0.0), ("mcc", -1.0)])
 def test_a_failed_seed_counts_as_the_metrics_minimum(
-    preparing: Preparing, workers: "Workers", asked: Asked, metric: str, minimum: float
+    prepare: Prepare, workers: "Workers", make_spec: MakeSpec, metric: str, minimum: float
 ) -> None:
-    spec = asked()
+    spec = make_spec()
     assert not isinstance(spec.task, str)
-    scheduler = Scheduler(preparing(replace(spec, task=replace(spec.task, metric=metric))))
+    scheduler = Scheduler(prepare(replace(spec, task=replace(spec.task, metric=metric))))
     good, bad = workers.running(scheduler, at_a_time=2)
     workers.finish(scheduler, good)
     assert 0 not in scheduler.state.scores
@@ -152,7 +150,7 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
 
 
 def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
     def fail(scheduler: Scheduler) -> None:
         task = scheduler.next()
@@ -161,7 +159,7 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
         scheduler.finish(task, workers.failed(task))
 
     def stopped() -> Scheduler:
-        scheduler = Scheduler(preparing())
+        scheduler = Scheduler(prepare())
         fail(scheduler)
         with pytest.raises(
             SclsearchError, match=r"^method scl: the first 2 .* error: a test\. Fix"
@@ -171,17 +169,17 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
 
     assert [*stopped().state.seed_runs] == [(0, 0), (0, 1)]
     assert len(stopped().state.seed_runs) == 4
-    last = Scheduler(preparing())
+    last = Scheduler(prepare())
     while task := last.next():
         workers.finish(last, task)
     assert last.complete
 
 
 def test_a_search_with_different_failures_or_one_success_continues(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
     for first in ("success", "non-finite", "other"):
-        scheduler = Scheduler(preparing())
+        scheduler = Scheduler(prepare())
         for number, task in enumerate(workers.running(scheduler, at_a_time=3)):
             run = workers.failed(task)
             if number == 0:
@@ -192,19 +190,19 @@ def test_a_search_with_different_failures_or_one_success_continues(
 
 
 def test_failed_seed_runs_are_trained_again_only_on_request(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler(preparing(configs=1))
+    scheduler = Scheduler(prepare(configs=1))
     good, bad = workers.running(scheduler)
     workers.finish(scheduler, good)
     scheduler.runs.put(workers.failed(bad))
-    same = Scheduler(preparing(configs=1))
+    same = Scheduler(prepare(configs=1))
     assert workers.running(same) == []
     assert same.complete
-    again = Scheduler(preparing(configs=1), retry_failed=True)
+    again = Scheduler(prepare(configs=1), retry_failed=True)
     assert [task.key for task in workers.running(again)] == [bad.key]
     workers.finish(again, bad)
     assert again.complete
     aside = (again.runs.folder / "retried").names()
     assert [name.partition("-")[0] for name in aside] == [bad.key]
-    assert workers.running(Scheduler(preparing(configs=1), retry_failed=True)) == []
+    assert workers.running(Scheduler(prepare(configs=1), retry_failed=True)) == []

@@ -31,8 +31,8 @@ from sclsearch.study.spec import RunOptions, StudySpec
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 
 ROWS = 1000
 CONFIGS, SEEDS, RISK = 8, 10, 0.05
@@ -65,17 +65,17 @@ def run_out(
     return ids
 
 
-def prepared(preparing: Preparing, race: float | str = RISK, **changes: object) -> PreparedStudy:
-    return preparing(configs=CONFIGS, seeds=SEEDS, race=race, **changes)
+def prepared(prepare: Prepare, race: float | str = RISK, **changes: object) -> PreparedStudy:
+    return prepare(configs=CONFIGS, seeds=SEEDS, race=race, **changes)
 
 
 Raced = tuple[PreparedStudy, Scheduler, list[tuple[int, int]]]
 
 
 @pytest.fixture
-def raced(preparing: Preparing, workers: "Workers") -> Raced:
+def raced(prepare: Prepare, workers: "Workers") -> Raced:
     """Return a stored study, its scheduler after a race, and the ids of trained seed runs."""
-    study = prepared(preparing)
+    study = prepared(prepare)
     study.begin()
     scheduler = Scheduler(study)
     return study, scheduler, run_out(workers, scheduler)
@@ -98,18 +98,18 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(raced: Raced
     assert (forecasts, found.risk) == scheduler.state.forecasts()
 
 
-def test_a_finished_race_is_complete_when_started_again(preparing: Preparing, raced: Raced) -> None:
+def test_a_finished_race_is_complete_when_started_again(prepare: Prepare, raced: Raced) -> None:
     _, first, _ = raced
-    again = Scheduler(prepared(preparing))
+    again = Scheduler(prepared(prepare))
     again.refill()
     assert again.complete
     assert again.next() is None
     assert again.state.paused == first.state.paused
 
 
-def test_skipped_seed_runs_are_counted_and_take_no_time(preparing: Preparing, raced: Raced) -> None:
+def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced: Raced) -> None:
     study, first, _ = raced
-    scheduler = Scheduler(prepared(preparing), dry=True)
+    scheduler = Scheduler(prepared(prepare), dry=True)
     scheduler.refill()
     assert scheduler.skipped == first.skipped > 0
     assert estimate(study, scheduler, 1, list).seconds == 0.0
@@ -122,29 +122,29 @@ def test_skipped_seed_runs_are_counted_and_take_no_time(preparing: Preparing, ra
 
 @pytest.mark.parametrize("most", [1, 9, 23])
 def test_a_resumed_race_trains_nothing_twice(
-    preparing: Preparing, workers: "Workers", most: int
+    prepare: Prepare, workers: "Workers", most: int
 ) -> None:
-    ids = run_out(workers, Scheduler(prepared(preparing)), most=most)
-    scheduler = Scheduler(prepared(preparing))
+    ids = run_out(workers, Scheduler(prepared(prepare)), most=most)
+    scheduler = Scheduler(prepared(prepare))
     ids += run_out(workers, scheduler)
     assert scheduler.complete
     assert len(ids) == len({*ids}) < CONFIGS * SEEDS
 
 
 def test_a_smaller_risk_trains_more_and_no_race_trains_all(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
     counts = [
-        len(run_out(workers, Scheduler(prepared(preparing, race)))) for race in (0.3, 0.0, "off")
+        len(run_out(workers, Scheduler(prepared(prepare, race)))) for race in (0.3, 0.0, "off")
     ]
     assert all(counts)
     assert sum(counts) == CONFIGS * SEEDS
 
 
 def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler(prepared(preparing, 0.0))
+    scheduler = Scheduler(prepared(prepare, 0.0))
     failure = Failure("non-finite", "loss ce is nan at update 7")
     while tasks := workers.running(scheduler, 2):
         run = trained(workers, tasks[0])
@@ -157,10 +157,10 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
 
 
 def test_a_race_is_complete_right_after_its_last_seed_run(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    needed = len(run_out(workers, Scheduler(prepared(preparing))))
-    for run in [*(study := prepared(preparing)).runs.keys()]:
+    needed = len(run_out(workers, Scheduler(prepared(prepare))))
+    for run in [*(study := prepared(prepare)).runs.keys()]:
         (study.runs.folder / f"{run}.json").remove()
     scheduler = Scheduler(study)
     run_out(workers, scheduler, most=needed)
@@ -168,9 +168,9 @@ def test_a_race_is_complete_right_after_its_last_seed_run(
 
 
 def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    study = prepared(preparing, "off")
+    study = prepared(prepare, "off")
     scheduler = Scheduler(study)
     while tasks := workers.running(scheduler, 2):
         run = trained(workers, tasks[0])
@@ -178,7 +178,7 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
             run = replace(run, evaluations=(), test={}, failure=Failure("worker-lost", "gone"))
         scheduler.runs.put(run)
         scheduler.finish(tasks[0], run)
-    again = Scheduler(prepared(preparing), retry_failed=True)
+    again = Scheduler(prepared(prepare), retry_failed=True)
     assert run_out(workers, again) == []
     assert again.complete
     (failed,) = (run for run in study.runs.all() if run.failure)
@@ -187,16 +187,16 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
     assert not any(run.failure for run in study.runs.all())
 
 
-def test_more_configurations_are_open_in_a_race_on_many_workers(preparing: Preparing) -> None:
-    assert prepared(preparing, concurrency=64).record.open_configurations == 33
-    assert prepared(preparing, "off", concurrency=64).record.open_configurations == 8
+def test_more_configurations_are_open_in_a_race_on_many_workers(prepare: Prepare) -> None:
+    assert prepared(prepare, concurrency=64).record.open_configurations == 33
+    assert prepared(prepare, "off", concurrency=64).record.open_configurations == 8
 
 
 def test_samplers_that_ignore_scores_open_all_configurations_at_once(
-    asked: Asked, preparing: Preparing
+    make_spec: MakeSpec, prepare: Prepare
 ) -> None:
-    spec = asked(sampler="random")
-    scheduler = Scheduler(preparing(spec, configs=CONFIGS, seeds=SEEDS, race=RISK))
+    spec = make_spec(sampler="random")
+    scheduler = Scheduler(prepare(spec, configs=CONFIGS, seeds=SEEDS, race=RISK))
     started = [scheduler.next() for _ in range(2 * CONFIGS + 1)]
     assert {task.id[1] for task in started[:-1] if task} == {0, 1}
     assert started[-1] is None
@@ -204,7 +204,7 @@ def test_samplers_that_ignore_scores_open_all_configurations_at_once(
 
 
 def test_a_race_at_a_risk_of_0_is_the_default_of_samplers_that_ignore_scores(
-    asked: Asked, preparing: Preparing
+    make_spec: MakeSpec, prepare: Prepare
 ) -> None:
     for sampler, seeds, race, risk in (
         ("random", SEEDS, None, 0.0),
@@ -212,20 +212,24 @@ def test_a_race_at_a_risk_of_0_is_the_default_of_samplers_that_ignore_scores(
         ("random", SEEDS, "off", None),
         ("random", 2, None, None),
     ):
-        assert preparing(asked(sampler=sampler), seeds=seeds, race=race).risk == risk
+        assert prepare(make_spec(sampler=sampler), seeds=seeds, race=race).risk == risk
 
 
 @pytest.mark.parametrize("at_a_time", [1, 4])
 @pytest.mark.parametrize("race", [None, 0.0, "off"])
 def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_possible(
-    asked: Asked, preparing: Preparing, workers: "Workers", at_a_time: int, race: float | str | None
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    workers: "Workers",
+    at_a_time: int,
+    race: float | str | None,
 ) -> None:
-    spec = asked(sampler="random")
+    spec = make_spec(sampler="random")
     options = {"configs": None, "seed_runs": 60, "seeds": SEEDS, "race": race}
-    study = preparing(spec, **options)
+    study = prepare(spec, **options)
     scheduler = Scheduler(study)
     ids = run_out(workers, scheduler, at_a_time, most=25)
-    scheduler = Scheduler(preparing(spec, **options))
+    scheduler = Scheduler(prepare(spec, **options))
     ids += run_out(workers, scheduler, at_a_time)
     assert scheduler.complete
     assert len(ids) == len({*ids}) <= 60
@@ -240,8 +244,8 @@ def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_possible(
 @pytest.mark.parametrize("budget", [SEEDS, SEEDS + 1, 2 * SEEDS - 1, 2 * SEEDS, 2 * SEEDS + 2])
 @pytest.mark.parametrize("unit", ["seed runs", "hours"])
 def test_a_small_budget_ends_with_a_winner(
-    asked: Asked,
-    preparing: Preparing,
+    make_spec: MakeSpec,
+    prepare: Prepare,
     workers: "Workers",
     monkeypatch: pytest.MonkeyPatch,
     at_a_time: int,
@@ -252,9 +256,9 @@ def test_a_small_budget_ends_with_a_winner(
     given: dict[str, object] = {"seed_runs": budget}
     if unit == "hours":
         given = {"compute_budget": f"{budget}cpuh", "cpus_per_trial": 1}
-    spec = asked(sampler="random")
+    spec = make_spec(sampler="random")
     options = {"configs": None, "seeds": SEEDS, "race": RISK, **given}
-    scheduler = Scheduler(preparing(spec, **options))
+    scheduler = Scheduler(prepare(spec, **options))
     scheduler.spending.expect(3600)
     run_out(workers, scheduler, at_a_time)
     assert scheduler.complete
@@ -262,10 +266,10 @@ def test_a_small_budget_ends_with_a_winner(
 
 
 def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
-    asked: Asked, preparing: Preparing, workers: "Workers"
+    make_spec: MakeSpec, prepare: Prepare, workers: "Workers"
 ) -> None:
     options = {"configs": None, "seed_runs": SEEDS, "seeds": SEEDS}
-    scheduler = Scheduler(preparing(asked(sampler="random"), **options))
+    scheduler = Scheduler(prepare(make_spec(sampler="random"), **options))
     run_out(workers, scheduler, most=SEEDS - 2)
     assert len(workers.running(scheduler, 2)) == 2
     assert not scheduler.complete
@@ -278,18 +282,18 @@ def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
 @pytest.mark.parametrize("race", [None, "off"])
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_a_compute_budget_counts_durations_of_this_and_earlier_starts(
-    asked: Asked,
-    preparing: Preparing,
+    make_spec: MakeSpec,
+    prepare: Prepare,
     workers: "Workers",
     at_a_time: int,
     race: str | None,
     sampler: str,
 ) -> None:
-    spec = asked(sampler=sampler)
+    spec = make_spec(sampler=sampler)
     options = {"configs": None, "compute_budget": "60cpuh", "cpus_per_trial": 2, "seeds": SEEDS}
-    study = preparing(spec, race=race, **options).begin()
+    study = prepare(spec, race=race, **options).begin()
     ids = run_out(workers, Scheduler(study), at_a_time, most=25)
-    scheduler = Scheduler(preparing(spec, race=race, **options))
+    scheduler = Scheduler(prepare(spec, race=race, **options))
     ids += run_out(workers, scheduler, at_a_time)
     assert scheduler.complete
     assert len(ids) == len({*ids})
@@ -303,14 +307,14 @@ def test_a_compute_budget_counts_durations_of_this_and_earlier_starts(
     assert found.budget is not None
     assert found.budget.spent == pytest.approx(spent)
     assert f"budget: {spent:.3g} of 60 CPU-hours spent" in found.notes
-    assert run_out(workers, Scheduler(preparing(spec, race=race, **options))) == []
+    assert run_out(workers, Scheduler(prepare(spec, race=race, **options))) == []
 
 
 def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
-    asked: Asked, preparing: Preparing, workers: "Workers"
+    make_spec: MakeSpec, prepare: Prepare, workers: "Workers"
 ) -> None:
     options = {"configs": None, "cpus_per_trial": 2, "seeds": SEEDS}
-    study = preparing(asked(), compute_budget="2cpuh", **options).begin()
+    study = prepare(make_spec(), compute_budget="2cpuh", **options).begin()
     few = run_out(workers, Scheduler(study))
     found = report(study.storage, study.store.name)
     assert found.winner is None
@@ -318,22 +322,22 @@ def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
         f"budget: {len(few)} of 2 CPU-hours spent; no configuration has all seeds, so raise the "
         "budget"
     )
-    larger = preparing(asked(), compute_budget="60cpuh", **options).begin()
+    larger = prepare(make_spec(), compute_budget="60cpuh", **options).begin()
     more = run_out(workers, Scheduler(larger))
     assert len(more) > 10 * len(few)
     found = report(study.storage, study.store.name)
     assert found.winner is not None
     assert found.budget is not None
     assert 60 - 2 * SEEDS < found.budget.spent < 62
-    preparing(asked(), configs=4, seeds=SEEDS).begin()
+    prepare(make_spec(), configs=4, seeds=SEEDS).begin()
     assert report(study.storage, study.store.name).budget is None
 
 
 def test_running_seed_runs_count_with_their_expected_cost(
-    asked: Asked, preparing: Preparing, workers: "Workers"
+    make_spec: MakeSpec, prepare: Prepare, workers: "Workers"
 ) -> None:
     options = {"configs": None, "compute_budget": "4cpuh", "seeds": SEEDS, "race": "off"}
-    scheduler = Scheduler(preparing(asked(settings={}, sampler="random"), **options))
+    scheduler = Scheduler(prepare(make_spec(settings={}, sampler="random"), **options))
     assert len(workers.running(scheduler, 3)) == 3  # no duration is known yet
     run_out(workers, scheduler, at_a_time=3, most=1)
     # 0.5 hours are spent and two running seed runs cost 1 hour: 2.5 of 4 hours are left.
@@ -354,18 +358,18 @@ def test_stored_seed_runs_count_with_the_resources_that_they_used() -> None:
 
 
 def test_a_plan_shows_how_many_seed_runs_fit_into_a_compute_budget(
-    asked: Asked, preparing: Preparing, workers: "Workers", tmp_path: Path
+    make_spec: MakeSpec, prepare: Prepare, workers: "Workers", tmp_path: Path
 ) -> None:
     options = {"configs": None, "compute_budget": "60cpuh", "seeds": SEEDS}
-    study = preparing(asked(), **options).begin()
+    study = prepare(make_spec(), **options).begin()
     run_out(workers, Scheduler(study), most=8)
-    own = plan_prepared(preparing(asked(), **options), RunOptions(tracking="none"), list)
+    own = plan_prepared(prepare(make_spec(), **options), RunOptions(tracking="none"), list)
     assert own.budget is not None
     each = own.budget.spent / 8
     assert 0.25 < each < 1
     missing = int(60 / each - 8)
     assert (own.stored, own.missing, own.seed_runs) == (8, missing, missing + 8)
-    new = preparing(asked(), storage=tmp_path / "new", **options)
+    new = prepare(make_spec(), storage=tmp_path / "new", **options)
     spec = new.study.seed_run_spec({}, 0, new.splits[0])
     stored = SeedRun(
         spec.key,
@@ -390,7 +394,7 @@ def test_an_invalid_compute_budget_is_refused(text: str) -> None:
     )
 
 
-def test_a_budget_that_conflicts_with_other_options_is_refused(preparing: Preparing) -> None:
+def test_a_budget_that_conflicts_with_other_options_is_refused(prepare: Prepare) -> None:
     refused: list[tuple[dict[str, object], str]] = [
         (
             {"configs": 4, "compute_budget": "2cpuh"},
@@ -409,5 +413,5 @@ def test_a_budget_that_conflicts_with_other_options_is_refused(preparing: Prepar
     ]
     for options, message in refused:
         with pytest.raises(SclsearchError) as caught:
-            preparing(seeds=SEEDS, **options)
+            prepare(seeds=SEEDS, **options)
         assert str(caught.value).startswith(message)

@@ -13,7 +13,7 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 
 REGRESSION = [name for name in METHODS if method_class(name).regression]
-Asked = Callable[..., StudySpec]
+MakeSpec = Callable[..., StudySpec]
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,9 @@ def stsb(glue: Path) -> RunOptions:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_uses_a_correlation_or_its_error_names_the_regression_methods(
-    asked: Asked, stsb: RunOptions, name: str
+    make_spec: MakeSpec, stsb: RunOptions, name: str
 ) -> None:
-    spec = asked(method=name, task="stsb", space=None, searched=False)
+    spec = make_spec(method=name, task="stsb", space=None, searched=False)
     if name in REGRESSION:
         assert resolve(spec, stsb).metric == "pearson"
         return
@@ -38,10 +38,10 @@ def test_a_method_uses_a_correlation_or_its_error_names_the_regression_methods(
 
 
 def test_balanced_batches_of_a_regression_are_refused(
-    asked: Asked, stsb: RunOptions, write_space: Callable[[str], Path], tiny_bert: Path
+    make_spec: MakeSpec, stsb: RunOptions, write_space: Callable[[str], Path], tiny_bert: Path
 ) -> None:
     message = "^batch_sampling: 'balanced' needs classes, but stsb has scores"
-    spec = asked(method="ce", task="stsb", space=None)
+    spec = make_spec(method="ce", task="stsb", space=None)
     with pytest.raises(SclsearchError, match=message):
         resolve(replace(spec, settings={"batch_sampling": "balanced"}), stsb)
     lines = "method: ce\nsource: a test\npublished: []\nspace:\n"

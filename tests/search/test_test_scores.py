@@ -22,13 +22,13 @@ from sclsearch.training.cost import row_costs
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture
-def winner_only(preparing: Preparing) -> PreparedStudy:
-    return preparing(configs=3, seeds=3, test_scores="winner", study="mine").begin()
+def winner_only(prepare: Prepare) -> PreparedStudy:
+    return prepare(configs=3, seeds=3, test_scores="winner", study="mine").begin()
 
 
 def with_test(scheduler: Scheduler) -> set[tuple[int, int]]:
@@ -45,9 +45,9 @@ def winner_seeds(scheduler: Scheduler) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("race", ["off", 0.0, 0.05])
 @pytest.mark.parametrize("at_a_time", [1, 4])
 def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
-    preparing: Preparing, workers: "Workers", at_a_time: int, race: float | str
+    prepare: Prepare, workers: "Workers", at_a_time: int, race: float | str
 ) -> None:
-    prepared = preparing(configs=4, seeds=5, test_scores="winner", race=race)
+    prepared = prepare(configs=4, seeds=5, test_scores="winner", race=race)
     scheduler = Scheduler(prepared)
     trained = 0
     while tasks := workers.running(scheduler, at_a_time):
@@ -63,8 +63,8 @@ def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
     assert winner.test_mean is not None
 
 
-def test_all_seed_runs_are_tested_as_they_train(preparing: Preparing, workers: "Workers") -> None:
-    scheduler = Scheduler(preparing(configs=3, seeds=3, test_scores="all"))
+def test_all_seed_runs_are_tested_as_they_train(prepare: Prepare, workers: "Workers") -> None:
+    scheduler = Scheduler(prepare(configs=3, seeds=3, test_scores="all"))
     assert all(task.test for task in workers.running(scheduler))
     workers.run_out(scheduler)
     assert scheduler.state.tested_later == []
@@ -87,21 +87,21 @@ def test_a_resumed_search_runs_the_missing_tests(
 
 
 def test_a_later_start_tests_all_seed_runs_on_request(
-    winner_only: PreparedStudy, preparing: Preparing, workers: "Workers"
+    winner_only: PreparedStudy, prepare: Prepare, workers: "Workers"
 ) -> None:
     workers.run_out(Scheduler(winner_only))
-    scheduler = Scheduler(preparing(configs=3, seeds=3, test_scores="all", study="mine"))
+    scheduler = Scheduler(prepare(configs=3, seeds=3, test_scores="all", study="mine"))
     assert len(workers.run_out(scheduler)) == 6
     assert len(with_test(scheduler)) == 9
 
 
 def test_another_rule_tests_its_own_winner(
-    winner_only: PreparedStudy, preparing: Preparing, workers: "Workers"
+    winner_only: PreparedStudy, prepare: Prepare, workers: "Workers"
 ) -> None:
     first = Scheduler(winner_only)
     workers.run_out(first)
     changed = {"configs": 3, "seeds": 3, "test_scores": "winner", "study": "mine"}
-    scheduler = Scheduler(preparing(rule="best", **changed))
+    scheduler = Scheduler(prepare(rule="best", **changed))
     workers.run_out(scheduler)
     assert with_test(scheduler) == winner_seeds(first) | winner_seeds(scheduler)
 
@@ -193,16 +193,21 @@ def test_reports_show_which_seeds_have_no_test_score(
 
 @pytest.mark.parametrize(("method", "free"), [("ce", False), ("supcl-seq", True)])
 def test_auto_tests_only_the_winner_if_tests_are_many_and_expensive(
-    asked: Asked, preparing: Preparing, monkeypatch: pytest.MonkeyPatch, method: str, *, free: bool
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    *,
+    free: bool,
 ) -> None:
-    spec = asked(method=method, space=None, settings={"epochs": 1})
-    prepared = preparing(spec)
+    spec = make_spec(method=method, space=None, settings={"epochs": 1})
+    prepared = prepare(spec)
     assert prepared.tests_all
     training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
     assert (test == 0) == free
     monkeypatch.setattr("sclsearch.search.prepare.FEW_TEST_ROWS", 1)
-    assert preparing(spec).tests_all == (free or test <= CHEAP_TEST * (training + test))
+    assert prepare(spec).tests_all == (free or test <= CHEAP_TEST * (training + test))
     monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 0.0)
-    assert preparing(spec).tests_all == free
-    assert preparing(spec, configs=1).tests_all
-    assert preparing(spec, test_scores="all").tests_all
+    assert prepare(spec).tests_all == free
+    assert prepare(spec, configs=1).tests_all
+    assert prepare(spec, test_scores="all").tests_all

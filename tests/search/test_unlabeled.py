@@ -29,8 +29,8 @@ FEW: Mapping[str, Any] = {
 }
 NOTE = "stages without labels: 20 texts beside the 20 training rows"
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 Resolved = Callable[..., Study]
 
 
@@ -46,10 +46,10 @@ Resolved = Callable[..., Study]
     ids=str,
 )
 def test_an_unlabeled_count_that_does_not_fit_is_refused(
-    asked: Asked, preparing: Preparing, changes: dict[str, Any], message: str
+    make_spec: MakeSpec, prepare: Prepare, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
-        preparing(asked(**{**FEW, "method": "tapt", "unlabeled": 40, **changes}), seeds=None)
+        prepare(make_spec(**{**FEW, "method": "tapt", "unlabeled": 40, **changes}), seeds=None)
     assert message in str(raised.value)
 
 
@@ -69,13 +69,13 @@ def test_as_many_texts_as_training_rows_give_the_same_seed_runs(resolved: Resolv
 
 
 def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
-    asked: Asked, preparing: Preparing, tmp_path: Path
+    make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
 ) -> None:
-    spec = asked(**FEW, method="tapt", unlabeled=40)
+    spec = make_spec(**FEW, method="tapt", unlabeled=40)
     planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0))
     assert planned.rows == (20, 20, 20, 40)
     assert NOTE in planned.notes
-    prepared = preparing(spec)
+    prepared = prepare(spec)
     assert prepared.replicates[0].rows == prepared.splits[0].digests
     state = SearchState(prepared.record, prepared.replicates, prepared.study.rule)
     (shown,) = new_records(state)
@@ -83,12 +83,12 @@ def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
 
 
 def test_fresh_replicates_draw_new_texts_and_crossings_vary_them_by_subset(
-    asked: Asked, preparing: Preparing
+    make_spec: MakeSpec, prepare: Prepare
 ) -> None:
-    before = preparing(asked(**FEW, method="tapt", unlabeled=40))
+    before = prepare(make_spec(**FEW, method="tapt", unlabeled=40))
     origin = json.loads(json.dumps(before.record.origin))
-    fresh = preparing(restore_spec(origin, {}, fresh=2), seeds=None)
-    crossed = preparing(restore_spec(origin, {}, crossed={"subset": 2, "order": 2}), seeds=None)
+    fresh = prepare(restore_spec(origin, {}, fresh=2), seeds=None)
+    crossed = prepare(restore_spec(origin, {}, crossed={"subset": 2, "order": 2}), seeds=None)
     for name in ("train", "unlabelled"):
         chose = {before.study.splits(number).digests[name] for number in range(15)}
         new = {splits.digests[name] for splits in fresh.splits.values()}
@@ -99,10 +99,10 @@ def test_fresh_replicates_draw_new_texts_and_crossings_vary_them_by_subset(
 
 
 def test_unlabeled_texts_need_paraphrases_too(
-    asked: Asked, preparing: Preparing, tmp_path: Path
+    make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
 ) -> None:
-    spec = asked(**FEW, method="cssl", unlabeled=40)
-    by_eda = preparing(spec)
+    spec = make_spec(**FEW, method="cssl", unlabeled=40)
+    by_eda = prepare(spec)
     texts = by_eda.study.data.splits["train"].texts
     (tokens,) = tokenized(by_eda.study, [by_eda.splits[0]]).values()
     assert tokens.paraphrases is not None
@@ -115,9 +115,9 @@ def test_unlabeled_texts_need_paraphrases_too(
     lines += [{"text": row, "paraphrases": [["so"], ["it"]]} for row in rows]
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     by_file = {"method": "cssl", "paraphrases": path}
-    assert preparing(asked(**FEW, **by_file), seeds=1).splits
+    assert prepare(make_spec(**FEW, **by_file), seeds=1).splits
     with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, \d+ of \d+ have"):
-        preparing(asked(**FEW, **by_file, unlabeled=40), seeds=1)
+        prepare(make_spec(**FEW, **by_file, unlabeled=40), seeds=1)
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_unlabeled_texts_need_paraphrases_too(
     ids=["unlabeled", "labeled", "all"],
 )
 def test_a_paraphrase_file_that_lacks_texts_names_the_command_to_write_them(
-    asked: Asked,
-    preparing: Preparing,
+    make_spec: MakeSpec,
+    prepare: Prepare,
     toy: CustomTask,
     tmp_path: Path,
     changes: dict[str, Any],
@@ -148,9 +148,9 @@ def test_a_paraphrase_file_that_lacks_texts_names_the_command_to_write_them(
     mixed = replace(toy, path=tmp_path / "mixed.csv")
     mixed.path.write_text(f"{toy.path.read_text()}a text without a label,,train\n")
     fields = {"method": "cssl", "task": mixed, "paraphrases": path, **changes}
-    spec = asked(**{**FEW, **fields})
+    spec = make_spec(**{**FEW, **fields})
     with pytest.raises(SclsearchError) as raised:
-        preparing(spec, seeds=1)
+        prepare(spec, seeds=1)
     files = shlex.join(as_options(mixed))
     assert f"`sclsearch augment {files} {options} --backend …` writes" in str(raised.value)
 
@@ -158,10 +158,10 @@ def test_a_paraphrase_file_that_lacks_texts_names_the_command_to_write_them(
 @pytest.mark.parametrize("unlabeled", [None, 20, 40])
 @pytest.mark.parametrize("repeated", [{}, {"fresh": 3}])
 def test_augment_paraphrases_the_texts_that_a_study_and_its_repetition_read(
-    asked: Asked, preparing: Preparing, unlabeled: int | None, repeated: dict[str, int]
+    make_spec: MakeSpec, prepare: Prepare, unlabeled: int | None, repeated: dict[str, int]
 ) -> None:
-    spec = asked(**FEW, method="cssl", unlabeled=unlabeled, **repeated)
-    found = preparing(spec, seeds=repeated.get("fresh", 15))
+    spec = make_spec(**FEW, method="cssl", unlabeled=unlabeled, **repeated)
+    found = prepare(spec, seeds=repeated.get("fresh", 15))
     rows = [splits.unlabeled or splits.train for splits in found.splits.values()]
     texts = found.study.data.splits["train"].texts
     read = {texts[row] for one in rows for row in one.index}

@@ -14,7 +14,7 @@ from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
 
-Preparing = Callable[..., PreparedStudy]
+Prepare = Callable[..., PreparedStudy]
 RIGHT = {0: (12, 15, 14, 15), 1: (19, 1, 18, 17), 2: (16, None, 11, 10)}
 """Correct validation rows, of 20, of each seed of a configuration; None if it failed."""
 
@@ -62,29 +62,29 @@ def kept(scheduler: Scheduler, tasks: list[SeedRunTask]) -> set[tuple[int, int]]
     ],
 )
 def test_a_complete_study_keeps_the_weights_of_the_winners_reported_seeds(
-    preparing: Preparing, rule: str, expected: set[tuple[int, int]]
+    prepare: Prepare, rule: str, expected: set[tuple[int, int]]
 ) -> None:
-    scheduler = Scheduler(preparing(rule=rule, seeds=4, configs=3))
+    scheduler = Scheduler(prepare(rule=rule, seeds=4, configs=3))
     tasks = train(scheduler, until=12)
     delete_unneeded_weights(scheduler)
     assert kept(scheduler, tasks) == expected
 
 
 def test_weights_for_the_rule_of_the_first_run_are_kept_under_another_rule(
-    preparing: Preparing,
+    prepare: Prepare,
 ) -> None:
-    first = preparing(rule="mean", seeds=4, configs=3)
+    first = prepare(rule="mean", seeds=4, configs=3)
     first.store.create(first.record)
-    scheduler = Scheduler(preparing(rule="best", seeds=4, configs=3))
+    scheduler = Scheduler(prepare(rule="best", seeds=4, configs=3))
     tasks = train(scheduler, until=12)
     delete_unneeded_weights(scheduler)
     assert kept(scheduler, tasks) == {(0, 1), (1, 0)}
 
 
 def test_weights_that_a_report_may_still_need_are_kept_during_a_search(
-    preparing: Preparing,
+    prepare: Prepare,
 ) -> None:
-    scheduler = Scheduler(preparing(seeds=4, configs=3))
+    scheduler = Scheduler(prepare(seeds=4, configs=3))
     leading, unfinished = {(0, 1)}, {(1, 0)}
     training = {(1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3)}
     tasks = train(scheduler, until=6)
@@ -92,16 +92,16 @@ def test_weights_that_a_report_may_still_need_are_kept_during_a_search(
     assert kept(scheduler, tasks) == leading | unfinished | training
 
 
-def test_weights_are_deleted_whenever_a_configuration_gets_its_score(preparing: Preparing) -> None:
-    scheduler = Scheduler(preparing(seeds=4, configs=3))
+def test_weights_are_deleted_whenever_a_configuration_gets_its_score(prepare: Prepare) -> None:
+    scheduler = Scheduler(prepare(seeds=4, configs=3))
     scheduler.callbacks = [WeightPruner(scheduler)]
     assert kept(scheduler, train(scheduler, until=12)) == {(0, 1)}
 
 
 def test_weights_that_cannot_be_deleted_give_a_warning(
-    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scheduler = Scheduler(preparing(seeds=4, configs=3))
+    scheduler = Scheduler(prepare(seeds=4, configs=3))
     tasks = train(scheduler, until=12)
     drop, fixed = scheduler.store.delete_weights, tasks[3].key
 
@@ -116,8 +116,8 @@ def test_weights_that_cannot_be_deleted_give_a_warning(
     assert fixed in caplog.text
 
 
-def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(preparing: Preparing) -> None:
-    scheduler = Scheduler(preparing(seeds=5, configs=3, race=0.0))
+def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(prepare: Prepare) -> None:
+    scheduler = Scheduler(prepare(seeds=5, configs=3, race=0.0))
     tasks = []
     while task := scheduler.next():
         tasks.append(task)
@@ -132,20 +132,20 @@ def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(preparing: P
 
 @pytest.mark.parametrize("part", [{"configs": 2}, {"seeds": 2}], ids=str)
 def test_a_search_of_a_part_of_a_study_deletes_no_weights(
-    preparing: Preparing, part: dict[str, int]
+    prepare: Prepare, part: dict[str, int]
 ) -> None:
-    whole = preparing(seeds=4, configs=3)
+    whole = prepare(seeds=4, configs=3)
     for replicate in whole.replicates:
         whole.store.add(replicate)
     scheduler = Scheduler(whole)
     tasks = train(scheduler, until=12)
-    smaller = Scheduler(preparing(**{"seeds": 4, "configs": 3, **part}))
+    smaller = Scheduler(prepare(**{"seeds": 4, "configs": 3, **part}))
     delete_unneeded_weights(smaller)
     assert kept(scheduler, tasks) == {task.id for task in tasks}
 
 
-def test_weights_that_a_killed_worker_left_are_deleted(preparing: Preparing) -> None:
-    store = preparing().store
+def test_weights_that_a_killed_worker_left_are_deleted(prepare: Prepare) -> None:
+    store = prepare().store
 
     def killed(part: Path) -> None:
         part.touch()
@@ -169,13 +169,13 @@ def test_weights_that_a_killed_worker_left_are_deleted(preparing: Preparing) -> 
     ],
 )
 def test_a_trial_gets_the_lowest_score_that_a_report_can_need(
-    preparing: Preparing,
+    prepare: Prepare,
     rule: str,
     test: str,
     right: tuple[int | None, ...],
     expected: list[int | None],
 ) -> None:
-    scheduler = Scheduler(preparing(rule=rule, seeds=4, configs=2, test_scores=test))
+    scheduler = Scheduler(prepare(rule=rule, seeds=4, configs=2, test_scores=test))
     searcher = SeedSearcher(scheduler, math.inf)
     least = []
     for seed in range(4):

@@ -16,7 +16,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks.custom import CustomTask
 
-Asked = Callable[..., StudySpec]
+MakeSpec = Callable[..., StudySpec]
 Resolved = Callable[..., Study]
 WriteSpace = Callable[[str], Path]
 
@@ -154,14 +154,14 @@ def test_size_and_task_choose_the_protocol(
     [("scl", "gunel-full"), ("ce", "gunel-full"), ("supcl-seq", "supcl-seq")],
 )
 def test_the_paper_of_the_method_sets_the_protocol_of_a_task_without_one(
-    asked: Asked, glue: Path, method: str, expected: str
+    make_spec: MakeSpec, glue: Path, method: str, expected: str
 ) -> None:
-    spec = asked(method=method, task="rte", space=None)
+    spec = make_spec(method=method, task="rte", space=None)
     assert resolve(spec, RunOptions(gpus_per_trial=0, data_dir=glue)).protocol.name == expected
 
 
-def test_seeds_and_rule_options_override_the_protocol(asked: Asked) -> None:
-    study = resolve(asked(shots=10), RunOptions(seeds=5, rule="top-2/best", gpus_per_trial=0))
+def test_seeds_and_rule_options_override_the_protocol(make_spec: MakeSpec) -> None:
+    study = resolve(make_spec(shots=10), RunOptions(seeds=5, rule="top-2/best", gpus_per_trial=0))
     assert names(study) == ("gunel-fewshot", "top-2/best", 5)
 
 

@@ -12,8 +12,8 @@ from sclsearch.study.spec import StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 Resolved = Callable[..., Study]
 WriteSpace = Callable[[str], Path]
 
@@ -73,10 +73,14 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("spec", "options", "message"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS]
 )
 def test_an_invalid_option_is_an_error_with_advice(
-    asked: Asked, preparing: Preparing, spec: dict[str, Any], options: dict[str, Any], message: str
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    spec: dict[str, Any],
+    options: dict[str, Any],
+    message: str,
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
-        preparing(asked(**spec), **{"seeds": None, **options})
+        prepare(make_spec(**spec), **{"seeds": None, **options})
     assert message in str(raised.value)
 
 

@@ -15,42 +15,44 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 Resolved = Callable[..., Study]
 WriteSpace = Callable[[str], Path]
 
 
-def test_the_default_name_depends_only_on_the_identity(asked: Asked, resolved: Resolved) -> None:
+def test_the_default_name_depends_only_on_the_identity(
+    make_spec: MakeSpec, resolved: Resolved
+) -> None:
     name = resolved().default_name()
     assert name.startswith("scl-toy-")
     options = RunOptions(
         gpus_per_trial=0, seeds=2, rule="best", concurrency=7, time_budget=1.0, configs=3
     )
-    assert resolve(asked(), options).default_name() == name
+    assert resolve(make_spec(), options).default_name() == name
 
 
 def test_absolute_and_relative_paths_of_an_encoder_give_the_same_study(
-    asked: Asked, preparing: Preparing, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+    make_spec: MakeSpec, prepare: Prepare, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = preparing(asked(model=str(tiny_bert)))
+    before = prepare(make_spec(model=str(tiny_bert)))
     before.store.create(before.record)
     monkeypatch.chdir(tiny_bert.parent)
-    after = preparing(asked(model=f"./{tiny_bert.name}"))
+    after = prepare(make_spec(model=f"./{tiny_bert.name}"))
     assert after.record == before.record
-    named = preparing(asked(model=f"./{tiny_bert.name}"), study=before.store.name)
+    named = prepare(make_spec(model=f"./{tiny_bert.name}"), study=before.store.name)
     assert named.record == before.record
 
 
 def test_a_study_that_release_0_1_0_named_by_a_path_is_found(
-    asked: Asked, preparing: Preparing, tiny_bert: Path
+    make_spec: MakeSpec, prepare: Prepare, tiny_bert: Path
 ) -> None:
-    before = preparing(asked(model=str(tiny_bert)))
+    before = prepare(make_spec(model=str(tiny_bert)))
     name = before.study.default_name(str(tiny_bert))
     assert name != before.store.name
-    early = preparing(asked(model=str(tiny_bert)), study=name)
+    early = prepare(make_spec(model=str(tiny_bert)), study=name)
     early.store.create(early.record)
-    assert preparing(asked(model=str(tiny_bert))).store.name == name
+    assert prepare(make_spec(model=str(tiny_bert))).store.name == name
 
 
 def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> None:
@@ -60,11 +62,11 @@ def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> Non
 
 @pytest.mark.parametrize("stem", ["отзывы", "é", "_", "long" * 40])
 def test_every_file_name_gives_a_valid_study_name(
-    preparing: Preparing, asked: Asked, toy: CustomTask, tmp_path: Path, stem: str
+    prepare: Prepare, make_spec: MakeSpec, toy: CustomTask, tmp_path: Path, stem: str
 ) -> None:
     file = tmp_path / f"{stem}.csv"
     file.write_bytes(toy.path.read_bytes())
-    prepared = preparing(asked(task=replace(toy, path=file)))
+    prepared = prepare(make_spec(task=replace(toy, path=file)))
     assert prepared.store.name == prepared.study.default_name()
 
 
@@ -81,25 +83,25 @@ def test_every_file_name_gives_a_valid_study_name(
     ids=str,
 )
 def test_a_changed_identity_has_another_name_and_is_refused_under_the_old_one(
-    asked: Asked, resolved: Resolved, preparing: Preparing, changes: dict[str, Any]
+    make_spec: MakeSpec, resolved: Resolved, prepare: Prepare, changes: dict[str, Any]
 ) -> None:
-    before = preparing(study="mine")
+    before = prepare(study="mine")
     before.store.create(before.record)
     assert resolved(**changes).default_name() != before.study.default_name()
     with pytest.raises(SclsearchError, match=r"^--study mine: \w+ must stay .* Give another --stu"):
-        preparing(asked(**changes), study="mine", seeds=None)
+        prepare(make_spec(**changes), study="mine", seeds=None)
 
 
-def test_a_study_of_the_same_identity_keeps_its_record(preparing: Preparing) -> None:
-    before = preparing(study="mine")
+def test_a_study_of_the_same_identity_keeps_its_record(prepare: Prepare) -> None:
+    before = prepare(study="mine")
     before.store.create(before.record)
-    assert preparing(study="mine", seeds=3, configs=9).record == before.record
+    assert prepare(study="mine", seeds=3, configs=9).record == before.record
 
 
 def test_a_plan_has_values_sources_rows_and_stored_seed_runs(
-    asked: Asked, tmp_path: Path, tiny_bert: Path
+    make_spec: MakeSpec, tmp_path: Path, tiny_bert: Path
 ) -> None:
-    spec = asked(settings={"lam": 0.5})
+    spec = make_spec(settings={"lam": 0.5})
     planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0, configs=3, seeds=2))
     assert planned.rows == (60, 20, 20)
     assert planned.model == (str(tiny_bert), str(tiny_bert))
@@ -117,10 +119,10 @@ def test_a_plan_has_values_sources_rows_and_stored_seed_runs(
 
 
 def test_the_notes_of_the_space_and_the_rows_are_recorded(
-    asked: Asked, preparing: Preparing, write_space: WriteSpace
+    make_spec: MakeSpec, prepare: Prepare, write_space: WriteSpace
 ) -> None:
     path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
-    notes = preparing(asked(space=path)).record.origin["notes"]
+    notes = prepare(make_spec(space=path)).record.origin["notes"]
     assert notes == [
         "search space: made up",
         "7 of 20 validation texts are also training texts",
@@ -129,9 +131,9 @@ def test_the_notes_of_the_space_and_the_rows_are_recorded(
 
 
 def test_settings_are_recorded_but_not_for_fresh_replicates(
-    asked: Asked, preparing: Preparing
+    make_spec: MakeSpec, prepare: Prepare
 ) -> None:
-    spec = asked(settings={"lam": 0.5, "dropout": 0.2})
-    assert preparing(spec).record.origin["settings"] == {"lam": 0.5, "dropout": 0.2}
+    spec = make_spec(settings={"lam": 0.5, "dropout": 0.2})
+    assert prepare(spec).record.origin["settings"] == {"lam": 0.5, "dropout": 0.2}
     again = replace(spec, searched=False, fresh=2)
-    assert preparing(again).record.origin["settings"] == {}
+    assert prepare(again).record.origin["settings"] == {}

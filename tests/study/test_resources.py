@@ -84,13 +84,13 @@ def test_invalid_resources_are_refused_before_files_are_read(
 
 
 def test_a_cluster_search_without_a_local_gpu_requires_gpus_per_trial(
-    asked: Callable[..., StudySpec], monkeypatch: pytest.MonkeyPatch
+    make_spec: Callable[..., StudySpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: is missing"):
-        resolve(asked(), RunOptions(address="auto"))
-    assert resolve(asked(), RunOptions(address="auto", gpus_per_trial=0)).numerics == "cpu-fp32"
-    assert resolve(asked(), RunOptions()).numerics == "cpu-fp32"
+        resolve(make_spec(), RunOptions(address="auto"))
+    assert resolve(make_spec(), RunOptions(address="auto", gpus_per_trial=0)).numerics == "cpu-fp32"
+    assert resolve(make_spec(), RunOptions()).numerics == "cpu-fp32"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_cluster_search_without_a_local_gpu_requires_gpus_per_trial(
     ],
 )
 def test_precision_and_gpus_determine_the_numerics(
-    asked: Callable[..., StudySpec],
+    make_spec: Callable[..., StudySpec],
     monkeypatch: pytest.MonkeyPatch,
     precision: str,
     gpus: float,
@@ -116,15 +116,15 @@ def test_precision_and_gpus_determine_the_numerics(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
-    study = resolve(asked(precision=precision), RunOptions(gpus_per_trial=gpus))
+    study = resolve(make_spec(precision=precision), RunOptions(gpus_per_trial=gpus))
     assert study.numerics == numerics
     assert gpus_each(gpus, study.numerics) == gpus
     assert gpus_each(None, study.numerics) == float(gpus > 0)
 
 
-def test_tf32_needs_a_gpu(asked: Callable[..., StudySpec]) -> None:
+def test_tf32_needs_a_gpu(make_spec: Callable[..., StudySpec]) -> None:
     with pytest.raises(SclsearchError, match=r"^--precision tf32: needs a GPU\. Pass auto or fp32"):
-        resolve(asked(precision="tf32"), RunOptions(gpus_per_trial=0))
+        resolve(make_spec(precision="tf32"), RunOptions(gpus_per_trial=0))
 
 
 def test_an_unusable_gpu_driver_is_reported_with_both_versions(

@@ -26,8 +26,8 @@ space:
   smoothing: {type: choice, values: [0.0, 0.1]}
 """
 
-Asked = Callable[..., StudySpec]
-Preparing = Callable[..., PreparedStudy]
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., PreparedStudy]
 
 
 def stored(thing: Any) -> Any:
@@ -41,9 +41,9 @@ def origin_of(prepared: PreparedStudy) -> Mapping[str, Any]:
 
 
 def test_the_default_encoder_is_recorded_by_name(
-    asked: Asked, minilm: Path, tmp_path: Path
+    make_spec: MakeSpec, minilm: Path, tmp_path: Path
 ) -> None:
-    spec = asked(model=None, scale="laptop", space=None)
+    spec = make_spec(model=None, scale="laptop", space=None)
     options = RunOptions(storage=tmp_path, gpus_per_trial=0)
     assert origin_of(prepare_study(spec, options))["model"] == "minilm"
 
@@ -71,21 +71,21 @@ def keys(prepared: PreparedStudy, values: Mapping[str, Any]) -> list[str]:
     ids=str,
 )
 def test_a_restored_configuration_has_the_same_seed_runs(
-    asked: Asked, preparing: Preparing, changes: dict[str, Any]
+    make_spec: MakeSpec, prepare: Prepare, changes: dict[str, Any]
 ) -> None:
-    before = preparing(asked(**changes), seeds=3)
+    before = prepare(make_spec(**changes), seeds=3)
     winner = winner_of(before)
     spec = restore_spec(origin_of(before), winner.fields)
-    again = preparing(spec, seeds=3)
+    again = prepare(spec, seeds=3)
     assert keys(again, {}) == keys(before, winner.values)
     assert again.study.fields({}) == before.study.fields(winner.values)
     assert not again.study.space.parameters
     once_more = restore_spec(origin_of(again), winner_of(again).fields)
-    assert preparing(once_more, seeds=3).study.default_name() == again.study.default_name()
+    assert prepare(once_more, seeds=3).study.default_name() == again.study.default_name()
 
 
 def test_a_task_of_the_users_files_is_restored_exactly(
-    toy: CustomTask, asked: Asked, preparing: Preparing, tmp_path: Path
+    toy: CustomTask, make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
 ) -> None:
     header, *rows = toy.path.read_text(encoding="utf-8").splitlines()
     files = {}
@@ -102,17 +102,17 @@ def test_a_task_of_the_users_files_is_restored_exactly(
     )
     by_shares = replace(toy, split_column=None, fractions=(0.6, 0.2, 0.2))
     for task in (by_files, by_shares):
-        before = preparing(asked(task=task))
+        before = prepare(make_spec(task=task))
         winner = winner_of(before)
         spec = restore_spec(origin_of(before), winner.fields)
         assert spec.task == task
-        assert keys(preparing(spec), {}) == keys(before, winner.values)
+        assert keys(prepare(spec), {}) == keys(before, winner.values)
 
 
 def test_a_stored_field_out_of_bounds_is_reported_as_a_damaged_record(
-    asked: Asked, preparing: Preparing
+    make_spec: MakeSpec, prepare: Prepare
 ) -> None:
-    before = preparing(asked())
+    before = prepare(make_spec())
     damaged = {**winner_of(before).fields, "max_length": -5}
     message = rf"^{before.record.name}: the record is damaged: max_length: .*got -5\. Restore"
     with pytest.raises(SclsearchError, match=message):
@@ -120,16 +120,16 @@ def test_a_stored_field_out_of_bounds_is_reported_as_a_damaged_record(
 
 
 def test_a_custom_method_is_restored_without_its_space_file(
-    custom_method: str, asked: Asked, preparing: Preparing, tmp_path: Path
+    custom_method: str, make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.py"
     file.write_text(custom_method, encoding="utf-8")
     space = tmp_path / "space.yaml"
     space.write_text(OWN_SPACE, encoding="utf-8")
-    before = preparing(asked(method=f"{file}:Smoothed", space=space))
+    before = prepare(make_spec(method=f"{file}:Smoothed", space=space))
     winner = winner_of(before)
     space.unlink()
-    again = preparing(restore_spec(origin_of(before), winner.fields))
+    again = prepare(restore_spec(origin_of(before), winner.fields))
     assert keys(again, {}) == keys(before, winner.values)
 
 
@@ -146,24 +146,26 @@ def test_stored_lists_become_tuples_and_files_become_paths(tmp_path: Path, tiny_
 
 
 def test_fresh_replicates_begin_after_those_of_the_study(
-    asked: Asked, preparing: Preparing
+    make_spec: MakeSpec, prepare: Prepare
 ) -> None:
-    before = preparing(asked(train_size=20), seeds=12)
+    before = prepare(make_spec(train_size=20), seeds=12)
     winner = winner_of(before)
     spec = restore_spec(origin_of(before), winner.fields, fresh=2, first_fresh=12)
-    fresh = preparing(spec, seeds=None)
+    fresh = prepare(spec, seeds=None)
     assert set(keys(fresh, {})).isdisjoint(keys(before, winner.values))
-    longer = preparing(asked(train_size=20), seeds=14)
+    longer = prepare(make_spec(train_size=20), seeds=14)
     assert keys(fresh, {}) == keys(longer, winner.values)[12:]
     assert origin_of(fresh)["first_fresh"] == 12
 
 
-def test_crossed_studies_share_seed_runs_of_equal_seeds(asked: Asked, preparing: Preparing) -> None:
-    before = preparing(asked(train_size=20), seeds=2, rule="mean")
+def test_crossed_studies_share_seed_runs_of_equal_seeds(
+    make_spec: MakeSpec, prepare: Prepare
+) -> None:
+    before = prepare(make_spec(train_size=20), seeds=2, rule="mean")
     winner = winner_of(before)
     levels = {"subset": 2, "initialization": 2, "order": 2}
     crossed_keys = keys(
-        preparing(restore_spec(origin_of(before), winner.fields, crossed=levels), seeds=None), {}
+        prepare(restore_spec(origin_of(before), winner.fields, crossed=levels), seeds=None), {}
     )
     assert [crossed_keys[0], crossed_keys[-1]] == keys(before, winner.values)
     assert len(set(crossed_keys)) == 8
@@ -174,9 +176,9 @@ def test_fresh_and_crossed_together_are_refused(resolved: Callable[..., Any]) ->
         resolved(fresh=2, crossed={"order": 2, "initialization": 2})
 
 
-def test_crossed_studies_have_one_seed_run_per_cell(asked: Asked, preparing: Preparing) -> None:
+def test_crossed_studies_have_one_seed_run_per_cell(make_spec: MakeSpec, prepare: Prepare) -> None:
     with pytest.raises(SclsearchError, match=r"^--seeds 5: must be at most 4"):
-        preparing(asked(crossed={"order": 2, "initialization": 2}), seeds=5)
+        prepare(make_spec(crossed={"order": 2, "initialization": 2}), seeds=5)
 
 
 def test_every_changed_field_is_named() -> None:

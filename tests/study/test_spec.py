@@ -65,9 +65,9 @@ def test_strings_become_paths_except_for_the_storage() -> None:
     assert (options.storage, options.data_dir) == ("s3://bucket/folder", Path("glue"))
 
 
-def test_a_model_may_be_a_path(asked: Callable[..., StudySpec], tiny_bert: Path) -> None:
-    by_path = resolve(asked(model=tiny_bert), RunOptions(gpus_per_trial=0))
+def test_a_model_may_be_a_path(make_spec: Callable[..., StudySpec], tiny_bert: Path) -> None:
+    by_path = resolve(make_spec(model=tiny_bert), RunOptions(gpus_per_trial=0))
     assert (
         by_path.identity
-        == resolve(asked(model=str(tiny_bert)), RunOptions(gpus_per_trial=0)).identity
+        == resolve(make_spec(model=str(tiny_bert)), RunOptions(gpus_per_trial=0)).identity
     )

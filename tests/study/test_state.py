@@ -13,13 +13,13 @@ from sclsearch.study.state import SearchState, stored_state
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
-Preparing = Callable[..., PreparedStudy]
+Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture
-def live(preparing: Preparing, workers: "Workers") -> SearchState:
+def live(prepare: Prepare, workers: "Workers") -> SearchState:
     """Return the state of a search after all seed runs but the last."""
-    scheduler = Scheduler(preparing(configs=3, seeds=4).begin())
+    scheduler = Scheduler(prepare(configs=3, seeds=4).begin())
     for task in workers.running(scheduler):
         workers.finish(scheduler, task)
     for task in workers.running(scheduler)[:-1]:
@@ -27,10 +27,8 @@ def live(preparing: Preparing, workers: "Workers") -> SearchState:
     return scheduler.state
 
 
-def test_stored_records_give_the_state_of_the_search(
-    live: SearchState, preparing: Preparing
-) -> None:
-    prepared = preparing(configs=3, seeds=4)
+def test_stored_records_give_the_state_of_the_search(live: SearchState, prepare: Prepare) -> None:
+    prepared = prepare(configs=3, seeds=4)
     stored, damaged = stored_state(
         prepared.runs, live.record, live.replicates, live.configurations, live.rule
     )
@@ -72,10 +70,8 @@ def test_a_damaged_configuration_leaves_a_gap_in_the_numbers(live: SearchState) 
     assert list(state.forecasts()[0]) == [2]
 
 
-def test_a_damaged_seed_run_is_reported_and_missing(
-    live: SearchState, preparing: Preparing
-) -> None:
-    prepared = preparing(configs=3, seeds=4)
+def test_a_damaged_seed_run_is_reported_and_missing(live: SearchState, prepare: Prepare) -> None:
+    prepared = prepare(configs=3, seeds=4)
     path = prepared.runs.folder / f"{live.seed_runs[0, 2].key}.json"
     path.write(b"{")
     state, (fault,) = stored_state(

@@ -166,8 +166,8 @@ def test_an_invalid_model_name_is_refused_before_anything_is_written(
     ],
 )
 def test_an_experiment_is_named_by_task_size_and_model(
-    preparing: "Callable[..., PreparedStudy]", size: str | None, name: str
+    prepare: "Callable[..., PreparedStudy]", size: str | None, name: str
 ) -> None:
-    record = preparing(study="same").record
+    record = prepare(study="same").record
     record = replace(record, identity={**record.identity, "task": "demo", "size": size})
     assert experiment_name(record) == name + str(record.identity["model"])

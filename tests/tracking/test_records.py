@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.tracking.conftest import Shown
     from tests.workspace import Workers
 
-Preparing = Callable[..., PreparedStudy]
+Prepare = Callable[..., PreparedStudy]
 
 
 def from_store(prepared: PreparedStudy) -> SearchState:
@@ -28,9 +28,9 @@ def from_store(prepared: PreparedStudy) -> SearchState:
 
 
 def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
-    preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
+    prepare: Prepare, workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
-    prepared = preparing(configs=2).begin()
+    prepared = prepare(configs=2).begin()
     scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
     for task in workers.running(scheduler):
         workers.finish(scheduler, task)
@@ -56,8 +56,8 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     assert shown.everything() == before
 
 
-def test_each_call_returns_only_the_new_records(preparing: Preparing, workers: "Workers") -> None:
-    scheduler = Scheduler(preparing(configs=1))
+def test_each_call_returns_only_the_new_records(prepare: Prepare, workers: "Workers") -> None:
+    scheduler = Scheduler(prepare(configs=1))
     first, second = workers.running(scheduler)
     paths = [record.path for record in new_records(scheduler.state, ended=False)]
     assert paths == [(), (0,)]
@@ -75,9 +75,9 @@ def test_each_call_returns_only_the_new_records(preparing: Preparing, workers: "
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_study_is_finished_once_all_its_configurations_are(
-    preparing: Preparing, workers: "Workers", missing: int
+    prepare: Prepare, workers: "Workers", missing: int
 ) -> None:
-    prepared = preparing(configs=2).begin()
+    prepared = prepare(configs=2).begin()
     scheduler = Scheduler(prepared)
     workers.run_out(scheduler)
     for run in [*scheduler.state.seed_runs.values()][:missing]:
@@ -89,9 +89,9 @@ def test_a_study_is_finished_once_all_its_configurations_are(
 
 
 def test_a_failed_seed_run_has_its_cause_and_no_scores(
-    preparing: Preparing, workers: "Workers"
+    prepare: Prepare, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler(preparing(configs=1))
+    scheduler = Scheduler(prepare(configs=1))
     task, _ = workers.running(scheduler)
     scheduler.finish(task, workers.failed(task))
     failed = next(r for r in new_records(scheduler.state) if r.path == task.id)
@@ -100,8 +100,8 @@ def test_a_failed_seed_run_has_its_cause_and_no_scores(
     assert failed.history == ((0, {"seconds": 0.0}),)
 
 
-def test_different_studies_with_one_name_have_different_mlflow_names(preparing: Preparing) -> None:
-    record = preparing(study="same").record
+def test_different_studies_with_one_name_have_different_mlflow_names(prepare: Prepare) -> None:
+    record = prepare(study="same").record
     others = (
         replace(record, created=record.created + 1),
         replace(record, identity={**record.identity, "task": "another"}),
@@ -114,9 +114,9 @@ def test_different_studies_with_one_name_have_different_mlflow_names(preparing: 
 
 
 def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
-    preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
+    prepare: Prepare, workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
-    prepared = preparing(configs=3, seeds=3, test_scores="winner").begin()
+    prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
     scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
     while tasks := workers.running(scheduler, 1):
         workers.finish(scheduler, tasks[0])
@@ -138,9 +138,9 @@ def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
 
 
 def test_a_stopped_search_logs_no_scores_of_an_untested_winner(
-    preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
+    prepare: Prepare, workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
-    prepared = preparing(configs=3, seeds=3, test_scores="winner").begin()
+    prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
     scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
     workers.decide(scheduler)
     logger.sync(scheduler.state)

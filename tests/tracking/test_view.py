@@ -32,10 +32,10 @@ def finish(scheduler: Scheduler, workers: "Workers", right: Sequence[int]) -> No
 
 
 def test_the_winner_is_in_the_first_row_among_equal_scores(
-    preparing: Callable[..., PreparedStudy], workers: "Workers", uri: str, shown: "Shown"
+    prepare: Callable[..., PreparedStudy], workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
     for study in ("b", "a"):
-        scheduler = Scheduler(preparing(study=study, race="off").begin())
+        scheduler = Scheduler(prepare(study=study, race="off").begin())
         finish(scheduler, workers, (12, 15, 15, 15))
         logger = MLflowLogger(uri)
         logger.sync(scheduler.state)
@@ -59,7 +59,7 @@ def test_the_winner_is_in_the_first_row_among_equal_scores(
 
 
 def test_the_experiment_description_has_the_lead_of_the_winner(
-    preparing: Callable[..., PreparedStudy],
+    prepare: Callable[..., PreparedStudy],
     workers: "Workers",
     uri: str,
     shown: "Shown",
@@ -67,7 +67,7 @@ def test_the_experiment_description_has_the_lead_of_the_winner(
 ) -> None:
     firsts = []
     for study in ("b", "a"):
-        finish(Scheduler(preparing(study=study, race="off").begin()), workers, (12, 15, 18, 9))
+        finish(Scheduler(prepare(study=study, race="off").begin()), workers, (12, 15, 18, 9))
         sclsearch.track(study, storage=tmp_path / "storage", tracking=uri)
         (experiment,) = shown.client.search_experiments(filter_string="name != 'Default'")
         firsts.append(experiment.tags["mlflow.note.content"].splitlines()[0])
