@@ -73,14 +73,14 @@ class WorkerFailures:
         if failure.cause.startswith("storage-"):
             raise SclsearchError(
                 f"--storage: cannot store seed runs: {failure.message.rstrip('.')}. Make room or "
-                "mend the storage, then run the same command to resume; nothing finished is lost."
+                "repair the storage, then run the same command to resume; nothing finished is lost."
             )
         nodes = {one.node for one in alike}
         alone = "" not in nodes and len(nodes) == 1 and bool(self._sound - nodes)
         if failure.cause == "node-unfit" or (failure.cause == "worker-lost" and alone):
             raise SclsearchError(
                 f"node {failure.node}: a seed run failed there {len(alike)} times: "
-                f"{failure.message.rstrip('.')}. Mend the machine or take it out of the cluster, "
+                f"{failure.message.rstrip('.')}. Repair the machine or take it out of the cluster, "
                 "then run the same command to resume."
             )
         return False

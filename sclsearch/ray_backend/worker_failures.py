@@ -70,16 +70,16 @@ def patch_out_of_memory() -> None:
     manager = actor_manager.RayActorManager
     for name in ("_actor_start_failed", "_actor_task_failed"):
         original = getattr(manager, name)
-        if not getattr(original, "mended", False):
-            setattr(manager, name, _mended(original))
+        if not getattr(original, "patched", False):
+            setattr(manager, name, _patched(original))
 
 
-def _mended(original: Callable[..., None]) -> Callable[..., None]:
-    def mended(self: Any, *, exception: Exception, **tracked: Any) -> None:
+def _patched(original: Callable[..., None]) -> Callable[..., None]:
+    def patched(self: Any, *, exception: Exception, **tracked: Any) -> None:
         known = isinstance(exception, RayActorError | RayTaskError)
         if isinstance(exception, RayError) and not known:
             exception = RayActorError(error_msg=f"{type(exception).__name__}: {exception}"[:400])
         original(self, exception=exception, **tracked)
 
-    mended.mended = True  # type: ignore[attr-defined]
-    return mended
+    patched.patched = True  # type: ignore[attr-defined]
+    return patched

@@ -78,7 +78,7 @@ def notify(callbacks: Sequence[Callback], event: str, *args: Any, **options: Any
         except Exception as error:
             raise SclsearchError(
                 f"{type(callback).__name__}.{event}: this callback raised "
-                f"{type(error).__name__}: {error}. Mend it and run the search again to resume; "
+                f"{type(error).__name__}: {error}. Fix it and run the search again to resume; "
                 "finished seed runs are stored."
             ) from error
 

@@ -32,7 +32,7 @@ from sclsearch.store.records import (
 from sclsearch.store.storage import Storage, StoragePath, storage_path
 
 _WRITTEN_AGAIN = "Move it away; the command that began the study writes it again and resumes."
-_MEND = {
+_REMEDIES = {
     StudyRecord: _WRITTEN_AGAIN,
     ReplicateRecord: _WRITTEN_AGAIN,
     ConfigurationRecord: (
@@ -72,13 +72,13 @@ class StudyStore:
             DamagedError: The record is damaged or belongs to another study.
         """
         place = self.folder / "study.json"
-        stored = read(place, _MEND[StudyRecord])
+        stored = read(place, _REMEDIES[StudyRecord])
         if stored is None:
             return None
         record = _record(StudyRecord, place, stored)
         if record.name != self.name:
             raise DamagedError(
-                f"{place}: name: must be {self.name!r}, got {record.name!r}. {_MEND[StudyRecord]}"
+                f"{place}: name: must be {self.name!r}, got {record.name!r}. {_REMEDIES[StudyRecord]}"
             )
         return record
 
@@ -88,7 +88,7 @@ class StudyStore:
 
     def has_checksums(self) -> bool:
         """Return True if the study's files have checksums; release 0.1.0 wrote none."""
-        return CHECKSUM in (read(self.folder / "study.json", _MEND[StudyRecord]) or {})
+        return CHECKSUM in (read(self.folder / "study.json", _REMEDIES[StudyRecord]) or {})
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
         """Return the stored record, or the given one if the study is new.
@@ -132,8 +132,8 @@ class StudyStore:
             opened = max(opened, self._opened())
         except DamagedError as error:
             faults.append(str(error))
-        mend = _MEND[ConfigurationRecord]
-        return found, [*faults, *self._deleted("configurations", opened, mend)]
+        remedy = _REMEDIES[ConfigurationRecord]
+        return found, [*faults, *self._deleted("configurations", opened, remedy)]
 
     def replicates(self) -> list[ReplicateRecord]:
         """Return the replicates by ascending number.
@@ -267,7 +267,7 @@ class StudyStore:
     def _numbered(self, folder: str, kind: type[_R]) -> tuple[list[_R], list[str]]:
         places = [self.folder / folder / f"{number}.json" for number in self._numbers(folder)]
         found, faults = [], list[str]()
-        for place, stored in zip(places, read_each(places, _MEND[kind]), strict=True):
+        for place, stored in zip(places, read_each(places, _REMEDIES[kind]), strict=True):
             try:
                 if isinstance(stored, DamagedError):
                     raise stored
@@ -277,11 +277,11 @@ class StudyStore:
                 faults.append(str(error))
         return found, faults
 
-    def _deleted(self, folder: str, count: int, mend: str) -> list[str]:
+    def _deleted(self, folder: str, count: int, remedy: str) -> list[str]:
         """Return one error per missing record among the first `count` records."""
         missing = sorted({*range(count)} - {*self._numbers(folder)})
         places = [self.folder / f"{folder}/{number}.json" for number in missing]
-        return [f"{place}: was deleted. {mend}" for place in places]
+        return [f"{place}: was deleted. {remedy}" for place in places]
 
     def _numbers(self, kind: str) -> list[int]:
         found = map(_NUMBERED.fullmatch, (self.folder / kind).names())
@@ -343,7 +343,7 @@ def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:
         return kind(**record)
     except (TypeError, ValueError, RecursionError) as error:
         fault = str(error).rpartition("() ")[2][:300]
-        raise DamagedError(f"{place}: {fault}. {_MEND[kind]}") from error
+        raise DamagedError(f"{place}: {fault}. {_REMEDIES[kind]}") from error
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:

@@ -92,7 +92,7 @@ class MLflowLogger:
                 "MLFLOW_TRACKING_TOKEN, and repeat."
             )
         server = self._unreachable and not self._where.startswith("sqlite")
-        return "Start the server and repeat." if server else "Mend that and repeat."
+        return "Start the server and repeat." if server else "Fix that and repeat."
 
     def _work(self) -> None:
         while (record := self._queue.get()) is not None:

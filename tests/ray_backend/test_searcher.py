@@ -55,7 +55,7 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
     searcher.on_trial_complete("last", ENDED)
     assert str(searcher.fault) == (
         "--storage: cannot store seed runs: the driver does not see what 10.0.0.1 stored. Make "
-        "room or mend the storage, then run the same command to resume; nothing finished is lost."
+        "room or repair the storage, then run the same command to resume; nothing finished is lost."
     )
     assert scheduler.runs.keys() == []
 

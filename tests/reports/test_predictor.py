@@ -301,7 +301,7 @@ def test_a_json_line_with_an_empty_text_has_null_as_its_prediction(exported: Pat
         (
             "csv",
             b"body\ngood\n\xff\n",
-            "standard input: line 3: byte 1 is not valid UTF-8, got 0xff. Mend the line.",
+            "standard input: line 3: byte 1 is not valid UTF-8, got 0xff. Correct the line.",
         ),
     ],
 )

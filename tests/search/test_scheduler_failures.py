@@ -72,7 +72,7 @@ def test_one_bad_node_is_named_and_fails_no_seed_run(
     scheduler.runs.put(workers.trained(first))
     scheduler.finish(first, workers.trained(first), node="10.0.0.2")
     with pytest.raises(
-        SclsearchError, match=r"^node 10.0.0.1: a seed run failed there .* seen\. Mend"
+        SclsearchError, match=r"^node 10.0.0.1: a seed run failed there .* seen\. Repair"
     ):
         fail_all(scheduler, WorkerFailure(cause, "seen", "10.0.0.1"))
     assert [*scheduler.state.seed_runs] == [first.id]
