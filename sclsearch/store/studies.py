@@ -32,7 +32,7 @@ from sclsearch.store.records import (
 from sclsearch.store.storage import Storage, StoragePath, storage_path
 
 _WRITTEN_AGAIN = "Move it away; the command that began the study writes it again and resumes."
-_REMEDIES = {
+_REMEDY = {
     StudyRecord: _WRITTEN_AGAIN,
     ReplicateRecord: _WRITTEN_AGAIN,
     ConfigurationRecord: (
@@ -72,13 +72,13 @@ class StudyStore:
             DamagedError: The record is damaged or belongs to another study.
         """
         place = self.folder / "study.json"
-        stored = read(place, _REMEDIES[StudyRecord])
+        stored = read(place, _REMEDY[StudyRecord])
         if stored is None:
             return None
         record = _record(StudyRecord, place, stored)
         if record.name != self.name:
             raise DamagedError(
-                f"{place}: name: must be {self.name!r}, got {record.name!r}. {_REMEDIES[StudyRecord]}"
+                f"{place}: name: must be {self.name!r}, got {record.name!r}. {_REMEDY[StudyRecord]}"
             )
         return record
 
@@ -88,7 +88,7 @@ class StudyStore:
 
     def has_checksums(self) -> bool:
         """Return True if the study's files have checksums; release 0.1.0 wrote none."""
-        return CHECKSUM in (read(self.folder / "study.json", _REMEDIES[StudyRecord]) or {})
+        return CHECKSUM in (read(self.folder / "study.json", _REMEDY[StudyRecord]) or {})
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
         """Return the stored record, or the given one if the study is new.
@@ -132,7 +132,7 @@ class StudyStore:
             opened = max(opened, self._opened())
         except DamagedError as error:
             faults.append(str(error))
-        remedy = _REMEDIES[ConfigurationRecord]
+        remedy = _REMEDY[ConfigurationRecord]
         return found, [*faults, *self._deleted("configurations", opened, remedy)]
 
     def replicates(self) -> list[ReplicateRecord]:
@@ -267,7 +267,7 @@ class StudyStore:
     def _numbered(self, folder: str, kind: type[_R]) -> tuple[list[_R], list[str]]:
         places = [self.folder / folder / f"{number}.json" for number in self._numbers(folder)]
         found, faults = [], list[str]()
-        for place, stored in zip(places, read_each(places, _REMEDIES[kind]), strict=True):
+        for place, stored in zip(places, read_each(places, _REMEDY[kind]), strict=True):
             try:
                 if isinstance(stored, DamagedError):
                     raise stored
@@ -343,7 +343,7 @@ def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:
         return kind(**record)
     except (TypeError, ValueError, RecursionError) as error:
         fault = str(error).rpartition("() ")[2][:300]
-        raise DamagedError(f"{place}: {fault}. {_REMEDIES[kind]}") from error
+        raise DamagedError(f"{place}: {fault}. {_REMEDY[kind]}") from error
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:
