@@ -12,7 +12,7 @@ from sclsearch.papers.reproduce import CellScore, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import duration, grid, test_result, with_spread
+from sclsearch.reports.terminal import duration, grid, show_notes, test_result, with_spread
 from sclsearch.selection.significance import in_points
 from sclsearch.selection.variance import Component, Spread
 
@@ -146,8 +146,7 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
     console.print(f"  fresh seeds    {test_result(fresh)}, {_seeds(found.fresh, fresh)}")
     if fresh.test_mean is not None and winner.test_mean is not None:
         console.print(f"  fresh - chosen {fresh.test_mean - winner.test_mean:+.4f}")
-    for note in found.fresh.notes:
-        console.print(f"  {escape(note)}")
+    show_notes(console, found.fresh)
     console.print(f"  stored as the study {found.fresh.study}", soft_wrap=True)
 
 

@@ -40,7 +40,7 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
             console.print(f"  first failure: {escape(failures[0])}\n  {RETRY}", soft_wrap=True)
         else:
             console.print("No configuration is finished yet.")
-        _show_notes(console, report)
+        show_notes(console, report)
         return
     _show_winner(console, report, report.winner)
 
@@ -140,7 +140,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  first failure: {escape(cause)}", soft_wrap=True)
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
-    _show_notes(console, report)
+    show_notes(console, report)
     if report.weights:
         folder = next(iter(report.weights.values())).rpartition("/")[0]
         names = ", ".join(f"{key[:12]}…" for key in report.weights)
@@ -164,7 +164,8 @@ def show_savings(console: Console, report: Report, *, skipped: int, reused: int)
             console.print(f"  {counted(count, 'seed run')} {text.format(saved)}")
 
 
-def _show_notes(console: Console, report: Report) -> None:
+def show_notes(console: Console, report: Report) -> None:
+    """Print the notes of a report, indented."""
     for note in report.notes:
         console.print(Padding(Text(note), (0, 0, 0, 2), expand=False))
 
