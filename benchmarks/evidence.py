@@ -690,9 +690,10 @@ TESTED = (
     *("difference", "95 %", "pairs", "p", "adjusted", "detectable", "published", "verdict"),
 )  # fmt: skip
 COLUMNS = f"""\
-- *majority class*, *logistic regression*, *SetFit*: baselines on the same rows. The second one
-  reads the frozen encoder. The third one is SetFit 1.2.0 with its default settings, trained by
-  `benchmarks/setfit_baseline.py`; an empty cell is not recorded.
+- *majority class*, *logistic regression*, *SetFit*: baselines on the same rows, without the
+  paraphrases of a noisy task. The second one reads the frozen encoder. The third one is SetFit
+  1.2.0 with its default settings, trained by `benchmarks/setfit_baseline.py`; an empty cell is not
+  recorded.
 - *difference*: mean of left minus right over the fresh seeds, in points, with its 95 % interval.
   Both sides have the same training rows and the same initial weights, seed by seed.
 - *p*: Wilcoxon's signed-rank test; *adjusted*: Holm's correction for all rows of this page
