@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -149,9 +150,10 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         _with_search(other, base, comparison, seeds)
         for other, comparison in zip(reports[1:], comparisons, strict=True)
     ]
+    confirmations = list(map(_confirmations, reports))
     found = zip(
         reports, winners, tests, [None, *comparisons], [None, *adjusted], [None, *intervals],
-        strict=True,
+        confirmations, strict=True,
     )  # fmt: skip
     return StudyComparison(
         task=base.task,
@@ -171,11 +173,11 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 seed_runs=len(trained_seed_runs(report)),
                 seconds=training_seconds(report),
                 search_interval=interval,
-                confirmed=confirmed_score(report),
+                confirmed=confirmed,
             )
-            for report, winner, own, comparison, p, interval in found
+            for report, winner, own, comparison, p, interval, (confirmed, _) in found
         ),
-        notes=tuple(_notes(reports, seeds)),
+        notes=(*_notes(reports, seeds), *chain.from_iterable(notes for _, notes in confirmations)),
         reports=tuple(reports),
     )
 
@@ -219,19 +221,19 @@ def _scores(report: Report, seeds: int) -> SearchScores:
 
 def confirmed_score(chosen: Report) -> ConfirmedScore | None:
     """Return the winner's score in the `confirm` study with the most seeds; None without one."""
-    found = [score for _, score in _confirmations(chosen) if score]
-    return max(found, key=lambda one: one.seeds, default=None)
+    return _confirmations(chosen)[0]
 
 
-def _confirmations(chosen: Report) -> Iterator[tuple[str, ConfirmedScore | None]]:
-    """Yield each `confirm` study of a search, and the winner's score on fresh seeds in it.
+def _confirmations(chosen: Report) -> tuple[ConfirmedScore | None, list[str]]:
+    """Return `confirmed_score` of a study, or notes on `confirm` studies that no longer count.
 
-    The score is None if a continued search has another winner, or has trained the same seeds since.
+    A `confirm` study no longer counts if the continued search has another winner, or has trained
+    the same seeds since.
     """
     record = StudyStore(chosen.storage, chosen.study).record()
     if record is None or record.repeats:
-        return
-    own = finished_winner(chosen)
+        return None, []
+    own, scores, notes = finished_winner(chosen), list[ConfirmedScore](), list[str]()
     keys = {seed.key for seed in own.seeds}
     for name in study_names(chosen.storage):
         with suppress(SclsearchError):  # a damaged study
@@ -241,9 +243,17 @@ def _confirmations(chosen: Report) -> Iterator[tuple[str, ConfirmedScore | None]
             winner = report(chosen.storage, name).winner
             if not winner or not winner.plain:
                 continue
-            fresh = winner.fields == own.fields and keys.isdisjoint(one.key for one in winner.seeds)
-            score = ConfirmedScore(name, *winner.plain, len(winner.seeds) - winner.failed)
-            yield name, score if fresh else None
+            same = [one for one in chosen.configurations if one.fields == winner.fields]
+            if winner.fields == own.fields and keys.isdisjoint(one.key for one in winner.seeds):
+                count = len(winner.seeds) - winner.failed
+                scores.append(ConfirmedScore(name, *winner.plain, count))
+            elif winner.fields == own.fields:
+                notes.append(f"the seeds of {name} are not fresh: {chosen.study} has them too")
+            elif same:
+                configuration = f"#{same[0].number} of {chosen.study}"
+                notes.append(f"the fresh seeds of {name} are of {configuration}, not of the winner")
+    best = max(scores, key=lambda one: one.seeds, default=None)
+    return best, [] if best else notes
 
 
 def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
@@ -342,12 +352,6 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
         yield (
             f"{report.study} has {report.stored_seeds} seeds, of which the first {seeds} are here; "
             f"its budget counts {report.seeds}"
-        )
-    confirmations = dict(_confirmations(report))
-    if confirmations and not any(confirmations.values()):
-        yield (
-            f"the winner of {report.study} has no score on fresh seeds: {', '.join(confirmations)} "
-            "has another configuration, or seeds that the search has too"
         )
     if any(line.untested for line in report.configurations):
         yield (f"no interval that includes the search, because in {report.study} {OTHERS_UNTESTED}")

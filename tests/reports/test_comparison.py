@@ -141,11 +141,10 @@ def test_a_winner_is_shown_with_its_score_on_fresh_seeds(
     commands = [f"sclsearch confirm {study} --storage {storage}" for study in ("base", "better")]
     assert [line for line in text if line.startswith("sclsearch ")] == commands
     write_study([(1, 99)] * 4, name="loser", fresh=7, values=[{"tau": 0.1}], confirms="better")
-    note = (
-        "the winner of better has no score on fresh seeds: loser has another configuration, or "
-        "seeds that the search has too"
-    )
+    note = "the fresh seeds of loser are of #0 of better, not of the winner"
     assert note in compared(storage, "base", "better").notes
+    write_study([(1, 99)], name="foreign", fresh=7, values=[{"tau": 0.7}], confirms="better")
+    assert "foreign" not in str(compared(storage, "base", "better").notes)
     winner = {"values": [{"tau": 0.2}], "confirms": "better"}
     write_study([(1, 60), (1, 62)], name="few", fresh=7, **winner)
     write_study([(1, 60), (1, 62), (1, 64)], name="again", fresh=7, **winner)
