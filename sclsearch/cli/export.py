@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from sclsearch.reports.verification import Verification
     from sclsearch.tasks.tables import Row
 
+    Results = Iterator[tuple[Row, Prediction | None]]
+
 HUB = "Hugging Face hub"
 STDIN = Path("-")
-SHOWN_LINES = 10
-"""Most lines with an empty text that a message names."""
+SHOWN_PLACES = 10
+"""Most rows with an empty text that a message names."""
 Folder = Annotated[Path, typer.Argument(help="Folder written by `sclsearch export`.")]
 
 
@@ -160,34 +162,25 @@ def predict(
     columns = _text_columns(record, text, file)
     every = (*columns, *(keep or ()))
     header = _header(record, every, format_, proba=proba)
-    rows = _rows(file, format_, every, len(columns))
+    source, unit, rows = _rows(file, format_, every, len(columns))
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
-    output, empty = _StandardOutput(), []
-    table = csv.writer(output, lineterminator="\n")
-    if format_ == "csv":
-        table.writerow(header)
-    for row, one in _predictions(predictor, rows, len(columns)):
-        own: list[Any] = [None] * (len(header) - len(every))  # a CSV file has empty cells
-        if one is None:
-            empty.append(row.place)
-        else:
-            values = one.probabilities if proba else one.scores
-            csv_values = [f"{value:.6g}" for value in values.values()]
-            own = [one.label, *(csv_values if format_ == "csv" else [values])]
-        if format_ == "csv":
-            table.writerow([*row.cells, *own])
-        else:
-            # Without classes the header has no name for the values.
-            line = dict(zip(header, [*row.cells, *own], strict=False))
-            output.write(json.dumps(line, ensure_ascii=False) + "\n")
-    if empty:
-        _warn_of_empty_texts(file, empty)
+    empty: list[int] = []
+    results = _predictions(predictor, rows, len(columns), empty)
+    write = _write_csv if format_ == "csv" else _write_json_lines
+    try:
+        write(header, results, proba=proba)
+    finally:
+        if empty:
+            _warn_of_empty_texts(source, unit, empty)
 
 
-def _warn_of_empty_texts(file: Path, places: Sequence[int]) -> None:
-    lines = ", ".join(map(str, places[:SHOWN_LINES])) + ", …" * (len(places) > SHOWN_LINES)
+def _warn_of_empty_texts(source: str, unit: str, places: Sequence[int]) -> None:
+    shown = ", ".join(map(str, places[:SHOWN_PLACES]))
+    more = ", …" if len(places) > SHOWN_PLACES else ""
     rows = counted(len(places), "row")
-    sys.stderr.write(f"{file}: {rows} with an empty text: no prediction. Lines: {lines}\n")
+    sys.stderr.write(
+        f"{source}: {rows} with an empty text: no prediction. {unit.capitalize()}s: {shown}{more}\n"
+    )
 
 
 def _text_columns(
@@ -226,28 +219,37 @@ def _header(
     return header
 
 
-def _rows(file: Path, form: StreamFormat, every: tuple[str, ...], texts: int) -> "Iterator[Row]":
-    """Return the rows of a file after checking all of it, or of standard input as they arrive."""
-    from sclsearch.tasks.streams import stream_rows
+def _rows(
+    file: Path, form: StreamFormat, every: tuple[str, ...], texts: int
+) -> "tuple[str, str, Iterator[Row]]":
+    """Return the name of a source, the unit of its positions, and its rows.
+
+    A file is checked as a whole first; rows of standard input come as they arrive.
+    """
+    from sclsearch.tasks.streams import NAME, stream_rows
     from sclsearch.tasks.tables import check_faults, check_rows, load_table, text_faults
 
     if file == STDIN:
-        return stream_rows(sys.stdin.buffer, form, every, texts)
+        return NAME, "line", stream_rows(sys.stdin.buffer, form, every, texts)
     table = load_table(file, every)
     check_rows(table, table.rows)
     cells = ((row.place, row.cells[:texts]) for row in table.rows)
     check_faults(table, text_faults(cells, blank_texts=True))
-    return iter(table.rows)
+    return str(file), table.unit, iter(table.rows)
 
 
 def _predictions(
-    predictor: "Predictor", rows: "Iterator[Row]", texts: int
-) -> "Iterator[tuple[Row, Prediction | None]]":
-    """Yield each row and its prediction, None if a text is empty."""
+    predictor: "Predictor", rows: "Iterator[Row]", texts: int, empty: list[int]
+) -> "Results":
+    """Yield each row and its prediction: None, with its position in `empty`, if a text is empty."""
     kept, read = tee(rows)
     found = predictor.predict_stream(row.cells[:texts] for row in read if _has_texts(row, texts))
     for row in kept:
-        yield row, next(found) if _has_texts(row, texts) else None
+        if _has_texts(row, texts):
+            yield row, next(found)
+        else:
+            empty.append(row.place)
+            yield row, None
 
 
 def _has_texts(row: "Row", texts: int) -> bool:
@@ -270,6 +272,30 @@ class _StandardOutput:
                 f"standard output: cannot be written: {error.strerror}. Write the predictions "
                 "elsewhere."
             ) from error
+
+
+def _write_csv(header: Sequence[str], results: "Results", *, proba: bool) -> None:
+    table = csv.writer(_StandardOutput(), lineterminator="\n")
+    table.writerow(header)
+    for row, one in results:
+        if one is None:
+            table.writerow([*row.cells, *[""] * (len(header) - len(row.cells))])
+        else:
+            values = one.probabilities if proba else one.scores
+            numbers = (f"{value:.6g}" for value in values.values())
+            table.writerow([*row.cells, one.label, *numbers])
+
+
+def _write_json_lines(header: Sequence[str], results: "Results", *, proba: bool) -> None:
+    output = _StandardOutput()
+    for row, one in results:
+        line: dict[str, Any] = dict.fromkeys(header)  # null without a prediction
+        line.update(zip(header[: len(row.cells)], row.cells, strict=True))
+        if one is not None:
+            line["predicted"] = one.label
+            if one.scores:
+                line[header[-1]] = one.probabilities if proba else one.scores
+        output.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def verify(

@@ -205,19 +205,22 @@ def _test_rows(
 
 def _with_files(origin: Mapping[str, Any], folder: Path | None, where: Path) -> dict[str, Any]:
     """Return the origin with the paths of its data files: an export has only their names."""
+    task = origin["task"]
 
     def path(name: str | None) -> str | None:
         if not name:
             return None
-        found = folder / Path(name).name if folder else Path(name)
-        if not found.is_file():
+        places = [folder / Path(name).name if folder else Path(name)]
+        if isinstance(task, str):  # paraphrases need not be in the folder of a published task
+            places.append(Path(name))
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
             raise SclsearchError(
                 f"{where}: names the data file {name}, which is not in "
                 f"{folder or 'the current folder'}. Pass --data-dir with the folder of the file."
             )
         return str(found)
 
-    task = origin["task"]
     if not isinstance(task, str):
         task = {**task, **{kind: path(task[kind]) for kind in ("path", "validation", "test")}}
     return {**origin, "task": task, "paraphrases": path(origin.get("paraphrases"))}

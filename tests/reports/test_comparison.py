@@ -146,6 +146,9 @@ def test_a_winner_is_shown_with_its_score_on_fresh_seeds(
     write_study([(1, 99)], name="foreign", fresh=7, values=[{"tau": 0.7}], confirms="better")
     assert "foreign" not in str(compared(storage, "base", "better").notes)
     winner = {"values": [{"tau": 0.2}], "confirms": "better"}
+    write_study([(1, 95)] * 5, name="continued", fresh=1, **winner)
+    shared = "the seeds of continued are not fresh: better has them too"
+    assert shared in compared(storage, "base", "better").notes
     write_study([(1, 60), (1, 62)], name="few", fresh=7, **winner)
     write_study([(1, 60), (1, 62), (1, 64)], name="again", fresh=7, **winner)
     (storage / "studies/damaged").mkdir()
@@ -157,7 +160,6 @@ def test_a_winner_is_shown_with_its_score_on_fresh_seeds(
     assert confirmed is not None
     assert (confirmed.study, confirmed.seeds) == ("again", 3)
     assert confirmed.mean == pytest.approx(0.62)
-    write_study([(1, 95)] * 5, name="continued", fresh=0, **winner)
     assert compared(storage, "base", "better").studies[1].confirmed == confirmed
     text = text_of(found, capsys)
     assert "2 scl 0.6500 ± 0.0100 0.6200 ± 0.0200 (3 seeds) #1 tau=0.2" in text

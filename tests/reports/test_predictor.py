@@ -277,7 +277,8 @@ def test_a_row_with_an_empty_text_has_no_prediction(
     assert [row[2:] for row in (rows[0], rows[2])] == [["", "", ""]] * 2
     expected = sclsearch.predict(exported, ["the film was good", "awful"])
     assert [rows[1][2], rows[3][2]] == [one.label for one in expected]
-    assert "2 rows with an empty text: no prediction. Lines: 2, 4\n" in result.stderr
+    name = file if source == "file" else source
+    assert f"{name}: 2 rows with an empty text: no prediction. Lines: 2, 4\n" in result.stderr
 
 
 def test_a_json_line_with_an_empty_text_has_null_as_its_prediction(exported: Path) -> None:
@@ -288,6 +289,14 @@ def test_a_json_line_with_an_empty_text_has_null_as_its_prediction(exported: Pat
     assert empty == {"body": "", "predicted": None, "scores": None}
     assert full.keys() == empty.keys()
     assert full["predicted"] is not None
+
+
+def test_rows_with_an_empty_text_are_counted_before_a_later_error(exported: Path) -> None:
+    command = ["predict", str(exported), "-", "--text", "body", "--format", "jsonl"]
+    result = CliRunner().invoke(app, command, input='{"body": ""}\n' * 12 + "[1]\n")
+    assert isinstance(result.exception, SclsearchError)
+    assert "12 rows with an empty text: no prediction. Lines: 1, 2" in result.stderr
+    assert result.stderr.endswith("10, …\n")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export_record import DIGESTS, read_record, write_digests
 from sclsearch.reports.report import report
+from sclsearch.reports.verification import _with_files
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.device import Backend
 from tests.reports.trained import Trained, study_on
@@ -170,3 +171,12 @@ def test_an_export_has_no_local_paths_and_finds_its_data_file_by_name(
     assert sclsearch.verify(tmp_path / "winner").verified
     with pytest.raises(SclsearchError, match=r"mine\.csv, which is not in "):
         sclsearch.verify(tmp_path / "winner", data_dir=tmp_path)
+
+
+def test_paraphrases_of_a_published_task_need_not_be_in_its_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.jsonl").touch()
+    origin = {"task": "cola", "paraphrases": "mine.jsonl"}
+    assert _with_files(origin, tmp_path / "glue", tmp_path) == origin
