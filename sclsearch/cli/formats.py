@@ -1,4 +1,4 @@
-"""Commands that write studies for other programs: `table`, `report` and `export-optuna`."""
+"""Commands that write studies as files: `table`, `report` and `export-optuna`."""
 
 import sys
 from pathlib import Path

@@ -556,7 +556,7 @@ def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
 def paired(
     line: ConfigurationLine, other: ConfigurationLine, subsets: Mapping[int, str]
 ) -> Comparison | None:
-    """Return the test scores of a line minus those of another, compared; None without a pair.
+    """Return the paired comparison of test scores, `line` minus `other`; None without a pair.
 
     Replicates with the same training rows, by their SHA-256 in `subsets`, count once.
     """

@@ -28,10 +28,12 @@ HIDDEN = "hidden"
 
 
 class Beat(NamedTuple):
-    """Heartbeat of another driver: its own time (Unix seconds), and our monotonic time of it."""
+    """Heartbeat of another driver."""
 
     time: float
+    """Timestamp by the other machine's clock, in Unix seconds."""
     heard: float
+    """Monotonic time of this machine when it first read the heartbeat, in seconds."""
 
 
 @contextmanager

@@ -30,9 +30,10 @@ class NotAFolderError(SclsearchError):
 
 @dataclass(frozen=True, slots=True)
 class LocalPath:
-    """Storage path in a folder; its methods are those of `RemotePath`.
+    """Storage path in a folder. A file is written as a whole or not at all.
 
-    A path that is not a regular file raises DamagedError, a folder that is not one NotAFolderError.
+    `RemotePath` has the same methods. Here a path that is not a regular file raises DamagedError, a
+    folder that is not one NotAFolderError.
 
     Attributes:
         path: Absolute path.
@@ -60,7 +61,11 @@ class LocalPath:
         return self.path
 
     def prepare(self, *, make: bool) -> None:
-        """Create the folder, or check that it can be listed if it exists."""
+        """Create the folder, or check that it can be listed if it exists.
+
+        Raises:
+            OSError: The folder cannot be created or listed.
+        """
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
             _check_access(self.path)
@@ -97,7 +102,7 @@ class LocalPath:
         return os.path.lexists(self.path)
 
     def names(self) -> list[str]:
-        """Return the sorted names in the folder, without hidden files."""
+        """Return the sorted names in the folder, without hidden files; empty without a folder."""
         try:
             return sorted(one.name for one in self.path.iterdir() if not one.name.startswith("."))
         except FileNotFoundError:
@@ -108,7 +113,7 @@ class LocalPath:
             raise _no_folder(self.path) from error
 
     def files(self) -> dict[str, int]:
-        """Return the size in bytes of every file below the folder, hidden ones too."""
+        """Return the bytes of every file below the folder, hidden ones too, by relative path."""
         found = {}
         for folder, _, names in os.walk(self.path):
             for name in names:

@@ -38,7 +38,7 @@ class StorageError(SclsearchError):
 class RemotePath:
     """Storage path in an object store; its methods are those of `LocalPath`.
 
-    Every method that accesses the store may raise StorageError.
+    Every method that accesses the store may raise StorageError. `read` ignores its limit.
 
     Attributes:
         uri: URI of the path, such as `s3://bucket/folder/name`.

@@ -25,7 +25,7 @@ from sclsearch.tasks.metrics import METRICS, value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
-_MEND = "Move it away, then run the command that trained it; it trains the seed run again."
+_REMEDY = "Move it away, then run the command that trained it; it trains the seed run again."
 _FAULTS = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError),
     SclsearchError,
@@ -126,7 +126,7 @@ class RunStore:
 
     def get(self, key: str) -> SeedRun | None:
         """Return a finished seed run, or None if the store does not have it."""
-        return _described(self._place(key), read(self._place(key), _MEND))
+        return _described(self._place(key), read(self._place(key), _REMEDY))
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
         """Return several seed runs, None for each unfinished one; raise for damaged files."""
@@ -145,7 +145,7 @@ class RunStore:
         places = [self._place(key) for key in wanted]
         damaged: dict[str, str] = {}
         found: list[SeedRun | None] = []
-        for key, place, stored in zip(wanted, places, read_each(places, _MEND), strict=True):
+        for key, place, stored in zip(wanted, places, read_each(places, _REMEDY), strict=True):
             try:
                 if isinstance(stored, DamagedError):
                     raise stored
@@ -278,7 +278,7 @@ def _described(place: StoragePath, stored: Mapping[str, Any] | None) -> SeedRun 
         _check(run, place.name.removesuffix(".json"))
     except _FAULTS as error:
         fault = str(error).rpartition("() ")[2] or type(error).__name__
-        message = f"{place}: is not the seed run of this name: {fault}. {_MEND}"
+        message = f"{place}: is not the seed run of this name: {fault}. {_REMEDY}"
         raise DamagedError(message) from error
     return run
 

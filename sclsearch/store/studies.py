@@ -57,7 +57,8 @@ class StudyStore:
     """
 
     def __init__(self, storage: Storage, name: str) -> None:
-        if not NAME.fullmatch(str(name)):  # Python callers may pass a list
+        name = str(name)  # a caller in Python may pass a number or a list
+        if not NAME.fullmatch(name):
             raise SclsearchError(
                 f"--study {name!r}: must be at most 100 letters, digits, '.', '_' and '-'. Give "
                 "another name."
@@ -309,7 +310,7 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
             lists the matches.
     """
     store = StudyStore(storage, name)
-    record = store.record()
+    name, record = store.name, store.record()
     if record is None:
         begun = [one for one in study_names(storage) if one.startswith(name)]
         begun = [one for one in begun if not _repeats(storage, one)] or begun

@@ -42,15 +42,22 @@ class Study:
     """Search of one method on one task, with a model, a protocol and a search space.
 
     Attributes:
+        method: The method.
+        data: The task with its rows.
         protocol: How the task is split, repeated, evaluated and selected.
         size: Number of training examples, for a protocol that draws them.
         rows: Number of training rows of a replicate, including paraphrases that join them.
         unlabeled: Text pool of stages that read no labels; None means the training rows only.
         rule: The rule that combines seeds into a score.
+        seeds: Replicates per configuration.
+        space: The search space.
         defaults: Default of every field, used if a configuration does not set the field.
         model_name: The encoder's name.
         model: The encoder's folder.
+        model_digest: SHA-256 of the encoder's files.
         numerics: Device and precision of every seed run.
+        sampler: The sampler that proposes configurations.
+        search_seed: The sampler's seed.
         paraphrases: The source of paraphrases, for a method or a protocol that reads them.
     """
 

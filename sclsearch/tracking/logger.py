@@ -42,9 +42,10 @@ class MLflowLogger:
         return self._writer.created
 
     def sync(self, state: SearchState, *, ended: bool = True) -> None:
-        """Write what MLflow lacks of a state, the same in each call; a repetition writes nothing.
+        """Write the records of a state that MLflow lacks; a second call writes only new ones.
 
-        Forecasts and winner are written only after the search has ended.
+        Pass the same state in each call. Forecasts and winner are written only after the search has
+        ended.
         """
         since, self._synced = self._synced, counts(state)
         if ended or since != self._synced:

@@ -93,7 +93,9 @@ def _write_page(
     found: Report,
     options: PageOptions,
 ) -> str | None:
-    """Write the HTML page to a study's run unless it is there, as `source`, its digest, shows.
+    """Write the HTML page to a study's run, unless MLflow has a page of the same data.
+
+    `source` is the digest of the data that MLflow's page shows; None without a page.
 
     Returns:
         Reason why MLflow lacks the page; None if it has the page or the study has no winner.

@@ -157,3 +157,69 @@ def test_the_sdist_contains_cluster_files_and_the_wheel_does_not() -> None:
     names_in_wheel = {Path(path).name for path in wheel}
     assert "__main__.py" in names_in_wheel
     assert not names_in_wheel & {Path(name).name for name in FILES}
+
+
+def nested(node: Any, key: str) -> Iterator[Any]:
+    """Yield the values of a key anywhere in a YAML document."""
+    if isinstance(node, dict):
+        yield from (value for name, value in node.items() if name == key)
+    if isinstance(node, dict | list):
+        for child in node.values() if isinstance(node, dict) else node:
+            yield from nested(child, key)
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_pods_have_no_root_rights_and_a_network_policy(name: str, read: Read) -> None:
+    documents = list(yaml.safe_load_all(read(name)))
+    policies = [one["spec"]["podSelector"] for one in documents if one["kind"] == "NetworkPolicy"]
+    found = list(pods(documents))
+    assert found
+    for pod in found:
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert {"matchLabels": pod["metadata"]["labels"]} in policies
+        for container in pod["spec"]["containers"]:
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_a_kubernetes_cluster_needs_a_token_and_survives_failed_seed_runs(read: Read) -> None:
+    (job,) = (doc for doc in yaml.safe_load_all(read(MANIFESTS[0])) if doc["kind"] == "RayJob")
+    cluster, entrypoint = job["spec"]["rayClusterSpec"], job["spec"]["entrypoint"].strip()
+    assert cluster["authOptions"] == {"mode": "token"}
+    # KubeRay creates a new cluster for every other exit code than 0.
+    assert entrypoint.endswith("|| test $? -eq 3")
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert "--allowed-hosts=" in read(MANIFESTS[1])
+
+
+def test_a_worker_pod_lives_longer_than_its_node_drains(
+    env_sh: Mapping[str, str], read: Read
+) -> None:
+    (grace,) = nested(list(yaml.safe_load_all(read(MANIFESTS[0]))), "terminationGracePeriodSeconds")
+    assert grace > int(env_sh["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
+
+
+def test_aws_machines_need_session_tokens_and_spot_notices_are_watched(read: Read) -> None:
+    config = yaml.safe_load(read("aws-gpu.yaml"))
+    kinds = config["available_node_types"]
+    for kind in kinds.values():
+        assert kind["node_config"]["MetadataOptions"] == {"HttpTokens": "required"}  # IMDSv2
+        assert kind["min_workers"] == 0
+    assert any("spot_watch.py aws" in line for line in config["worker_start_ray_commands"])
+
+
+@pytest.mark.parametrize("name", LAUNCHER_FILES)
+def test_the_head_trains_nothing_and_its_dashboard_is_local(name: str, read: Read) -> None:
+    (start,) = (
+        line
+        for line in yaml.safe_load(read(name))["head_start_ray_commands"]
+        if "ray start" in line
+    )
+    assert "--num-cpus=0" in start
+    assert "--dashboard-host=127.0.0.1" in start
+
+
+def test_the_slurm_job_is_requeued_before_its_time_limit(read: Read) -> None:
+    script = read("slurm/sclsearch.sbatch")
+    assert "#SBATCH --signal=B:USR1@120" in script
+    assert "#SBATCH --requeue" in script
+    assert re.search(r"^trap 'scontrol requeue .*' USR1$", script, flags=re.MULTILINE)
