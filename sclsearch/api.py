@@ -154,7 +154,12 @@ def _spec(
     known = TuneKeywords.__annotations__
     for name in options:
         if name not in known:
-            raise SclsearchError(f"{name}: unknown argument.{suggestion(name, known)}")
+            raise SclsearchError(
+                f"{name}: unknown argument.{suggestion(name, known)} Pass hyperparameters as "
+                "settings, such as settings={'epochs': 4}."
+            )
+    if isinstance(method, str) and "," in method:
+        raise SclsearchError(f"method {method!r}: must be one name. Pass several as a list.")
     return StudySpec(method=method, task=task, **fields_of(StudySpec, options))
 
 

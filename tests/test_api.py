@@ -126,6 +126,10 @@ def test_wrong_arguments_raise_errors(tmp_path: Path, options: dict[str, Any]) -
     with pytest.raises(SclsearchError, match=r"^restore: unknown argument") as unknown:
         tune(method="scl", restore=True, **options)  # type: ignore[call-overload]
     assert "restored" not in str(unknown.value)  # not an argument of tune
+    with pytest.raises(
+        SclsearchError, match=r"^method 'ce,scl': must be one name\. Pass several as"
+    ):
+        tune(method="ce,scl", **options)
     with pytest.raises(SclsearchError, match=r"^study \['mine', 'yours'\]: must be"):
         compare(["mine", "yours"], storage=tmp_path)  # type: ignore[arg-type]
 

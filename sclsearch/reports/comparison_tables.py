@@ -181,7 +181,7 @@ def limits(found: Sequence[Comparison]) -> str:
     if not n:
         return "All pairs are equal: there is nothing to test."
     smallest = min(1.0, rows * smallest_p(n))
-    pairs = counted(n, "pair") + " that differ" * any(one.n_equal for one in found)
+    pairs = counted(n, "unequal pair" if any(one.n_equal for one in found) else "pair")
     limit = f"{pairs} cannot go below {'adjusted ' * (rows > 1)}p = {smallest:.3g}"
     if smallest > ALPHA:
         fewest = math.ceil(math.log2(2 * rows / ALPHA))

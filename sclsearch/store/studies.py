@@ -57,14 +57,13 @@ class StudyStore:
     """
 
     def __init__(self, storage: Storage, name: str) -> None:
-        name = str(name)  # a caller in Python may pass a number or a list
-        if not NAME.fullmatch(name):
+        self.name = str(name)  # a caller in Python may pass a number or a list
+        if not NAME.fullmatch(self.name):
             raise SclsearchError(
                 f"--study {name!r}: must be at most 100 letters, digits, '.', '_' and '-'. Give "
                 "another name."
             )
-        self.name = name
-        self.folder: StoragePath = storage_path(storage) / "studies" / name
+        self.folder: StoragePath = storage_path(storage) / "studies" / self.name
 
     def record(self) -> StudyRecord | None:
         """Return the study's record, or None if the study does not exist.

@@ -44,8 +44,8 @@ def stream_rows(
         for fault in text_faults([(row.place, row.cells[:texts])], blank_texts=True):
             raise _error(*fault)
         yield row
-    for fault in faults:
-        raise _error(*fault)
+    for place, reason in faults:
+        raise _error(place, f"{reason}; JSON Lines need --format jsonl")
 
 
 def _decoded(file: BinaryIO) -> Iterator[str]:
