@@ -69,7 +69,7 @@ class Rule:
         """Raise SclsearchError if the rule needs more seeds than `seeds`."""
         if seeds < self.least:
             raise SclsearchError(
-                f"--rule {self}: needs at least {self.least} seeds, got {seeds}. "
+                f"--seeds: rule {self} needs at least {self.least}, got {seeds}. "
                 "Pass more --seeds, or another --rule."
             )
 

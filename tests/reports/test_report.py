@@ -90,7 +90,7 @@ def test_an_invalid_number_of_seeds_is_refused(write_study: Write) -> None:
     for seeds in (0, 4):
         with pytest.raises(SclsearchError, match=f"must be between 1 and 3, .* got {seeds}\\."):
             report(storage, "made-up", seeds=seeds)
-    with pytest.raises(SclsearchError, match="--rule top-3: needs at least 3 seeds, got 2"):
+    with pytest.raises(SclsearchError, match="--seeds: rule top-3 needs at least 3, got 2"):
         report(storage, "made-up", parse_rule("top-3"), seeds=2)
 
 

@@ -89,7 +89,7 @@ def test_a_rule_needs_as_many_seeds_as_it_counts(rule: str, fewest: int) -> None
     parse_rule(rule).check(fewest)
     with pytest.raises(
         SclsearchError,
-        match=f"--rule {rule}: needs at least {fewest} seeds, got {fewest - 1}",
+        match=f"--seeds: rule {rule} needs at least {fewest}, got {fewest - 1}",
     ):
         parse_rule(rule).check(fewest - 1)
 

@@ -51,7 +51,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "few seeds",
         {"shots": 5},
         {"seeds": 2},
-        "--rule top-3: needs at least 3 seeds, got 2. Pass more --seeds, or another",
+        "--seeds: rule top-3 needs at least 3, got 2. Pass more --seeds, or another",
     ),
     (
         "grid over a range",
