@@ -1,15 +1,21 @@
 """Tests of the comparison of study winners over all replicates."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
+from sclsearch.reports.comparison import (
+    StudyComparison,
+    compare_studies,
+    confirmed_score,
+    unequal_budgets,
+)
 from sclsearch.reports.comparison_tables import show_comparison
-from sclsearch.reports.report import report
+from sclsearch.reports.report import Report, report
 
 WriteStudy = Callable[..., Path]
 
@@ -120,6 +126,23 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     assert compared(storage, "more", "other").notes == (note,)
     write_study(BASE, name="alike", settings={"tau": 0.1})
     assert not compared(storage, "base", "alike").notes
+
+
+def test_training_times_are_unequal_only_if_they_are_long(write_study: WriteStudy) -> None:
+    write_study(BASE, name="base")
+    storage = write_study(BETTER, name="better")
+
+    def lasting(name: str, seconds: float) -> Report:
+        found = report(storage, name)
+        lines = [
+            replace(line, seeds=tuple(replace(seed, seconds=seconds) for seed in line.seeds))
+            for line in found.configurations
+        ]
+        return replace(found, configurations=tuple(lines))
+
+    assert unequal_budgets([lasting("base", 1), lasting("better", 9)]) == []
+    long = [lasting("base", 1000), lasting("better", 2500)]
+    assert unequal_budgets(long) == ["training time"]
 
 
 def test_a_repeated_winner_is_marked_as_a_repetition(

@@ -205,7 +205,7 @@ def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
     assert "All 3 configurations have all 3 seeds" in answer
     assert "The winner of ce differs from that of scl by" in answer
     budget = read(page).sections["budget"]
-    assert "Warning: unequal budgets: configurations, seed runs, training time." in budget
+    assert "Warning: unequal budgets: configurations, seed runs." in budget
 
 
 def without_seeds(report: Report, risk: float) -> Report:
