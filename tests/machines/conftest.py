@@ -102,11 +102,12 @@ def search_named(
     """Return a function that returns the study with a storage folder of a given name."""
     folder = tmp_path_factory.mktemp("search")
     space = folder / "space.yaml"
-    # Seed runs of a second: the loss of a machine must meet one that is still training.
-    space.write_text(SPACE.replace("epochs: 8", "epochs: 32"), encoding="utf-8")
+    space.write_text(SPACE, encoding="utf-8")
     command = ["tune", "--method=scl", "--task=demo", f"--model={tiny_bert}", f"--space={space}"]
     command += ["--train-size=40", "--rule=mean", f"--configs={CONFIGS}", f"--seeds={SEEDS}"]
     command += ["--study=s", "--concurrency=2", "--gpus-per-trial=0", "--tracking=none"]
+    # Seed runs of about a second: the loss of a machine must meet one that is still training.
+    command += ["--epochs=100"]
     return lambda name: Search(tuple(command), folder / name, name)
 
 
