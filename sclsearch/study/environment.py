@@ -14,7 +14,7 @@ PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", 
 def environment(threads: int, gpus: float | None = None) -> dict[str, Any]:
     """Return the environment of a seed run that `threads` torch threads train.
 
-    `gpus` is the share of GPUs that the search reserves for it; None if unknown.
+    `gpus` is the number of GPUs that the search reserves for it, such as 0.5; None if unknown.
     """
     import torch
 

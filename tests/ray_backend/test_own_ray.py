@@ -86,7 +86,7 @@ def test_errors_of_rays_processes_are_not_printed(
     from ray._private.worker import global_worker
 
     push_error_to_driver(global_worker, "a test", "the last 20 lines of a log")
-    time.sleep(2)
+    time.sleep(2)  # the driver would print the error by then
     printed = capfd.readouterr()
     assert "the last 20 lines of a log" not in printed.out + printed.err
 

@@ -31,7 +31,7 @@ Prepare = Callable[..., PreparedStudy]
 
 
 def stored(thing: Any) -> Any:
-    """Return a record as it is read from a file."""
+    """Return a value after a round trip through JSON, which turns tuples into lists."""
     return json.loads(json.dumps(thing))
 
 
