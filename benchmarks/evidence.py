@@ -64,8 +64,11 @@ MODEL = "minilm"
 SEEDS, FRESH = 10, 30
 TENS = 10
 """Seeds of the papers' rule: the top 3 of 10."""
-EPOCHS = {20: 30, 100: 8, 200: 4}
-"""Epochs of fine-tuning by number of examples: 52 to 60 updates of 16 texts."""
+EPOCHS = {20: 30, 100: 8, 200: 4, 352: 3}
+"""Epochs of fine-tuning by number of examples: 52 to 66 updates of 16 texts."""
+FEWSHOT, NOISY, IMBALANCED = "gunel-fewshot", "gunel-noisy", "lacon-imbalance:10"
+CONDITIONS = {FEWSHOT: "", NOISY: "noisy", IMBALANCED: "1:10"}
+"""What distinguishes the training rows of a protocol, as the tables name it."""
 LOGISTIC = "logistic regression on the frozen encoder"
 BASELINES = {
     "majority class": "majority class",
@@ -91,14 +94,15 @@ class Side:
         method: The method's name, and that of its space in `benchmarks/evidence/`.
         task: The task's name.
         size: Number of training examples.
-        noisy: Whether three paraphrases of each example by EDA are added to them.
+        protocol: The protocol's name. `gunel-noisy` adds three paraphrases of each example by EDA;
+            `lacon-imbalance:10` takes 32 examples of one class and 320 of the other.
         setting: A field with a value other than that of the space, as `--set` takes it.
     """
 
     method: str
     task: str
     size: int
-    noisy: bool = False
+    protocol: str = FEWSHOT
     setting: str = ""
 
     @property
@@ -106,22 +110,27 @@ class Side:
         """Return the name of the method with its setting: `lacon heads=1`."""
         return f"{self.method} {self.setting}".rstrip()
 
+    @property
+    def condition(self) -> str:
+        """Return the task, and what distinguishes its training rows: `sst2, noisy`."""
+        return f"{self.task}, {CONDITIONS[self.protocol]}".removesuffix(", ")
+
     def study(self, model: str) -> str:
         """Return the name of the study that searches this side."""
-        noisy = ["noisy"] * self.noisy
-        encoder = [] if model == MODEL else [model.rpartition("/")[2]]
-        method = re.sub("[ =]", "-", self.name)
-        return "-".join([method, self.task, str(self.size), *noisy, *encoder])
+        encoder = "" if model == MODEL else model.rpartition("/")[2]
+        parts = (self.name, self.task, str(self.size), CONDITIONS[self.protocol], encoder)
+        return "-".join(re.findall(r"[\w.]+", " ".join(parts)))
 
     def search(self, model: str, storage: Path) -> list[str]:
         """Return the command of the search."""
-        noise = ["--paraphrases", str(self._paraphrases(storage))] if self.noisy else []
-        protocol = "gunel-noisy" if self.noisy else "gunel-fewshot"
+        noisy = self.protocol == NOISY
+        noise = ["--paraphrases", str(self._paraphrases(storage))] if noisy else []
+        size = [] if self.protocol == IMBALANCED else ["--train-size", str(self.size)]
         setting = ["--set", self.setting] if self.setting else []
         return [
             *("sclsearch", "tune", "--study", self.study(model), "--method", self.method),
-            *("--task", self.task, "--train-size", str(self.size), "--model", model),
-            *("--protocol", protocol, *noise, "--space", str(FOLDER / f"{self.method}.yaml")),
+            *("--task", self.task, *size, "--model", model, "--protocol", self.protocol),
+            *(*noise, "--space", str(FOLDER / f"{self.method}.yaml")),
             *(*setting, "--epochs", str(EPOCHS[self.size]), "--scale", "laptop"),
             *("--seeds", str(SEEDS)),
             *("--rule", "mean", "--sampler", "grid", "--race", "0.05", "--tracking", "none"),
@@ -135,10 +144,10 @@ class Side:
 
     def paraphrasing(self, storage: Path) -> list[str]:
         """Return the command that writes the paraphrases; empty without them."""
-        if not self.noisy:
+        if self.protocol != NOISY:
             return []
         return [
-            *("sclsearch", "augment", "--backend", "eda", "--protocol", "gunel-noisy"),
+            *("sclsearch", "augment", "--backend", "eda", "--protocol", NOISY),
             *("--task", self.task, "--train-size", str(self.size)),
             *("--replicates", str(SEEDS + FRESH), "--out", str(self._paraphrases(storage))),
         ]
@@ -193,10 +202,10 @@ PAPERS = {
 }
 
 
-def _scl(task: str, size: int, *, noisy: bool) -> Row:
-    scl, ce = (Side(method, task, size, noisy) for method in ("scl", "ce"))
+def _scl(task: str, size: int, protocol: str = FEWSHOT) -> Row:
+    scl, ce = (Side(method, task, size, protocol) for method in ("scl", "ce"))
     row = Row("Gunel et al.", scl, ce)
-    if task != "sst2" or noisy:  # the paper's noisy examples are back-translations
+    if task != "sst2" or protocol == NOISY:  # the paper's noisy examples are back-translations
         return row
     cells = (f"N={size},CE + SCL,SST-2", f"N={size},CE,SST-2")
     return replace(row, table="gunel/table-4", cells=cells)
@@ -204,6 +213,11 @@ def _scl(task: str, size: int, *, noisy: bool) -> Row:
 
 def _row(paper: str, better: str, reference: str, task: str, size: int) -> Row:
     return Row(paper, Side(better, task, size), Side(reference, task, size))
+
+
+def _setting(paper: str, side: Side, setting: str) -> Row:
+    """Return the claim that a side is better than it is with another setting."""
+    return Row(paper, side, replace(side, setting=setting))
 
 
 def _cmlm(better: str, reference: str, task: str) -> Row:
@@ -216,21 +230,29 @@ def _cmlm(better: str, reference: str, task: str) -> Row:
 
 
 ROWS = (
-    *(_scl(task, n, noisy=False) for task in ("sst2", "dbpedia", "amazon2") for n in (20, 100)),
+    *(_scl(task, n) for task in ("sst2", "dbpedia", "amazon2") for n in (20, 100)),
     *(_row("LaCon", "lacon", "ce", task, 100) for task in ("sst2", "dbpedia", "amazon2")),
     _row("LaCon", "lacon", "scl", "sst2", 100),
-    Row("LaCon", Side("lacon", "sst2", 100), Side("lacon", "sst2", 100, setting="heads=1")),
+    *(_setting("LaCon", Side("lacon", task, 100), "heads=1") for task in ("sst2", "dbpedia")),
+    *(_setting("LaCon", Side("lacon", "dbpedia", 100), f"{part}=false") for part in ("icl", "lcl")),
+    Row("LaCon", *(Side(method, "sst2", 352, IMBALANCED) for method in ("lacon", "ce"))),
     *(
         _row("SupCL-Seq", "supcl-seq", reference, task, size)
         for (task, size), reference in product((("sst2", 100), ("amazon2", 200)), ("ce", "simcse"))
     ),
     _row("SupCL-Seq", "supcl-seq", "dropout-aug", "amazon2", 200),
+    _setting(
+        "SupCL-Seq",
+        Side("supcl-seq", "amazon2", 200, setting="dropouts=[0.0,0.1,0.2,0.3]"),
+        "dropouts=[0.0,0.1]",
+    ),
     *(
         _cmlm(*sides, task)
         for task in ("sst2", "amazon2")
         for sides in (("tapt", "ce"), ("cmlm", "tapt"), ("cmlm", "ce"))
     ),
-    *(_scl(task, n, noisy=True) for task in ("sst2", "dbpedia", "amazon2") for n in (20, 100)),
+    _setting("CMLM", Side("cmlm", "amazon2", 100), "masking=drm"),
+    *(_scl(task, n, NOISY) for task in ("sst2", "dbpedia", "amazon2") for n in (20, 100)),
 )
 """Rows of the page and of `benchmarks/evidence.sh`, in the order of their training."""
 
@@ -487,7 +509,7 @@ def answer(found: Sequence[Result], model: str, frames: Frames) -> Iterator[list
         published = "" if row.published is None else f"{100 * row.published:+.1f}"
         yield [
             f"[{row.paper}]({PAPERS[row.paper]}): `{row.better.name}` > `{row.reference.name}`",
-            f"{row.better.task}{', noisy' * row.better.noisy}",
+            row.better.condition,
             str(row.better.size),
             *(percent(mean_of(one)) for one in fresh),
             *baselines,

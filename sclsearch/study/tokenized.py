@@ -24,10 +24,13 @@ def tokenized(study: Study, replicates: Iterable[Splits]) -> dict[int, Tokenized
     """Return token ids, and paraphrases if the study reads them, by `max_length`.
 
     Raises:
-        SclsearchError: The file of paraphrases lacks some of the texts.
+        SclsearchError: The file of paraphrases lacks some of the training texts.
     """
+    replicates = list(replicates)
     used = by_split(rows for splits in replicates for rows in splits.rows.values())
-    data, views, used["train"] = paraphrased(study, used["train"])
+    drawn = by_split(splits.without_labels for splits in replicates)["train"]
+    data, views, joined = paraphrased(study, drawn)
+    used["train"] = np.union1d(used["train"], joined)
     tokenizer = load_tokenizer(study.model)
     return {
         length: tokenize_task(data, tokenizer, length, views, used) for length in study.lengths()

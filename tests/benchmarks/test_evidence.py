@@ -223,7 +223,7 @@ def test_the_table_in_readme_equals_the_results_against_cross_entropy(
         if one.row.reference.method == "ce":
             difference, interval, *_ = compared(one.comparison, one.adjusted)
             side = one.row.better
-            condition = f"{side.task}{' noisy' * side.noisy}, {side.size}"
+            condition = f"{side.condition.replace(',', '')}, {side.size}"
             cells.setdefault(condition, {})[side.name] = f"{difference} ({interval})"
     section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Does contrast pay?")[2]
     lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]

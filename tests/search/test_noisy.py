@@ -26,6 +26,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Texts
+from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.paraphrases import EDA_VERSION, eda
 from sclsearch.training.data import TokenizedTask, Tokens
 from tests.in_process import in_process
@@ -164,6 +165,27 @@ def test_paraphrases_of_a_file_join_the_training_rows(
     message = rf"every text must have 3 paraphrases, {len(texts)} of {len(texts)} have fewer"
     with pytest.raises(SclsearchError, match=message):
         prepare(too_few, seeds=10)
+
+
+def test_validation_rows_from_the_training_split_need_no_paraphrases(
+    resolved: Resolved, write: Callable[..., Path], tmp_path: Path
+) -> None:
+    lines = [
+        f"sentence {n} of the {split} split,{n % 2},{split}"
+        for n, split in enumerate(["train"] * 100 + ["test"] * 20)
+    ]
+    path = tmp_path / "two_splits.csv"
+    path.write_text("\n".join(["text,label,split", *lines]) + "\n")
+    task = CustomTask(path, text=("text",), label="label", split_column="split")
+    fields = {**NOISY, "task": task, "settings": {"max_length": LENGTH}}
+    file = write(drawn_texts(resolved(**fields)), 3)
+    study = resolved(**fields, paraphrases=file)
+    splits = study.splits(0)
+    assert splits.validation.split == "train"
+    read = set(np.flatnonzero(tokens_of(study).splits["train"].lengths))
+    total = len(study.data.splits["train"])
+    joined = {row + total * view for row in splits.train.index for view in range(4)}
+    assert read == joined | set(splits.validation.index)
 
 
 def test_a_method_that_contrasts_paraphrases_also_reads_those_of_joined_rows(
