@@ -28,7 +28,8 @@ RAY = importlib.util.find_spec("ray") is not None
 OURS = "sclsearch tune" if RAY else "engine"
 BF16 = "sclsearch tune --precision bf16"
 LOOP, SEARCH = "Trainer, a loop", "Trainer.hyperparameter_search"
-BFLOAT16 = (BF16,) if RAY and fast_bf16(torch.device("cpu")) else ()
+ON_CPU = not torch.cuda.is_available()
+BFLOAT16 = (BF16,) if RAY and ON_CPU and fast_bf16(torch.device("cpu")) else ()
 ARMS: Mapping[str, tuple[str, ...]] = {
     "scl": (OURS, LOOP, SEARCH, *BFLOAT16) if RAY else (OURS, LOOP),
     "supcl-seq": (OURS, LOOP, *BFLOAT16),

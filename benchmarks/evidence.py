@@ -737,11 +737,12 @@ HOW = f"""\
   {FRESH} fresh seeds.
 - Both sides of a row search a grid of six configurations: three learning rates and two values of
   one more hyperparameter, with {SEEDS} seeds each and the rule `mean`. The spaces are in
-  `benchmarks/evidence/`.
+  `benchmarks/evidence/`. If the claim is about that hyperparameter, both sides have three.
 - The budget of both sides is equal in configurations and seeds. The race (risk 0.05) skips seed
   runs of losing configurations, so the numbers of trained seed runs differ.
-- The protocol is `gunel-fewshot` (`gunel-noisy` where the task says noisy): every seed draws its
-  own training rows. The intervals are about training rows and seeds, not about test rows.
+- The protocol is `{FEWSHOT}` (`{NOISY}` where the task says noisy): every seed draws its
+  own training rows. The intervals are about training rows and seeds, not about test rows. 1:10 is
+  `{IMBALANCED}`: 32 examples of one class and 320 of the other.
 - `dbpedia` has 2,212 rows of the original's training split. `amazon2` is not the original: 1,600
   other reviews from Amazon, negative with one or two stars and positive with four or five.
 """
