@@ -1,11 +1,11 @@
 """SetFit on the rows of benchmarks/evidence.md, trained in a separate environment.
 
-    python -m benchmarks.setfit_baseline --rows rows.jsonl --data-dir FOLDER [SIZE…]
+    python -m benchmarks.setfit_baseline --rows rows.jsonl --data-dir FOLDER sst2-20 dbpedia-20
     setfit/bin/python benchmarks/setfit_baseline.py --train rows.jsonl
 
-The first command writes the texts of the fresh seeds of SST-2, by number of training examples. The
-second one needs the package setfit and not sclsearch; it trains SetFit with its default settings,
-writes the test scores to benchmarks/evidence/, and resumes where it stopped.
+The first command writes the texts of the fresh seeds of tasks with a number of training examples.
+The second one needs the package setfit and not sclsearch; it trains SetFit with its default
+settings, writes the test scores to benchmarks/evidence/, and resumes where it stopped.
 """
 
 import argparse
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 
 FOLDER = Path("benchmarks/evidence")
 COLUMNS = ("kind", "study", "origin", "replicate", "validation", "test", "seconds", "train_rows")
-TASK = "sst2"
 SEEDS, FRESH = 10, 30
 """Seeds of the searches, and fresh seeds after them."""
 SHORT = 12
 
 
-def write_rows(path: Path, data_dir: Path, sizes: list[int]) -> None:
+def write_rows(path: Path, data_dir: Path, tasks: list[str]) -> None:
     """Write the encoder's folder, texts and labels of each fresh seed, one JSON object a line."""
     from sclsearch.study.resolve import resolve
     from sclsearch.study.spec import RunOptions, StudySpec
 
     with path.open("w", encoding="utf-8") as file:
-        for size in sizes:
+        for name in tasks:
+            task, _, size = name.rpartition("-")
             spec = StudySpec(
                 method="ce",
-                task=TASK,
+                task=task,
                 model="minilm",
                 protocol="gunel-fewshot",
                 scale="laptop",
-                train_size=size,
+                train_size=int(size),
                 searched=False,
                 fresh=FRESH,
                 first_fresh=SEEDS,
             )
             study = resolve(spec, RunOptions(data_dir=data_dir, gpus_per_trial=0))
             for number in range(FRESH):
-                line = _line(study, number)
-                file.write(f"{json.dumps({'size': size, 'replicate': number, **line})}\n")
+                line = {"name": name, "replicate": number, **_line(study, number)}
+                file.write(f"{json.dumps(line)}\n")
 
 
 def _line(study: "Study", number: int) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def train(path: Path, threads: int) -> None:
     torch.set_num_threads(threads)
     for text in path.read_text(encoding="utf-8").splitlines():
         line = json.loads(text)
-        file = FOLDER / f"setfit-{TASK}-{line['size']}.csv"
+        file = FOLDER / f"setfit-{line['name']}.csv"
         if not file.exists():
             file.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
         with file.open(encoding="utf-8", newline="") as stored:
@@ -86,7 +86,7 @@ def train(path: Path, threads: int) -> None:
         row = ("baseline", file.stem, "SetFit", line["replicate"], validation, test, seconds)
         with file.open("a", encoding="utf-8", newline="") as stored:
             csv.writer(stored, lineterminator="\n").writerow([*row, line["rows"]])
-        print(line["size"], line["replicate"], test, seconds, flush=True)
+        print(line["name"], line["replicate"], test, seconds, flush=True)
 
 
 def scores(line: dict[str, Any]) -> tuple[float, float]:
@@ -112,12 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=Path, help="file of rows to write")
     parser.add_argument("--train", type=Path, help="file of rows to train on")
-    parser.add_argument("--data-dir", type=Path, help="folder with SST-2/")
+    parser.add_argument("--data-dir", type=Path, help="folder with the tasks' folders")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("sizes", nargs="*", type=int, default=[20, 100], metavar="SIZE")
+    parser.add_argument("tasks", nargs="*", metavar="TASK-SIZE", help="such as sst2-20")
     options = parser.parse_args()
     if options.rows:
-        write_rows(options.rows, options.data_dir, options.sizes)
+        write_rows(options.rows, options.data_dir, options.tasks)
     if options.train:
         train(options.train, options.threads)
 
