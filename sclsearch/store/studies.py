@@ -126,14 +126,15 @@ class StudyStore:
 
     def valid_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
         """Return the readable configurations by ascending number, and the errors of the others."""
-        found, faults = self._numbered("configurations", ConfigurationRecord)
-        opened = max(self._numbers("configurations"), default=-1) + 1
+        numbers = self._numbers("configurations")
+        remedy = _REMEDY[ConfigurationRecord]
+        found, faults = self._read("configurations", numbers, ConfigurationRecord)
+        opened = 0
         try:
-            opened = max(opened, self._opened())
+            opened = self._opened()
         except DamagedError as error:
             faults.append(str(error))
-        remedy = _REMEDY[ConfigurationRecord]
-        return found, [*faults, *self._deleted("configurations", opened, remedy)]
+        return found, [*faults, *self._deleted("configurations", numbers, remedy, opened)]
 
     def replicates(self) -> list[ReplicateRecord]:
         """Return the replicates by ascending number.
@@ -143,16 +144,16 @@ class StudyStore:
         Raises:
             DamagedError: Records are damaged. The message names all of them.
         """
-        found, faults = self._numbered("replicates", ReplicateRecord)
+        found, faults = self._read("replicates", self._numbers("replicates"), ReplicateRecord)
         if faults:
             raise DamagedError("\n".join(faults))
         return found
 
     def valid_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
         """Return the readable replicates by ascending number, and the errors of the others."""
-        found, faults = self._numbered("replicates", ReplicateRecord)
-        count = max(self._numbers("replicates"), default=-1) + 1
-        return found, [*faults, *self._deleted("replicates", count, _RESTORE)]
+        numbers = self._numbers("replicates")
+        found, faults = self._read("replicates", numbers, ReplicateRecord)
+        return found, [*faults, *self._deleted("replicates", numbers, _RESTORE)]
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
         """Store a configuration or a replicate, before its first seed run starts.
@@ -264,8 +265,11 @@ class StudyStore:
             fault = str(error)
         raise DamagedError(f"{place}: {fault}. {ADVICE}")
 
-    def _numbered(self, folder: str, kind: type[_R]) -> tuple[list[_R], list[str]]:
-        places = [self.folder / folder / f"{number}.json" for number in self._numbers(folder)]
+    def _read(
+        self, folder: str, numbers: Sequence[int], kind: type[_R]
+    ) -> tuple[list[_R], list[str]]:
+        """Return the readable records of these numbers, and the errors of the others."""
+        places = [self.folder / folder / f"{number}.json" for number in numbers]
         found, faults = [], list[str]()
         for place, stored in zip(places, read_each(places, _REMEDY[kind]), strict=True):
             try:
@@ -277,9 +281,11 @@ class StudyStore:
                 faults.append(str(error))
         return found, faults
 
-    def _deleted(self, folder: str, count: int, remedy: str) -> list[str]:
-        """Return one error per missing record among the first `count` records."""
-        missing = sorted({*range(count)} - {*self._numbers(folder)})
+    def _deleted(
+        self, folder: str, numbers: Sequence[int], remedy: str, count: int = 0
+    ) -> list[str]:
+        """Return one error per number that is missing below the last one, or below `count`."""
+        missing = sorted({*range(max(count, *numbers, 0))} - {*numbers})
         places = [self.folder / f"{folder}/{number}.json" for number in missing]
         return [f"{place}: was deleted. {remedy}" for place in places]
 

@@ -361,7 +361,12 @@ def text_faults(
         blank_texts: True if a text may be empty.
     """
     found = (
-        (place, character_fault(text) if text.strip() or blank_texts else "a text is empty")
+        (
+            place,
+            character_fault(text)
+            if text.strip() or blank_texts
+            else "a text is empty; fill it in or leave it out",
+        )
         for place, texts in rows
         for text in texts
     )

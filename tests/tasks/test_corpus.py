@@ -159,7 +159,7 @@ def test_every_fault_of_a_file_is_reported_with_its_line(tmp_path: Path) -> None
     assert str(raised.value).splitlines() == [
         f"{file}: line 2: the label must be one of entailment, not_entailment, got 'neutral'",
         f"{file}: line 3: must have 4 columns, got 3",
-        f"{file}: line 4: a text is empty",
+        f"{file}: line 4: a text is empty; fill it in or leave it out",
         f"{file}: line 5: the label is empty",
     ]
 
@@ -176,7 +176,7 @@ UNDECIDED = json_lines({"sentence1": "一", "sentence2": "二", "label": "-"})
         ("stsb", f"{PAIRS}a\tb\tnan\na\tb\thigh\n", r"line 2: .*'nan'\n.*line 3: .*'high'"),
         ("tnews", "", "there are no rows"),
         ("qqp", QQP + "0\t1\t2\tWhy?\n" * 11 + "0\t1\t2\ta\tb\t0\n", "11 faults in all"),
-        ("ocnli", PREMISE, "line 1: a text is empty"),
+        ("ocnli", PREMISE, "line 1: a text is empty; fill it in or leave it out"),
         ("afqmc", UNDECIDED, "line 1: the label must be one of 0, 1, got '-'"),
         ("amazon2", '"2","a","b"\n"1","no title"\n', "line 2: must have 3 columns, got 2"),
     ],

@@ -127,7 +127,7 @@ def test_every_fault_of_a_file_is_reported(own: CustomTask) -> None:
         load_custom_task(replace(own, split_column="part"))
     known = "train, validation, valid, dev, test"
     assert str(raised.value).splitlines() == [
-        f"{own.path}: line 4: a text is empty",
+        f"{own.path}: line 4: a text is empty; fill it in or leave it out",
         f"{own.path}: line 5: the label is empty",
         f"{own.path}: line 6: the label must be one of x, y, got 'z'",
         f"{own.path}: line 7: the split must be one of {known}, got 'eval'",
