@@ -51,23 +51,7 @@ def print_plan(plan: "Plan", *, as_json: bool) -> None:
 
 
 def _show_plan(console: Console, plan: "Plan") -> None:
-    rows = " / ".join(str(count) for count in plan.rows)
-    kinds = " / ".join(ROWS[: len(plan.rows)])
-    for what, text in {
-        "study": plan.study,
-        "task": f"{plan.task[0]} from {plan.task[1]}",
-        **({"classes": _classes(plan.classes)} if plan.classes else {}),
-        "model": f"{plan.model[0]} from {plan.model[1]}",
-        "device": ", ".join(plan.numerics.split("-")),
-        "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
-        "rows": f"{rows} ({kinds})",
-        "space": plan.space,
-        "storage": plan.storage,
-        "mlflow": plan.tracking or "none",
-    }.items():
-        console.print(f"[bold]{what:<9}[/]{escape(text)}", soft_wrap=True)
-    for note in plan.notes:
-        console.print(f"{'':<9}{escape(note)}", soft_wrap=True)
+    _show_setup(console, {"study": plan.study, "space": plan.space, **_setup(plan)}, plan.notes)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("field", "value", "from"):
         table.add_column(heading, overflow="fold")
@@ -78,6 +62,29 @@ def _show_plan(console: Console, plan: "Plan") -> None:
     console.print()
     console.print(table)
     _show_work(console, plan)
+
+
+def _setup(plan: "Plan") -> dict[str, str]:
+    """Return what all methods of a command share, by its heading."""
+    rows = " / ".join(str(count) for count in plan.rows)
+    kinds = " / ".join(ROWS[: len(plan.rows)])
+    return {
+        "task": f"{plan.task[0]} from {plan.task[1]}",
+        **({"classes": _classes(plan.classes)} if plan.classes else {}),
+        "model": f"{plan.model[0]} from {plan.model[1]}",
+        "device": ", ".join(plan.numerics.split("-")),
+        "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
+        "rows": f"{rows} ({kinds})",
+        "storage": plan.storage,
+        "mlflow": plan.tracking or "none",
+    }
+
+
+def _show_setup(console: Console, setup: Mapping[str, str], notes: Sequence[str]) -> None:
+    for what, text in setup.items():
+        console.print(f"[bold]{what:<9}[/]{escape(text)}", soft_wrap=True)
+    for note in notes:
+        console.print(f"{'':<9}{escape(note)}", soft_wrap=True)
 
 
 def _show_work(console: Console, plan: "Plan") -> None:
@@ -115,17 +122,15 @@ def _total(plan: "Plan") -> str:
 
 def show_plans(console: Console, methods: Sequence[str], plans: "Sequence[Plan]") -> None:
     """Print what each of several methods searches, its seed runs and time, and their sums."""
-    first = plans[0]
-    console.print(f"task {first.task[0]}, protocol {first.protocol}, rule {first.rule}")
-    shared = set(first.notes).intersection(*(one.notes for one in plans))
+    notes = [note for note in plans[0].notes if all(note in one.notes for one in plans)]
+    _show_setup(console, _setup(plans[0]), notes)
+    console.print()
     for method, one in zip(methods, plans, strict=True):
         console.print(f"[bold]{escape(method)}[/]  {escape(one.study)}", soft_wrap=True)
         for name, spec in one.searched.items():
             console.print(f"  {name}: {searched_values(spec)}", markup=False, soft_wrap=True)
-        for note in (note for note in one.notes if note not in shared):
+        for note in (note for note in one.notes if note not in notes):
             console.print(f"  {note}", markup=False, soft_wrap=True)
-    for note in (note for note in first.notes if note in shared):
-        console.print(note, markup=False, soft_wrap=True)
     rows: list[tuple[str, ...]] = [
         (
             method,
