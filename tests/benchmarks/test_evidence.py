@@ -15,7 +15,7 @@ import sclsearch
 from benchmarks import evidence
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison_tables import compared, points
-from sclsearch.selection.significance import Comparison, compare, holm
+from sclsearch.selection.significance import ALPHA, Comparison, compare, holm
 from sclsearch.spaces.load import load_space
 from sclsearch.spaces.space import Choice
 from sclsearch.store.studies import StudyStore
@@ -220,19 +220,19 @@ def test_the_table_in_readme_equals_the_results_against_cross_entropy(
     monkeypatch.chdir(ROOT)
     cells: dict[str, dict[str, str]] = {}
     for one in evidence.results(evidence.MODEL, evidence.stored_frames(evidence.MODEL)):
-        if one.row.reference.method == "ce":
+        side = one.row.better
+        if one.row.reference.method == "ce" and side.protocol == evidence.FEWSHOT:
             difference, interval, *_ = compared(one.comparison, one.adjusted)
-            side = one.row.better
-            condition = f"{side.condition.replace(',', '')}, {side.size}"
-            cells.setdefault(condition, {})[side.name] = f"{difference} ({interval})"
+            bold = "**" * (one.adjusted <= ALPHA)
+            row = cells.setdefault(f"{side.task}, {side.size}", {})
+            row[f"`{side.name}`"] = f"{bold}{difference}{bold} ({interval})"
     section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Does contrast pay?")[2]
     lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]
     header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    found: dict[str, dict[str, str]] = {}
-    for method, *row in rows:
-        for condition, cell in zip(header[1:], row, strict=True):
-            if cell:
-                found.setdefault(condition, {})[method.strip("`")] = cell
+    found = {
+        condition: {m: cell for m, cell in zip(header[1:], row, strict=True) if cell}
+        for condition, *row in rows
+    }
     assert found == cells
 
 
