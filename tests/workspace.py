@@ -37,6 +37,8 @@ GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 MakeSpec = Callable[..., StudySpec]
 Prepare = Callable[..., PreparedStudy]
+Resolved = Callable[..., Study]
+WriteSpace = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +58,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> CustomTask:
 
 
 @pytest.fixture(scope="session")
-def write_space(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def write_space(tmp_path_factory: pytest.TempPathFactory) -> WriteSpace:
     """Return a function that writes a space file into a new folder."""
 
     def write_space(text: str) -> Path:
@@ -68,7 +70,7 @@ def write_space(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.fixture(scope="session")
-def space_file(write_space: Callable[[str], Path]) -> Path:
+def space_file(write_space: WriteSpace) -> Path:
     """Return a space with two lists of choices and a range."""
     return write_space(SPACE)
 
@@ -85,7 +87,7 @@ def make_spec(toy: CustomTask, tiny_bert: Path, space_file: Path) -> MakeSpec:
 
 
 @pytest.fixture
-def resolved(make_spec: MakeSpec) -> Callable[..., Study]:
+def resolved(make_spec: MakeSpec) -> Resolved:
     """Return a function that resolves that spec on a CPU, with changes."""
     return lambda **changes: resolve(make_spec(**changes), RunOptions(gpus_per_trial=0))
 
