@@ -1,10 +1,10 @@
-"""Scores of every method and two baselines on two tasks with 100 labeled examples.
+"""Scores of every method and two baselines on three tasks with 100 labeled examples.
 
     python -m benchmarks.methods --data-dir FOLDER > methods.md
 
-The folder has SST-2/ of GLUE; `demo` comes with sclsearch. Each cell is a `sclsearch train` at the
-starting point of the method's space for MiniLM. Finished seed runs are read from the storage, so
-the same command resumes.
+The folder has SST-2/ of GLUE, dbpedia_csv/ and amazon_review_polarity_csv/. Each cell is a
+`sclsearch train` at the starting point of the method's space for MiniLM. Finished seed runs are
+read from the storage, so the same command resumes.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from benchmarks.machine import header, markdown
 from sclsearch.methods import METHODS
 from sclsearch.reports.report import ConfigurationLine
 
-TASKS = ("sst2", "demo")
+TASKS = ("sst2", "dbpedia", "amazon2")
 SIZE, SEEDS, EPOCHS = 100, 3, 10
 INTRODUCTION = f"""\
 # Every method with {SIZE} labeled examples
@@ -42,7 +42,7 @@ def report_of(method: str, task: str, data_dir: Path, storage: Path) -> sclsearc
         seeds=SEEDS,
         settings={"epochs": EPOCHS},
         rule="mean",
-        data_dir=None if task == "demo" else data_dir,
+        data_dir=data_dir,
         storage=str(storage),
         tracking="none",
     )
@@ -79,7 +79,7 @@ def seconds(line: ConfigurationLine) -> str:
 def main() -> None:
     """Train what is missing and print the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder with SST-2/")
+    parser.add_argument("--data-dir", type=Path, required=True, help="the tasks' folders")
     parser.add_argument("--storage", type=Path, default=Path("benchmark-storage"))
     given = parser.parse_args()
     by_task = [
