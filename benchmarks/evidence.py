@@ -235,7 +235,7 @@ ROWS = (
     _row("LaCon", "lacon", "scl", "sst2", 100),
     *(_setting("LaCon", Side("lacon", task, 100), "heads=1") for task in ("sst2", "dbpedia")),
     *(_setting("LaCon", Side("lacon", "dbpedia", 100), f"{part}=false") for part in ("icl", "lcl")),
-    Row("LaCon", *(Side(method, "sst2", 352, IMBALANCED) for method in ("lacon", "ce"))),
+    Row("LaCon", Side("lacon", "sst2", 352, IMBALANCED), Side("ce", "sst2", 352, IMBALANCED)),
     *(
         _row("SupCL-Seq", "supcl-seq", reference, task, size)
         for (task, size), reference in product((("sst2", 100), ("amazon2", 200)), ("ce", "simcse"))

@@ -32,7 +32,7 @@ from sclsearch.store.cleanup import (
 )
 from sclsearch.store.driver import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
-from sclsearch.study.spec import RunOptions, Sampler, StudySpec, TuneKeywords
+from sclsearch.study.spec import SEARCH_OPTIONS, RunOptions, Sampler, StudySpec, TuneKeywords
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
@@ -138,12 +138,14 @@ def train(
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
         callbacks: As in `tune`.
-        options: As in `tune`.
+        options: As in `tune`, without those of a search: samplers, budgets and the race.
 
     Raises:
         SclsearchError: An argument or a file is invalid; the message says what to change.
         KeyboardInterrupt: The training was interrupted; the same call resumes it.
     """
+    for name in options.keys() & set(SEARCH_OPTIONS):
+        raise SclsearchError(f"{name}: is an option of searches. Leave it out, or call tune.")
     spec = replace(_spec(method, task, options), searched=False)
     return _trained(spec, options, callbacks, progress=progress)
 

@@ -100,6 +100,7 @@ def test_train_has_one_configuration_with_the_starting_point_and_the_settings(
     options: dict[str, Any],
 ) -> None:
     finish(method="scl", searched=False, settings={"epochs": 3}, **options)
+    del options["configs"]
     [line] = train(method="scl", settings={"epochs": 3}, **options).configurations
     assert line.values == {
         "tau": 0.3,
@@ -130,6 +131,8 @@ def test_wrong_arguments_raise_errors(tmp_path: Path, options: dict[str, Any]) -
         SclsearchError, match=r"^method 'ce,scl': must be one name\. Pass several as"
     ):
         tune(method="ce,scl", **options)
+    with pytest.raises(SclsearchError, match=r"^race: is an option of searches\. Leave it out"):
+        train(method="scl", task="demo", race=0.05)
     with pytest.raises(SclsearchError, match=r"^study \['mine', 'yours'\]: must be"):
         compare(["mine", "yours"], storage=tmp_path)  # type: ignore[arg-type]
 

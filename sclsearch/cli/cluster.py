@@ -10,6 +10,7 @@ import typer
 
 from sclsearch.errors import INTERRUPTED, SclsearchError, lookup
 from sclsearch.study.resources import CLUSTER
+from sclsearch.tasks.custom import HUB_PREFIX
 
 if TYPE_CHECKING:
     from sclsearch.ray_backend.jobs import Jobs
@@ -122,7 +123,7 @@ def _places(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, Path) or (name == "storage" and value):
             yield option, str(value)
-    if options.get("text"):
+    if options.get("text") and not options["task"].startswith(HUB_PREFIX):
         yield "--task", options["task"]
     for method in str(options.get("method") or "").split(","):
         if file := method.rpartition(":")[0]:

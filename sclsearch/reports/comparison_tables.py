@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.commands import method_option
 from sclsearch.reports.comparison import (
     WINNERS,
     ComparedStudy,
@@ -139,10 +140,16 @@ def confirmations(found: StudyComparison) -> tuple[str, list[str]]:
     If all winners have such tests, the command compares these. Both are empty if there is no
     command.
     """
-    missing = [one.study for one in found.studies if not one.repeats and one.confirmed is None]
     fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
     where = storage_option(found.reports[0].storage)
-    verb, commands = "Test", [f"sclsearch confirm {study}{where}" for study in missing]
+    verb, commands = (
+        "Test",
+        [
+            f"sclsearch confirm {one.study}{method_option(report)}{where}"
+            for one, report in zip(found.studies, found.reports, strict=True)
+            if not one.repeats and one.confirmed is None
+        ],
+    )
     if len(fresh) == len(found.studies):
         verb, commands = "Compare", [f"sclsearch compare {' '.join(fresh)}{where}"]
     if not commands:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sclsearch.errors import SclsearchError
+from sclsearch.store.local import DamagedError
 from sclsearch.store.objects import read, write
 from sclsearch.store.storage import StoragePath
 
@@ -23,6 +24,8 @@ BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 ADVICE = "Wait for it, stop it, or give another --study."
+FIELDS = ("host", "pid", "born", "token", "time")
+"""Fields that every heartbeat has."""
 HIDDEN = "hidden"
 """Start time of a process that this user may not inspect, as on shared machines."""
 
@@ -134,9 +137,12 @@ def _others(folder: StoragePath, token: str, heard: Mapping[str, Beat]) -> list[
     for name in folder.names():
         if not name.startswith("driver") or name == f"driver-{token}.json":
             continue
-        other = read(folder / name, "Move it away, unless a driver runs this study.")
+        advice = "Move it away, unless a driver runs this study."
+        other = read(folder / name, advice)
         if other is None:
             continue
+        if missing := [field for field in FIELDS if field not in other]:
+            raise DamagedError(f"{folder / name}: lacks {', '.join(missing)}. {advice}")
         if _alive(other, heard.get(other["token"])):
             alive.append(other)
         else:

@@ -166,6 +166,13 @@ class RunOptions:
             parse_compute_budget(self.compute_budget)
 
 
+SEARCH_OPTIONS = (
+    *("sampler", "search_seed", "configs", "seed_runs", "compute_budget", "time_budget"),
+    *("race", "test_scores"),
+)
+"""Options that a search has and the training of one configuration lacks."""
+
+
 class TuneKeywords(TypedDict, total=False):
     """Keyword arguments of `sclsearch.tune`: fields of `StudySpec` and `RunOptions`."""
 

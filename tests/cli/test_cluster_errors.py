@@ -52,7 +52,8 @@ def test_a_command_that_the_cluster_could_not_run_is_refused(
 
 
 def test_all_errors_are_reported_together(sclsearch: Call) -> None:
-    command = "train --method scl --task cola --study mine --data-dir glue --address auto"
+    task = "--task hf:owner/name --text text --label label"
+    command = f"train --method scl {task} --study mine --data-dir glue --address auto"
     lines = sclsearch("submit", "--", *command.split()).stderr.splitlines()
     named = {line.split()[0].rstrip(":") for line in lines}
     assert named == {"--storage", "--data-dir", "--address"}

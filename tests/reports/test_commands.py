@@ -1,4 +1,4 @@
-"""Test of the suggested rerun command."""
+"""Tests of the suggested rerun and confirm commands."""
 
 import shlex
 from collections.abc import Callable
@@ -11,6 +11,8 @@ import typer.main
 
 from sclsearch.cli import app
 from sclsearch.reports.commands import rerun_command
+from sclsearch.reports.comparison import compare_studies
+from sclsearch.reports.comparison_tables import confirmations
 from sclsearch.reports.report import report
 
 
@@ -27,3 +29,14 @@ def test_a_rerun_command_names_storage_weights_and_only_a_custom_method(
     assert str(parsed["storage"]) == str(storage)
     assert str(parsed["weights"]) == "w.safetensors"
     assert parsed["method"] == (None if method == "scl" else method)
+
+
+def test_a_confirm_command_names_only_a_custom_method(write_study: Callable[..., Path]) -> None:
+    write_study([(70, 60)], name="base")
+    storage = write_study([(70, 60)], name="mine")
+    base, mine = (report(storage, name) for name in ("base", "mine"))
+    found = compare_studies([base, replace(mine, method_place="mine.py:Mine")])
+    assert confirmations(found)[1] == [
+        f"sclsearch confirm base --storage {storage}",
+        f"sclsearch confirm mine --method mine.py:Mine --storage {storage}",
+    ]

@@ -240,7 +240,7 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
     section.text = [
         "A search resumes from the stored seed runs; in a new --storage it trains again. `rerun` "
         "trains one seed run again and compares it bit for bit. If the search had a space file of "
-        "its own, add `--space FILE`."
+        "its own or a race, add `--space FILE` or `--race RISK`."
     ]
     for one in all_results:
         option = storage_option(one.report.storage)
@@ -271,6 +271,7 @@ def _search_command(results: StudyResults) -> str:
         "--shots": origin.get("shots"),
         "--unlabeled": origin.get("unlabelled"),
         "--paraphrases": origin.get("paraphrases"),
+        "--precision": precision if (precision := origin.get("precision")) != "auto" else None,
         "--data-dir": origin.get("data_dir"),
         "--rule": origin.get("rule"),
         "--seeds": report.seeds,
