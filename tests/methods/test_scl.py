@@ -140,10 +140,6 @@ def test_ce_cl_without_contrast_and_dropout_is_cross_entropy(
     torch.testing.assert_close(method.scores(model, batch), plain.scores(model, batch))
 
 
-def test_ce_cl_weighs_the_contrast_twice_as_conserts_sum_of_two_directions() -> None:
-    assert CECL().alpha == 2 * 0.15
-
-
 def test_ce_cl_has_one_stage_of_two_views_at_the_training_dropout() -> None:
     training = Training(dropout=0.2, epochs=3)
     (stage,) = CECL().stages(training)

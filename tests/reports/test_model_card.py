@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 
 import sclsearch
 from sclsearch.reports.export import describe_winner
-from sclsearch.reports.model_card import _summary, write_model_card
+from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.report import report
 from sclsearch.store.studies import existing_study
 from tests.reports.trained import Trained, study_on
@@ -149,15 +149,12 @@ def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
     assert "over 2 paired seeds, p = " in text
 
 
-def test_the_summary_recommends_to_quote_the_score_on_fresh_seeds(
-    write_study: Callable[..., Path],
+def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
+    write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
-    storage = write_study([(60, 50), (62, 54)], name="search", values=[{"tau": 0.2}])
-    found = report(storage, "search")
-    assert found.winner is not None
-    assert "over 2 seeds, none picked: quote this." in _summary(found, found.winner)
-    fresh = {"values": [{"tau": 0.2}], "confirms": "search", "fresh": 7}
-    write_study([(1, 48), (1, 52)], name="again", **fresh)
-    text = _summary(found, found.winner)
+    storage = write_study([(60, 50), (62, 54)], parameters=[])
+    assert "over 2 seeds, none picked: quote this." in card_of(storage, tmp_path / "winner")
+    write_study([(1, 48), (1, 52)], name="again", confirms="made-up", fresh=7)
+    text = card_of(storage, tmp_path / "confirmed")
     assert "over 2 seeds, none picked.\n" in text
     assert "0.5000 ± 0.0283 over 2 fresh seeds, which chose nothing: quote this." in text

@@ -102,12 +102,15 @@ def test_a_seed_run_fails_if_no_single_node_is_to_blame(
 
 
 def test_failures_are_counted_by_cause_and_seed_run(prepare: Prepare, workers: "Workers") -> None:
-    scheduler = Scheduler(prepare())
-    for cause in ("hang", "out-of-memory", "worker-lost"):
-        first, second = workers.running(scheduler, at_a_time=2)
-        scheduler.record_failure(first, WorkerFailure(cause, "seen"))
-        scheduler.record_failure(second, WorkerFailure(cause, "seen"))
+    scheduler = Scheduler(prepare(configs=1))
+    for cause in ("hang", "out-of-memory", "gpu-assert", "worker-lost"):
+        for task in workers.running(scheduler):
+            scheduler.record_failure(task, WorkerFailure(cause, "seen"))
     assert scheduler.state.seed_runs == {}
+    first, second = workers.running(scheduler)
+    scheduler.record_failure(first, WorkerFailure("hang", "seen"))
+    assert scheduler.state.seed_runs.keys() == {first.id}
+    assert workers.running(scheduler) == [second]
 
 
 def test_a_released_seed_run_returns_to_the_queue(prepare: Prepare) -> None:
@@ -175,18 +178,23 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
     assert last.complete
 
 
+@pytest.mark.parametrize(
+    "failures",
+    [
+        [None, Failure("raised", "a test")],
+        [Failure("raised", "another"), Failure("raised", "a test")],
+        [Failure("non-finite", "a test")] * 2,
+    ],
+    ids=["one success", "two errors", "not finite"],
+)
 def test_a_search_with_different_failures_or_one_success_continues(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: "Workers", failures: list[Failure | None]
 ) -> None:
-    for first in ("success", "non-finite", "other"):
-        scheduler = Scheduler(prepare())
-        for number, task in enumerate(workers.running(scheduler, at_a_time=3)):
-            run = workers.failed(task)
-            if number == 0:
-                failure = Failure(first if first == "non-finite" else "raised", "another")
-                run = replace(run, failure=failure)
-                run = workers.trained(task) if first == "success" else run
-            scheduler.finish(task, run)
+    scheduler = Scheduler(prepare())
+    for task, failure in zip(workers.running(scheduler, at_a_time=2), failures, strict=True):
+        run = replace(workers.failed(task), failure=failure) if failure else workers.trained(task)
+        scheduler.finish(task, run)
+    assert workers.running(scheduler)
 
 
 def test_failed_seed_runs_are_trained_again_only_on_request(
