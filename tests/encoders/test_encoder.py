@@ -12,8 +12,7 @@ from transformers import AutoModel
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
-
-Inputs = tuple[Tensor, Tensor, Tensor]
+from tests.encoders.conftest import Inputs
 
 
 def test_states_are_those_of_the_plain_model(encoder: Encoder, inputs: Inputs) -> None:

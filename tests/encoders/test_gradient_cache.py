@@ -10,8 +10,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from sclsearch.encoders import gradient_cache
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.objectives import sup_con
-
-Inputs = tuple[Tensor, Tensor, Tensor]
+from tests.encoders.conftest import Inputs
 
 RATES = (0.0, 0.1, 0.4)
 

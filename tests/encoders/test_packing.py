@@ -11,8 +11,8 @@ from torch import Tensor
 from sclsearch.encoders import gradient_cache
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from tests.encoders.conftest import Inputs
 
-Inputs = tuple[Tensor, Tensor, Tensor]
 Rates = tuple[float, ...]
 
 EACH_RATES = pytest.mark.parametrize(

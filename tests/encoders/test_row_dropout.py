@@ -14,8 +14,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from sclsearch.encoders import row_dropout
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.row_dropout import ATTENTION, DropoutRates, RowDropout
-
-Inputs = tuple[Tensor, Tensor, Tensor]
+from tests.encoders.conftest import Inputs
 
 RATES = (0.0, 0.1, 0.5, 0.1)
 ROWS = 40  # of a view

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.vocabulary import CutEmbedding
-
-Inputs = tuple[Tensor, Tensor, Tensor]
+from tests.encoders.conftest import Inputs
 
 RATE, DECAY, UPDATES = 1e-2, 0.1, 5
 

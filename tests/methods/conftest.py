@@ -13,6 +13,8 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Method, Model, Training
 
+Made = Callable[..., Model]
+
 # Fields whose defaults do not fit an encoder of width 16.
 SMALL: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {"lacon": {"heads": 4}, "lacon-fusion": {"heads": 4}}
@@ -43,7 +45,7 @@ def roberta(tiny_roberta: Path) -> Encoder:
 
 
 @pytest.fixture
-def made(bert: Encoder) -> Callable[..., Model]:
+def made(bert: Encoder) -> Made:
     """Return a function that makes the model of a method's last or first stage."""
 
     def made(method: Method, classes: int = 3, stage: int = -1) -> Model:

@@ -16,8 +16,8 @@ from sclsearch.methods.cmlm import CMLM
 from sclsearch.methods.masking import corrupt, draw_selection
 from sclsearch.objectives import sim_clr, sim_siam
 from sclsearch.objectives.self_supervised import Wrap, feature_spread
+from tests.methods.conftest import Made
 
-Made = Callable[..., Model]
 Draw = Callable[[Tensor, Tensor], Tensor]
 
 

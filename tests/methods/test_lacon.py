@@ -1,6 +1,5 @@
 """Tests of LaCon and LaCon-fusion: their loss terms, scores and modules."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -14,8 +13,7 @@ from sclsearch.encoders.label_attention import WindowAttention
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.lacon import LaCon, LaConFusion, vectors_of
-
-Made = Callable[..., Model]
+from tests.methods.conftest import Made
 
 TEXTS = torch.tensor([[1, 2, 0, 1], [0, 1, 1, -1], [2, 0, 1, 1], [-1, 1, 2, 0]], dtype=torch.float)
 LABELS = torch.tensor([[1, 1, 0, 1], [1, -1, 1, 0]], dtype=torch.float)

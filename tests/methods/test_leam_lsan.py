@@ -1,6 +1,5 @@
 """Tests of LEAM and LSAN: loss terms, scores and modules."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +14,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.lacon import vectors_of
 from sclsearch.methods.leam_lsan import LEAM, LSAN
-
-Made = Callable[..., Model]
+from tests.methods.conftest import Made
 
 
 def classified(model: Model, z: Tensor) -> Tensor:

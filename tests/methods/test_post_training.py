@@ -1,6 +1,5 @@
 """Tests of TAPT against transformers and of CSSL against Eq. (7) of CMLM."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -18,8 +17,7 @@ from sclsearch.methods.ce import CE
 from sclsearch.methods.cmlm import CMLM
 from sclsearch.methods.masking import corrupt, draw_selection
 from sclsearch.methods.post_training import CSSL, TAPT
-
-Made = Callable[..., Model]
+from tests.methods.conftest import Made
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])

@@ -1,6 +1,5 @@
 """SCL and CE+CL: weighted sums of cross-entropy and a contrast; a probe for SCL at λ = 1."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,8 +13,7 @@ from sclsearch.methods.ce import CE
 from sclsearch.methods.scl import CECL, SCL
 from sclsearch.objectives import nt_xent, sup_con
 from sclsearch.objectives.sup_con import Reduction
-
-Made = Callable[..., Model]
+from tests.methods.conftest import Made
 
 POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
 EACH_POOLING = pytest.mark.parametrize("pooling", POOLINGS)

@@ -1,6 +1,5 @@
 """SupCL-Seq, SimCSE and dropout augmentation: views, contrast over them, and the probe."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -8,12 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sclsearch.methods.base import Batch, Model, Pooling, Training
+from sclsearch.methods.base import Batch, Pooling, Training
 from sclsearch.methods.ce import CE
 from sclsearch.methods.supcl_seq import DropoutAug, SimCSE, SupCLSeq
 from sclsearch.objectives import nt_xent, sup_con
+from tests.methods.conftest import Made
 
-Made = Callable[..., Model]
 Rates = tuple[float, ...]
 
 # Field `dropouts`, and the rates of the released code at the first and at later updates.

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +20,7 @@ from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import create, read
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.study.prepared import PreparedStudy
-
-Prepare = Callable[..., PreparedStudy]
+from tests.workspace import Prepare
 
 
 @pytest.fixture

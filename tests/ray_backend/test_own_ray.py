@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ import pytest
 
 from sclsearch.ray_backend.signals import sigterm_as_ctrl_c
 from sclsearch.ray_backend.worker import WorkerContext, worker_context
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
+from tests.workspace import MakeSpec, Prepare
 
 LISTENS = "0A"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
@@ -108,7 +107,7 @@ def mappings_of(config: Any, context: WorkerContext) -> list[tuple[bool, str]]:
 
 
 def test_trials_read_the_token_ids_from_shared_memory(
-    own_ray: None, make_spec: Callable[..., StudySpec], prepare: Callable[..., PreparedStudy]
+    own_ray: None, make_spec: MakeSpec, prepare: Prepare
 ) -> None:
     import ray
     from ray import tune

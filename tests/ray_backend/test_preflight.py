@@ -6,7 +6,7 @@ import signal
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from io import StringIO
@@ -22,11 +22,10 @@ from sclsearch.search.rerun import rerun
 from sclsearch.search.run import run
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.local import LocalPath
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
 from tests.search.beside import beside
 from tests.studies import LOST, in_progress
-from tests.workspace import Workers, Workspace
+from tests.workspace import Prepare, Workers, Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -111,7 +110,7 @@ def test_concurrency_is_limited_by_a_machine_but_not_by_a_cluster(joined: None) 
 
 def test_preflight_accepts_good_nodes_and_names_every_bad_one(
     joined: None,
-    prepare: Callable[..., PreparedStudy],
+    prepare: Prepare,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,10 +2,10 @@
 
 import math
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ray.air.execution._internal.actor_manager import RayActorManager
@@ -23,12 +23,8 @@ from sclsearch.ray_backend.worker_failures import (
 )
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.local import NotAFolderError
-from sclsearch.study.prepared import PreparedStudy
+from tests.workspace import Prepare, Workers
 
-if TYPE_CHECKING:
-    from tests.workspace import Workers
-
-Prepare = Callable[..., PreparedStudy]
 ENDED = {"key": "", "out_of_memory": "", "node_ip": "10.0.0.1"}
 
 
@@ -72,7 +68,7 @@ def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(prepare: Prep
 
 
 def test_the_scheduler_gets_the_node_that_finished_a_seed_run(
-    prepare: Prepare, workers: "Workers", monkeypatch: pytest.MonkeyPatch
+    prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = Scheduler(prepare())
     searcher = SeedSearcher(scheduler, math.inf)

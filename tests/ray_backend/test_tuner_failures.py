@@ -2,7 +2,6 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from sclsearch.store import driver
 from sclsearch.store.local import NotAFolderError
 from tests.in_process import in_process
 from tests.search.beside import beside
-from tests.workspace import Workspace
+from tests.workspace import Workspace, WriteSpace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -43,7 +42,7 @@ FAILING_LOSS = """        if self.smoothing == 0.9:
 def failing(
     workspace: Workspace,
     custom_method: str,
-    write_space: Callable[[str], Path],
+    write_space: WriteSpace,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Workspace:
     folder = tmp_path_factory.mktemp("trouble")

@@ -26,11 +26,9 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
 from tests.studies import stored
+from tests.workspace import MakeSpec, Prepare
 
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
 Raises = Callable[[Exception], None]
 
 

@@ -14,10 +14,10 @@ from sclsearch.reports.report import report
 from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
 from sclsearch.store.runs import SeedRun
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
-from tests.workspace import Workspace
+from tests.workspace import MakeSpec, Workspace, WriteSpace
 
 SMALL = {"epochs": 2, "batch_size": 8, "max_length": 16, "learning_rate": 1e-2}
 SPACE = """
@@ -54,7 +54,7 @@ def runs_of(workspace: Workspace, name: str) -> list[SeedRun]:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_custom_method_is_searched_stored_and_rerun(
-    workspace: Workspace, mine: Path, write_space: Callable[[str], Path]
+    workspace: Workspace, mine: Path, write_space: WriteSpace
 ) -> None:
     spec = replace(workspace.spec, method=f"{mine}:Smoothed", space=write_space(SPACE))
     own = replace(workspace, spec=spec)
@@ -75,7 +75,7 @@ def test_a_custom_method_is_searched_stored_and_rerun(
 def test_a_failure_names_the_line_of_the_method_and_ends_the_search(
     workspace: Workspace,
     mine: Path,
-    write_space: Callable[[str], Path],
+    write_space: WriteSpace,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_failure_names_the_line_of_the_method_and_ends_the_search(
     ],
 )
 def test_a_dry_run_trains_a_custom_method_for_one_update(
-    make_spec: Callable[..., StudySpec],
+    make_spec: MakeSpec,
     mine: Path,
     tmp_path: Path,
     old: str,
@@ -157,7 +157,7 @@ def test_a_custom_method_needs_its_own_space(
 
 
 def test_a_value_that_does_not_fit_the_encoder_is_refused_before_anything_is_stored(
-    workspace: Workspace, write_space: Callable[[str], Path], tmp_path: Path
+    workspace: Workspace, write_space: WriteSpace, tmp_path: Path
 ) -> None:
     space = (
         "method: lacon\nsource: a test\npublished: [{heads: 4}]\nfixed: {max_length: 16}\n"

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from sclsearch.search.rerun import rerun
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import train_one
+from tests.workspace import MakeSpec, Prepare
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -24,8 +24,6 @@ FEW: Mapping[str, Any] = {
     "searched": False,
     "settings": {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"},
 }
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture

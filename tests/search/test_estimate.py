@@ -1,6 +1,6 @@
 """Tests of the estimated time of a search, from stored seed runs or from a timed update."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,8 @@ from sclsearch.search.estimate import MEASURED, STORED, Estimate, estimate, fini
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
 from sclsearch.training.cost import row_costs
-
-Prepare = Callable[..., PreparedStudy]
-MakeSpec = Callable[..., StudySpec]
+from tests.workspace import MakeSpec, Prepare
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Tests of protocols on the first classes of a task, from the data to the report and a rerun."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,9 @@ from sclsearch.search.rerun import rerun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import train_one
+from tests.workspace import Prepare
 
 FIELDS = {"epochs": 1, "max_length": 16, "learning_rate": 1e-3}
-Prepare = Callable[..., PreparedStudy]
 
 
 @pytest.fixture

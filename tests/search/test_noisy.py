@@ -20,7 +20,6 @@ from sclsearch.reports.report import report
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import run
 from sclsearch.store.runs import RunStore
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
@@ -30,10 +29,7 @@ from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.paraphrases import EDA_VERSION, eda
 from sclsearch.training.data import TokenizedTask, Tokens
 from tests.in_process import in_process
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
-Resolved = Callable[..., Study]
+from tests.workspace import MakeSpec, Prepare, Resolved
 
 ROWS = 20
 NOISY: dict[str, Any] = {"protocol": "gunel-noisy", "train_size": ROWS}

@@ -1,7 +1,6 @@
 """Tests of the Optuna export: one trial per configuration."""
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,17 @@ from optuna.trial import TrialState
 from sclsearch import export_optuna
 from sclsearch.errors import SclsearchError
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
 from tests.studies import SPACE
+from tests.workspace import MakeSpec, Prepare, WriteSpace
 
 STARTED = 1_700_000_000.0
 
 
 @pytest.fixture
 def scheduler(
-    make_spec: Callable[..., StudySpec],
-    prepare: Callable[..., PreparedStudy],
-    write_space: Callable[[str], Path],
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    write_space: WriteSpace,
     workers: Any,
 ) -> Scheduler:
     """Return the scheduler of a study with complete configurations and an unfinished one."""

@@ -10,13 +10,8 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.store.records import seed_run_key
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
-from sclsearch.study.study import Study
 from sclsearch.tasks.base import Texts
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
-Resolved = Callable[..., Study]
+from tests.workspace import MakeSpec, Prepare, Resolved
 
 CSSL: dict[str, Any] = {"method": "cssl", "task": "demo", "space": None, "train_size": 20}
 

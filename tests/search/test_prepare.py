@@ -2,9 +2,8 @@
 
 import io
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -14,15 +13,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import check_new
 from sclsearch.search.run import complete_baselines
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import START_MPS
-from sclsearch.study.spec import RunOptions, StudySpec
-
-if TYPE_CHECKING:
-    from tests.workspace import Workers
-
-Prepare = Callable[..., PreparedStudy]
-MakeSpec = Callable[..., StudySpec]
+from sclsearch.study.spec import RunOptions
+from tests.workspace import MakeSpec, Prepare, Workers
 
 
 def test_the_record_of_a_faster_driver_is_kept(prepare: Prepare) -> None:
@@ -41,7 +34,7 @@ def test_another_study_stored_meanwhile_under_the_same_name_is_an_error(
         late.begin()
 
 
-def test_the_configuration_of_a_faster_driver_is_kept(prepare: Prepare, workers: "Workers") -> None:
+def test_the_configuration_of_a_faster_driver_is_kept(prepare: Prepare, workers: Workers) -> None:
     prepared = prepare()
     scheduler = Scheduler(prepared)
     study = prepared.study

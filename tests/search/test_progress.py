@@ -10,9 +10,9 @@ from rich.console import Console
 from sclsearch.search.callbacks import Progress
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.state import ConfigurationScore
+from tests.workspace import Prepare
 
 SECONDS = 90.0
 Clock = Callable[[float], None]
@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def task(prepare: Callable[..., PreparedStudy]) -> SeedRunTask:
+def task(prepare: Prepare) -> SeedRunTask:
     """Return the task of a seed run."""
     scheduler = Scheduler(prepare())
     found = scheduler.next()

@@ -1,6 +1,5 @@
 """Tests of a race with Ray: fewer seed runs, the same winner, and forecasts in MLflow."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.selection.race import FIRST
 from tests.in_process import in_process
-from tests.workspace import Workspace
+from tests.workspace import Workspace, WriteSpace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -28,7 +27,7 @@ RISK, SEEDS = 0.3, 6
 @pytest.fixture(scope="module")
 def racing(
     workspace: Workspace,
-    write_space: Callable[[str], Path],
+    write_space: WriteSpace,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Workspace:
     """Return a workspace for a race of four configurations, only one of which learns."""

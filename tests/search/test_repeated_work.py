@@ -1,17 +1,12 @@
 """Tests of the data that trials of a study share: token ids, and no texts."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sclsearch.ray_backend.worker import attempt, worker_context
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
+from tests.workspace import MakeSpec, Prepare, WriteSpace
 
 TWO_LENGTHS = """
 method: ce
@@ -42,7 +37,7 @@ def tokenized_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_each_split_is_tokenized_once_per_length_for_all_seed_runs(
     make_spec: MakeSpec,
     prepare: Prepare,
-    write_space: Callable[[str], Path],
+    write_space: WriteSpace,
     tokenized_texts: list[int],
 ) -> None:
     prepared = prepare(make_spec(method="ce", space=write_space(TWO_LENGTHS)), seeds=2)

@@ -2,10 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,14 +16,8 @@ from sclsearch.store.records import ConfigurationRecord, seed_run_key
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.study.spec import StudySpec
 from sclsearch.study.state import ConfigurationScore
-
-if TYPE_CHECKING:
-    from tests.workspace import Workers
-
-Prepare = Callable[..., PreparedStudy]
-MakeSpec = Callable[..., StudySpec]
+from tests.workspace import MakeSpec, Prepare, Workers
 
 
 class Diary(Callback):
@@ -55,7 +47,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare()
     scheduler = Scheduler(prepared)
@@ -75,7 +67,7 @@ def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
     ("concurrency", "seeds", "expected"), [(1, 2, 2), (2, 2, 2), (3, 2, 3), (8, 2, 5), (8, 5, 3)]
 )
 def test_enough_configurations_are_open_to_keep_every_worker_busy(
-    prepare: Prepare, workers: "Workers", concurrency: int, seeds: int, expected: int
+    prepare: Prepare, workers: Workers, concurrency: int, seeds: int, expected: int
 ) -> None:
     prepared = prepare(concurrency=concurrency, seeds=seeds, configs=20)
     assert prepared.record.open_configurations == expected
@@ -87,7 +79,7 @@ def test_enough_configurations_are_open_to_keep_every_worker_busy(
 
 
 def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare(configs=40, concurrency=2)
     prepared = prepared.begin()
@@ -119,9 +111,7 @@ def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
         assert proposal[0] == configuration.values
 
 
-def test_every_proposal_depends_only_on_settled_scores(
-    prepare: Prepare, workers: "Workers"
-) -> None:
+def test_every_proposal_depends_only_on_settled_scores(prepare: Prepare, workers: Workers) -> None:
     prepared = prepare(configs=16, concurrency=4)
     scheduler = Scheduler(prepared)
     workers.run_out(scheduler, at_a_time=4)
@@ -145,7 +135,7 @@ def test_every_proposal_depends_only_on_settled_scores(
     "settings", [{}, {"batch_size": 100, "max_length": 1024}], ids=["default", "chunks"]
 )
 def test_a_worker_derives_the_same_key_from_the_configurations_json(
-    prepare: Prepare, workers: "Workers", make_spec: MakeSpec, settings: dict[str, object]
+    prepare: Prepare, workers: Workers, make_spec: MakeSpec, settings: dict[str, object]
 ) -> None:
     prepared = prepare(make_spec(settings=settings), configs=5)
     for task in workers.running(Scheduler(prepared)):
@@ -158,7 +148,7 @@ def test_a_worker_derives_the_same_key_from_the_configurations_json(
 
 
 def test_an_exhausted_space_completes_the_study(
-    prepare: Prepare, workers: "Workers", make_spec: MakeSpec
+    prepare: Prepare, workers: Workers, make_spec: MakeSpec
 ) -> None:
     prepared = prepare(make_spec(settings={"learning_rate": 1e-3}), configs=None)
     assert prepared.configs == 6
@@ -170,7 +160,7 @@ def test_an_exhausted_space_completes_the_study(
 
 
 def test_predictions_are_in_the_store_but_not_in_the_state(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     scheduler = Scheduler(prepare(configs=1, seeds=1))
     (task,) = workers.running(scheduler)
@@ -182,7 +172,7 @@ def test_predictions_are_in_the_store_but_not_in_the_state(
 
 
 def test_the_order_of_results_does_not_change_the_proposals(
-    prepare: Prepare, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     orderly, other = prepare(configs=14), prepare(configs=14, storage=tmp_path / "other")
     order = workers.run_out(Scheduler(orderly))
@@ -194,7 +184,7 @@ def test_the_order_of_results_does_not_change_the_proposals(
 
 @pytest.mark.parametrize("finished", [1, 23])
 def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
-    prepare: Prepare, workers: "Workers", tmp_path: Path, finished: int
+    prepare: Prepare, workers: Workers, tmp_path: Path, finished: int
 ) -> None:
     undisturbed = prepare(configs=14)
     everything = workers.run_out(Scheduler(undisturbed))
@@ -213,7 +203,7 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
     assert values(killed) == values(undisturbed)
 
 
-def test_callbacks_get_each_event_once(prepare: Prepare, workers: "Workers") -> None:
+def test_callbacks_get_each_event_once(prepare: Prepare, workers: Workers) -> None:
     diary = Diary()
     prepared = prepare(configs=3)
     scheduler = Scheduler(prepared, callbacks=[diary])
@@ -227,7 +217,7 @@ def test_callbacks_get_each_event_once(prepare: Prepare, workers: "Workers") -> 
 
 @pytest.mark.parametrize("event", ["on_configuration", "on_seed_run", "on_score"])
 def test_an_exception_of_a_callback_names_it_and_loses_no_result(
-    prepare: Prepare, workers: "Workers", event: str
+    prepare: Prepare, workers: Workers, event: str
 ) -> None:
     class Broken(Callback):
         pass
@@ -248,7 +238,7 @@ def test_an_exception_of_a_callback_names_it_and_loses_no_result(
 
 
 def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
-    prepare: Prepare, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     prepared = prepare(configs=3)
     scheduler = Scheduler(prepared)
@@ -267,7 +257,7 @@ def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
 
 
 def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
-    prepare: Prepare, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     workers.run_out(Scheduler(prepare(configs=2)))
     longer = Scheduler(prepare(configs=5))
@@ -281,7 +271,7 @@ def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
 
 
 def test_an_extended_search_proposes_the_same_as_a_long_one(
-    prepare: Prepare, workers: "Workers", tmp_path: Path
+    prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     long = prepare(configs=14)
     workers.run_out(Scheduler(long))
@@ -291,7 +281,7 @@ def test_an_extended_search_proposes_the_same_as_a_long_one(
     assert values(extended) == values(long)
 
 
-def test_more_seeds_train_only_the_new_replicates(prepare: Prepare, workers: "Workers") -> None:
+def test_more_seeds_train_only_the_new_replicates(prepare: Prepare, workers: Workers) -> None:
     workers.run_out(Scheduler(prepare(configs=3)))
     more = Scheduler(prepare(configs=3, seeds=3))
     assert workers.run_out(more) == [(n, 2) for n in range(3)]
@@ -302,7 +292,7 @@ def test_more_seeds_train_only_the_new_replicates(prepare: Prepare, workers: "Wo
     "changes", [{"rule": "best"}, {"study": "other"}, {"study": "a", "seeds": 1}]
 )
 def test_another_rule_or_study_reads_the_same_seed_runs(
-    prepare: Prepare, workers: "Workers", changes: dict[str, object]
+    prepare: Prepare, workers: Workers, changes: dict[str, object]
 ) -> None:
     workers.run_out(Scheduler(prepare(configs=3)))
     diary = Diary()

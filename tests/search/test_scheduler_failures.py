@@ -1,8 +1,6 @@
 """Tests of failures in the scheduler: retries, bad nodes, scores and early stops."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,14 +8,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.retries import RETRIES, WorkerFailure
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
+from tests.workspace import MakeSpec, Prepare, Workers
 
-if TYPE_CHECKING:
-    from tests.workspace import Workers
-
-Prepare = Callable[..., PreparedStudy]
-MakeSpec = Callable[..., StudySpec]
 NODE_LOST = WorkerFailure("node-lost", "seen", "10.0.0.1")
 
 
@@ -65,7 +57,7 @@ def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
 
 @pytest.mark.parametrize("cause", ["worker-lost", "node-unfit"])
 def test_one_bad_node_is_named_and_fails_no_seed_run(
-    prepare: Prepare, workers: "Workers", cause: str
+    prepare: Prepare, workers: Workers, cause: str
 ) -> None:
     scheduler = Scheduler(prepare(configs=20, concurrency=8))
     first, *_ = workers.running(scheduler, at_a_time=8)
@@ -89,7 +81,7 @@ def test_one_bad_node_is_named_and_fails_no_seed_run(
     ids=["the only node", "two nodes", "unknown node", "a GPU assertion"],
 )
 def test_a_seed_run_fails_if_no_single_node_is_to_blame(
-    prepare: Prepare, workers: "Workers", cause: str, finished_on: str, nodes: list[str]
+    prepare: Prepare, workers: Workers, cause: str, finished_on: str, nodes: list[str]
 ) -> None:
     scheduler = Scheduler(prepare(configs=1))
     good, bad = workers.running(scheduler)
@@ -101,7 +93,7 @@ def test_a_seed_run_fails_if_no_single_node_is_to_blame(
     assert scheduler.state.seed_runs[bad.id].failure == Failure(cause, "seen")
 
 
-def test_failures_are_counted_by_cause_and_seed_run(prepare: Prepare, workers: "Workers") -> None:
+def test_failures_are_counted_by_cause_and_seed_run(prepare: Prepare, workers: Workers) -> None:
     scheduler = Scheduler(prepare(configs=1))
     for cause in ("hang", "out-of-memory", "gpu-assert", "worker-lost"):
         for task in workers.running(scheduler):
@@ -124,9 +116,7 @@ def test_a_released_seed_run_returns_to_the_queue(prepare: Prepare) -> None:
     assert scheduler.worker_failures.count(first.id) == 0
 
 
-def test_a_run_stored_meanwhile_by_another_study_counts(
-    prepare: Prepare, workers: "Workers"
-) -> None:
+def test_a_run_stored_meanwhile_by_another_study_counts(prepare: Prepare, workers: Workers) -> None:
     scheduler = Scheduler(prepare())
     task = scheduler.next()
     assert task is not None
@@ -138,7 +128,7 @@ def test_a_run_stored_meanwhile_by_another_study_counts(
 
 @pytest.mark.parametrize(("metric", "minimum"), [("accuracy", 0.0), ("mcc", -1.0)])
 def test_a_failed_seed_counts_as_the_metrics_minimum(
-    prepare: Prepare, workers: "Workers", make_spec: MakeSpec, metric: str, minimum: float
+    prepare: Prepare, workers: Workers, make_spec: MakeSpec, metric: str, minimum: float
 ) -> None:
     spec = make_spec()
     assert not isinstance(spec.task, str)
@@ -153,7 +143,7 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
 
 
 def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     def fail(scheduler: Scheduler) -> None:
         task = scheduler.next()
@@ -188,7 +178,7 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
     ids=["one success", "two errors", "not finite"],
 )
 def test_a_search_with_different_failures_or_one_success_continues(
-    prepare: Prepare, workers: "Workers", failures: list[Failure | None]
+    prepare: Prepare, workers: Workers, failures: list[Failure | None]
 ) -> None:
     scheduler = Scheduler(prepare())
     for task, failure in zip(workers.running(scheduler, at_a_time=2), failures, strict=True):
@@ -198,7 +188,7 @@ def test_a_search_with_different_failures_or_one_success_continues(
 
 
 def test_failed_seed_runs_are_trained_again_only_on_request(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     scheduler = Scheduler(prepare(configs=1))
     good, bad = workers.running(scheduler)

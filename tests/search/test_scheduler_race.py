@@ -1,11 +1,9 @@
 """Tests of the scheduler with a race, and with budgets of seed runs and compute hours."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
@@ -26,13 +24,8 @@ from sclsearch.study.budget import (
 )
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.study.spec import RunOptions, StudySpec
-
-if TYPE_CHECKING:
-    from tests.workspace import Workers
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
+from sclsearch.study.spec import RunOptions
+from tests.workspace import MakeSpec, Prepare, Workers
 
 ROWS = 1000
 CONFIGS, SEEDS, RISK = 8, 10, 0.05
@@ -42,7 +35,7 @@ HOURS = (0.5, 0.25, 1.0)
 MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
 
 
-def trained(workers: "Workers", task: SeedRunTask) -> SeedRun:
+def trained(workers: Workers, task: SeedRunTask) -> SeedRun:
     """Return a finished seed run whose score is near its configuration's mean."""
     number, seed = task.id
     mean = MEANS[number % CONFIGS] - number // CONFIGS / 50
@@ -54,7 +47,7 @@ def trained(workers: "Workers", task: SeedRunTask) -> SeedRun:
 
 
 def run_out(
-    workers: "Workers", scheduler: Scheduler, at_a_time: int = 2, most: int = 1_000
+    workers: Workers, scheduler: Scheduler, at_a_time: int = 2, most: int = 1_000
 ) -> list[tuple[int, int]]:
     """Finish at most so many seed runs of the scheduler; return their ids."""
     ids: list[tuple[int, int]] = []
@@ -73,7 +66,7 @@ Raced = tuple[PreparedStudy, Scheduler, list[tuple[int, int]]]
 
 
 @pytest.fixture
-def raced(prepare: Prepare, workers: "Workers") -> Raced:
+def raced(prepare: Prepare, workers: Workers) -> Raced:
     """Return a stored study, its scheduler after a race, and the ids of trained seed runs."""
     study = prepared(prepare)
     study.begin()
@@ -121,9 +114,7 @@ def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced:
 
 
 @pytest.mark.parametrize("most", [1, 9, 23])
-def test_a_resumed_race_trains_nothing_twice(
-    prepare: Prepare, workers: "Workers", most: int
-) -> None:
+def test_a_resumed_race_trains_nothing_twice(prepare: Prepare, workers: Workers, most: int) -> None:
     ids = run_out(workers, Scheduler(prepared(prepare)), most=most)
     scheduler = Scheduler(prepared(prepare))
     ids += run_out(workers, scheduler)
@@ -132,7 +123,7 @@ def test_a_resumed_race_trains_nothing_twice(
 
 
 def test_a_smaller_risk_trains_more_and_no_race_trains_all(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     counts = [
         len(run_out(workers, Scheduler(prepared(prepare, race)))) for race in (0.3, 0.0, "off")
@@ -142,7 +133,7 @@ def test_a_smaller_risk_trains_more_and_no_race_trains_all(
 
 
 def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     scheduler = Scheduler(prepared(prepare, 0.0))
     failure = Failure("non-finite", "loss ce is nan at update 7")
@@ -157,7 +148,7 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
 
 
 def test_a_race_is_complete_right_after_its_last_seed_run(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     needed = len(run_out(workers, Scheduler(prepared(prepare))))
     for run in [*(study := prepared(prepare)).runs.keys()]:
@@ -168,7 +159,7 @@ def test_a_race_is_complete_right_after_its_last_seed_run(
 
 
 def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
-    prepare: Prepare, workers: "Workers"
+    prepare: Prepare, workers: Workers
 ) -> None:
     study = prepared(prepare, "off")
     scheduler = Scheduler(study)
@@ -220,7 +211,7 @@ def test_a_race_at_a_risk_of_0_is_the_default_of_samplers_that_ignore_scores(
 def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_possible(
     make_spec: MakeSpec,
     prepare: Prepare,
-    workers: "Workers",
+    workers: Workers,
     at_a_time: int,
     race: float | str | None,
 ) -> None:
@@ -246,7 +237,7 @@ def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_possible(
 def test_a_small_budget_ends_with_a_winner(
     make_spec: MakeSpec,
     prepare: Prepare,
-    workers: "Workers",
+    workers: Workers,
     monkeypatch: pytest.MonkeyPatch,
     at_a_time: int,
     budget: int,
@@ -266,7 +257,7 @@ def test_a_small_budget_ends_with_a_winner(
 
 
 def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
-    make_spec: MakeSpec, prepare: Prepare, workers: "Workers"
+    make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:
     options = {"configs": None, "seed_runs": SEEDS, "seeds": SEEDS}
     scheduler = Scheduler(prepare(make_spec(sampler="random"), **options))
@@ -284,7 +275,7 @@ def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
 def test_a_compute_budget_counts_durations_of_this_and_earlier_starts(
     make_spec: MakeSpec,
     prepare: Prepare,
-    workers: "Workers",
+    workers: Workers,
     at_a_time: int,
     race: str | None,
     sampler: str,
@@ -311,7 +302,7 @@ def test_a_compute_budget_counts_durations_of_this_and_earlier_starts(
 
 
 def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
-    make_spec: MakeSpec, prepare: Prepare, workers: "Workers"
+    make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:
     options = {"configs": None, "cpus_per_trial": 2, "seeds": SEEDS}
     study = prepare(make_spec(), compute_budget="2cpuh", **options).begin()
@@ -334,7 +325,7 @@ def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
 
 
 def test_running_seed_runs_count_with_their_expected_cost(
-    make_spec: MakeSpec, prepare: Prepare, workers: "Workers"
+    make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:
     options = {"configs": None, "compute_budget": "4cpuh", "seeds": SEEDS, "race": "off"}
     scheduler = Scheduler(prepare(make_spec(settings={}, sampler="random"), **options))
@@ -358,7 +349,7 @@ def test_stored_seed_runs_count_with_the_resources_that_they_used() -> None:
 
 
 def test_a_plan_shows_how_many_seed_runs_fit_into_a_compute_budget(
-    make_spec: MakeSpec, prepare: Prepare, workers: "Workers", tmp_path: Path
+    make_spec: MakeSpec, prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     options = {"configs": None, "compute_budget": "60cpuh", "seeds": SEEDS}
     study = prepare(make_spec(), **options).begin()

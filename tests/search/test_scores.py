@@ -1,6 +1,5 @@
 """Tests of regression tasks: some methods support them, and errors name these methods."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +9,10 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.study.resolve import resolve
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions
+from tests.workspace import MakeSpec, WriteSpace
 
 REGRESSION = [name for name in METHODS if method_class(name).regression]
-MakeSpec = Callable[..., StudySpec]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def test_a_method_uses_a_correlation_or_its_error_names_the_regression_methods(
 
 
 def test_balanced_batches_of_a_regression_are_refused(
-    make_spec: MakeSpec, stsb: RunOptions, write_space: Callable[[str], Path], tiny_bert: Path
+    make_spec: MakeSpec, stsb: RunOptions, write_space: WriteSpace, tiny_bert: Path
 ) -> None:
     message = "^batch_sampling: 'balanced' needs classes, but stsb has scores"
     spec = make_spec(method="ce", task="stsb", space=None)

@@ -1,10 +1,8 @@
 """Tests of test scores: of all seed runs during training, or only of the winner's at the end."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,14 +14,8 @@ from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import delete_unneeded_weights
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
 from sclsearch.training.cost import row_costs
-
-if TYPE_CHECKING:
-    from tests.workspace import Workers
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
+from tests.workspace import MakeSpec, Prepare, Workers
 
 
 @pytest.fixture
@@ -45,7 +37,7 @@ def winner_seeds(scheduler: Scheduler) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("race", ["off", 0.0, 0.05])
 @pytest.mark.parametrize("at_a_time", [1, 4])
 def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
-    prepare: Prepare, workers: "Workers", at_a_time: int, race: float | str
+    prepare: Prepare, workers: Workers, at_a_time: int, race: float | str
 ) -> None:
     prepared = prepare(configs=4, seeds=5, test_scores="winner", race=race)
     scheduler = Scheduler(prepared)
@@ -63,7 +55,7 @@ def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
     assert winner.test_mean is not None
 
 
-def test_all_seed_runs_are_tested_as_they_train(prepare: Prepare, workers: "Workers") -> None:
+def test_all_seed_runs_are_tested_as_they_train(prepare: Prepare, workers: Workers) -> None:
     scheduler = Scheduler(prepare(configs=3, seeds=3, test_scores="all"))
     assert all(task.test for task in workers.running(scheduler))
     workers.run_out(scheduler)
@@ -72,7 +64,7 @@ def test_all_seed_runs_are_tested_as_they_train(prepare: Prepare, workers: "Work
 
 
 def test_a_resumed_search_runs_the_missing_tests(
-    winner_only: PreparedStudy, workers: "Workers"
+    winner_only: PreparedStudy, workers: Workers
 ) -> None:
     scheduler = Scheduler(winner_only)
     workers.decide(scheduler)
@@ -87,7 +79,7 @@ def test_a_resumed_search_runs_the_missing_tests(
 
 
 def test_a_later_start_tests_all_seed_runs_on_request(
-    winner_only: PreparedStudy, prepare: Prepare, workers: "Workers"
+    winner_only: PreparedStudy, prepare: Prepare, workers: Workers
 ) -> None:
     workers.run_out(Scheduler(winner_only))
     scheduler = Scheduler(prepare(configs=3, seeds=3, test_scores="all", study="mine"))
@@ -96,7 +88,7 @@ def test_a_later_start_tests_all_seed_runs_on_request(
 
 
 def test_another_rule_tests_its_own_winner(
-    winner_only: PreparedStudy, prepare: Prepare, workers: "Workers"
+    winner_only: PreparedStudy, prepare: Prepare, workers: Workers
 ) -> None:
     first = Scheduler(winner_only)
     workers.run_out(first)
@@ -107,7 +99,7 @@ def test_another_rule_tests_its_own_winner(
 
 
 def test_a_test_that_did_not_start_is_repeated_and_a_failing_one_is_given_up(
-    winner_only: PreparedStudy, workers: "Workers", caplog: pytest.LogCaptureFixture
+    winner_only: PreparedStudy, workers: Workers, caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler = Scheduler(winner_only)
     workers.decide(scheduler)
@@ -127,7 +119,7 @@ def test_a_test_that_did_not_start_is_repeated_and_a_failing_one_is_given_up(
 
 
 def test_weights_are_kept_until_their_seeds_are_tested(
-    winner_only: PreparedStudy, workers: "Workers"
+    winner_only: PreparedStudy, workers: Workers
 ) -> None:
     scheduler = Scheduler(winner_only)
     while not scheduler.decided:
@@ -145,7 +137,7 @@ def test_weights_are_kept_until_their_seeds_are_tested(
 
 
 def test_weights_of_all_untested_seed_runs_are_kept_if_all_will_be_tested(
-    winner_only: PreparedStudy, workers: "Workers"
+    winner_only: PreparedStudy, workers: Workers
 ) -> None:
     scheduler = Scheduler(winner_only)
     workers.decide(scheduler)
@@ -164,7 +156,7 @@ def report_of(prepared: PreparedStudy) -> Report:
 
 
 def test_reports_show_which_seeds_have_no_test_score(
-    winner_only: PreparedStudy, workers: "Workers"
+    winner_only: PreparedStudy, workers: Workers
 ) -> None:
     scheduler = Scheduler(winner_only)
     workers.decide(scheduler)

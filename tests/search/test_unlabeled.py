@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,13 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.search.plan import plan
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.restore import restore_spec
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions
 from sclsearch.study.state import SearchState
-from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tracking.records import new_records
+from tests.workspace import MakeSpec, Prepare, Resolved
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -28,10 +27,6 @@ FEW: Mapping[str, Any] = {
     "searched": False,
 }
 NOTE = "stages without labels: 20 texts beside the 20 training rows"
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
-Resolved = Callable[..., Study]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,9 @@ from sclsearch.ray_backend.tuner import SeedSearcher
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
+from tests.workspace import Prepare
 
-Prepare = Callable[..., PreparedStudy]
 RIGHT = {0: (12, 15, 14, 15), 1: (19, 1, 18, 17), 2: (16, None, 11, 10)}
 """Correct validation rows, of 20, of each seed of a configuration; None if it failed."""
 

@@ -12,14 +12,10 @@ import pytest
 from sclsearch.encoders.models import CARD
 from sclsearch.methods.fields import field_types
 from sclsearch.study.resolve import resolve
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks.custom import CustomTask
-
-MakeSpec = Callable[..., StudySpec]
-Resolved = Callable[..., Study]
-WriteSpace = Callable[[str], Path]
-
+from tests.workspace import MakeSpec, Resolved, WriteSpace
 
 NOTHING_SEARCHED = "source: a test\npublished: []\nspace: {}\n"
 FEW = {"protocol": "cmlm-fewshot", "train_size": 20}

@@ -1,21 +1,13 @@
 """Tests of the errors of invalid study options."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import StudySpec
-from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
-Resolved = Callable[..., Study]
-WriteSpace = Callable[[str], Path]
+from tests.workspace import MakeSpec, Prepare, Resolved, WriteSpace
 
 ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     (

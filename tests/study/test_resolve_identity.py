@@ -1,6 +1,5 @@
 """Tests of a study's identity: default name, record and plan."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,16 +8,10 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.search.plan import plan
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
-from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.study.study import Study
+from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
-Resolved = Callable[..., Study]
-WriteSpace = Callable[[str], Path]
+from tests.workspace import MakeSpec, Prepare, Resolved, WriteSpace
 
 
 def test_the_default_name_depends_only_on_the_identity(

@@ -3,7 +3,6 @@
 import math
 import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from sclsearch.study.resources import (
     unusable_gpu,
 )
 from sclsearch.study.spec import RunOptions, StudySpec
+from tests.workspace import MakeSpec
 
 
 @pytest.mark.parametrize("address", [None, "auto", "10.0.0.1:6379", "head.local:6379", "[::1]:63"])
@@ -84,7 +84,7 @@ def test_invalid_resources_are_refused_before_files_are_read(
 
 
 def test_a_cluster_search_without_a_local_gpu_requires_gpus_per_trial(
-    make_spec: Callable[..., StudySpec], monkeypatch: pytest.MonkeyPatch
+    make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: is missing"):
@@ -106,7 +106,7 @@ def test_a_cluster_search_without_a_local_gpu_requires_gpus_per_trial(
     ],
 )
 def test_precision_and_gpus_determine_the_numerics(
-    make_spec: Callable[..., StudySpec],
+    make_spec: MakeSpec,
     monkeypatch: pytest.MonkeyPatch,
     precision: str,
     gpus: float,
@@ -122,7 +122,7 @@ def test_precision_and_gpus_determine_the_numerics(
     assert gpus_each(None, study.numerics) == float(gpus > 0)
 
 
-def test_tf32_needs_a_gpu(make_spec: Callable[..., StudySpec]) -> None:
+def test_tf32_needs_a_gpu(make_spec: MakeSpec) -> None:
     with pytest.raises(SclsearchError, match=r"^--precision tf32: needs a GPU\. Pass auto or fp32"):
         resolve(make_spec(precision="tf32"), RunOptions(gpus_per_trial=0))
 

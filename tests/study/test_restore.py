@@ -17,6 +17,7 @@ from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_s
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.custom import CustomTask
+from tests.workspace import MakeSpec, Prepare
 
 OWN_SPACE = """
 method: Smoothed
@@ -25,9 +26,6 @@ published: [{smoothing: 0.1}]
 space:
   smoothing: {type: choice, values: [0.0, 0.1]}
 """
-
-MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
 
 
 def stored(thing: Any) -> Any:

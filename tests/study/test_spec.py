@@ -1,6 +1,5 @@
 """Tests of the argument checks of StudySpec and RunOptions."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
+from tests.workspace import MakeSpec
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_strings_become_paths_except_for_the_storage() -> None:
     assert (options.storage, options.data_dir) == ("s3://bucket/folder", Path("glue"))
 
 
-def test_a_model_may_be_a_path(make_spec: Callable[..., StudySpec], tiny_bert: Path) -> None:
+def test_a_model_may_be_a_path(make_spec: MakeSpec, tiny_bert: Path) -> None:
     by_path = resolve(make_spec(model=tiny_bert), RunOptions(gpus_per_trial=0))
     assert (
         by_path.identity

@@ -1,23 +1,15 @@
 """Tests of the search state: scores, forecasts and winner, live and from stored records."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import pytest
 
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import parse_rule
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.state import SearchState, stored_state
-
-if TYPE_CHECKING:
-    from tests.workspace import Workers
-
-Prepare = Callable[..., PreparedStudy]
+from tests.workspace import Prepare, Workers
 
 
 @pytest.fixture
-def live(prepare: Prepare, workers: "Workers") -> SearchState:
+def live(prepare: Prepare, workers: Workers) -> SearchState:
     """Return the state of a search after all seed runs but the last."""
     scheduler = Scheduler(prepare(configs=3, seeds=4).begin())
     for task in workers.running(scheduler):

@@ -25,6 +25,10 @@ from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
 Weights = dict[str, torch.Tensor]
+WorkFor = Callable[..., TrainingData]
+Trained = Callable[..., TrainingResult]
+Rebuilt = Callable[[TrainingData, TrainingResult], Model]
+WeightsSeen = Callable[..., list[Weights]]
 
 ROWS: Mapping[str, int] = MappingProxyType({"train": 44, "validation": 30, "test": 30})
 FIELDS: Mapping[str, object] = MappingProxyType(
@@ -96,7 +100,7 @@ def toy_scores(toy: TaskData) -> TaskData:
 
 
 @pytest.fixture(scope="session")
-def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., TrainingData]:
+def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
     """Return a function that makes the training data of a seed run on the toy task."""
 
     def work_for(
@@ -139,13 +143,13 @@ def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., TrainingData]:
 
 
 @pytest.fixture(scope="session")
-def trained(work_for: Callable[..., TrainingData]) -> Callable[..., TrainingResult]:
+def trained(work_for: WorkFor) -> Trained:
     """Return a function that trains a method, once per method and replicate."""
     return cache(lambda method, number=0: train(work_for(method, number)))
 
 
 @pytest.fixture
-def rebuilt() -> Callable[[TrainingData, TrainingResult], Model]:
+def rebuilt() -> Rebuilt:
     """Return a function that builds the model from the weights of a seed run."""
 
     def rebuilt(work: TrainingData, result: TrainingResult) -> Model:
@@ -159,7 +163,7 @@ def rebuilt() -> Callable[[TrainingData, TrainingResult], Model]:
 
 
 @pytest.fixture
-def weights_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Weights]]:
+def weights_seen(monkeypatch: pytest.MonkeyPatch) -> WeightsSeen:
     """Return a function that records the weights before each update of a method."""
 
     def weights_seen(kind: type, terms: str = "terms") -> list[Weights]:

@@ -1,6 +1,5 @@
 """Tests that weights, dropout rates and tokens are read, copied and computed once."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ from torch import Tensor
 
 from sclsearch.encoders import load, row_dropout
 from sclsearch.training.engine import train
-from sclsearch.training.spec import TrainingData
-
-WorkFor = Callable[..., TrainingData]
+from tests.training.conftest import WorkFor
 
 
 def test_unequal_dropout_rates_are_copied_to_the_device_once(

@@ -1,7 +1,6 @@
 """Training of the custom methods on the documentation's page, and of faulty ones."""
 
 import runpy
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.custom import load_custom_method
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
-
-WorkFor = Callable[..., TrainingData]
+from tests.training.conftest import WorkFor
 
 
 def load(text: str, folder: Path, name: str) -> Any:

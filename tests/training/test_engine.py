@@ -1,6 +1,5 @@
 """Tests of the training of one seed run: reproducibility, learning, unusual batches."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +21,9 @@ from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
+from tests.training.conftest import Trained, WorkFor
 
 MAJORITY = 0.6
-
-WorkFor = Callable[..., TrainingData]
-Trained = Callable[..., TrainingResult]
 
 
 def same_weights(one: TrainingResult, other: TrainingResult) -> bool:

@@ -1,6 +1,5 @@
 """Tests of predictions, probabilities and cached features."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,9 @@ from sclsearch.training.data import collate
 from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
-from sclsearch.training.result import TrainingResult
-from sclsearch.training.spec import TrainingData
+from tests.training.conftest import Rebuilt, Trained, WorkFor
 
 CPU = torch.device("cpu")
-
-WorkFor = Callable[..., TrainingData]
-Trained = Callable[..., TrainingResult]
-Rebuilt = Callable[[TrainingData, TrainingResult], Model]
 
 
 def test_predictions_are_in_row_order(

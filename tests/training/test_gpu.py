@@ -1,6 +1,6 @@
 """Tests of training in bfloat16, on a GPU if there is one, otherwise by autocast on the CPU."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,7 @@ import torch
 from sclsearch.training.engine import train
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
-
-WorkFor = Callable[..., TrainingData]
+from tests.training.conftest import WorkFor
 
 GPU = torch.cuda.is_available()
 UPDATES = 3

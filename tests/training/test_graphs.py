@@ -18,9 +18,9 @@ from sclsearch.training.engine import train
 from sclsearch.training.graphs import NO_MEMORY, CapturedUpdate, GraphedUpdates
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
+from tests.training.conftest import WorkFor
 from tests.training.test_gpu import identical
 
-WorkFor = Callable[..., TrainingData]
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 EMPTY = torch.empty(0)
 

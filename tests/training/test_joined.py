@@ -1,6 +1,5 @@
 """Tests of paraphrases that are added to the training rows with the label of their text."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from sclsearch.tasks.paraphrases import Paraphrases, paraphrase_source
 from sclsearch.training.data import join, joined_rows, tokenize_task
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
-
-WorkFor = Callable[..., TrainingData]
+from tests.training.conftest import WorkFor
 
 COUNT = 3
 LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=20)

@@ -17,14 +17,9 @@ from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import predict
 from sclsearch.training.optimizer import evaluation_points
-from sclsearch.training.result import TrainingResult
-from sclsearch.training.spec import TrainingData
+from tests.training.conftest import Rebuilt, Trained, WorkFor
 
 CPU = Backend(torch.device("cpu"))
-
-WorkFor = Callable[..., TrainingData]
-Trained = Callable[..., TrainingResult]
-Rebuilt = Callable[[TrainingData, TrainingResult], Model]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ import torch
 from sclsearch.methods.base import Batch, Method, Model, Stage, Terms, Training
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError
-from sclsearch.training.spec import TrainingData
-
-WorkFor = Callable[..., TrainingData]
+from tests.training.conftest import WorkFor
 
 
 @dataclass(frozen=True)

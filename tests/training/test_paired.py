@@ -14,9 +14,8 @@ from sclsearch.methods.ce import CE
 from sclsearch.training import engine
 from sclsearch.training.engine import train
 from sclsearch.training.optimizer import adamw
-from sclsearch.training.spec import TrainingData
+from tests.training.conftest import WorkFor
 
-WorkFor = Callable[..., TrainingData]
 POOLED = ("scl", "supcl-seq", "simcse", "dropout-aug", "ce-cl", "cmlm", "tapt", "cssl")
 
 

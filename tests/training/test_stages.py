@@ -1,7 +1,6 @@
 """Tests of what stages pass on to the next one, and of frozen encoders."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,10 +16,8 @@ from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.training import engine
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
+from tests.training.conftest import Weights, WeightsSeen, WorkFor
 
-Weights = dict[str, Tensor]
-WorkFor = Callable[..., TrainingData]
-WeightsSeen = Callable[..., list[Weights]]
 # Rows that the encoder reads, by its mode (True in training) and the dropout rates of the views.
 RowsRead = Counter[tuple[bool, tuple[float, ...]]]
 

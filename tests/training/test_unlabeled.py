@@ -1,6 +1,6 @@
 """Tests of unlabeled texts, which only stages without labels read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,7 @@ from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
 from sclsearch.training.result import TrainingResult
-from sclsearch.training.spec import TrainingData
-
-WorkFor = Callable[..., TrainingData]
+from tests.training.conftest import WorkFor
 
 LABELED, ALL, BATCH, EPOCHS = 20, 44, 8, 2
 POST: Mapping[str, int] = {"epochs": EPOCHS, "post_epochs": EPOCHS, "post_batch_size": BATCH}
