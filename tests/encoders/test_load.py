@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, T5Config, T5Model
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import forget_encoder, load_encoder, load_tokenizer
+from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
-
-Save = Callable[..., Path]
+from tests.conftest import Save
 
 
 @pytest.fixture
@@ -88,70 +86,9 @@ def test_encoders_with_fixed_dropout_rates_are_refused(save_tiny: Save) -> None:
     assert load_encoder(folder, "still").governed
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "reason"),
-    [
-        ("model.safetensors", "version https://git-lfs.github.com/spec/v1", "header too large"),
-        ("model.safetensors", "", "header too small"),
-        ("config.json", "{", "is not a valid JSON file"),
-        ("config.json", '{"model_type": "nonesuch"}', "has model type `nonesuch`"),
-        ("config.json", "{}", "Unrecognized model"),
-    ],
-)
-def test_a_damaged_file_is_an_error_with_the_reason(
-    broken: Path, file: str, text: str, reason: str
-) -> None:
-    (broken / file).write_text(text)
-    with pytest.raises(SclsearchError) as caught:
-        load_encoder(broken, "mine")
-    message = str(caught.value)
-    assert message.startswith("--model mine: transformers cannot load it as an encoder: ")
-    assert reason in message
-    assert "\n" not in message
-
-
-def test_a_checkpoint_must_have_all_weights(broken: Path) -> None:
-    weights = load_file(broken / "model.safetensors")
-    kept = {name: weight for name, weight in weights.items() if "layer.1.output" not in name}
-    save_file(kept, broken / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(SclsearchError) as caught:
-        load_encoder(broken, "mine")
-    assert str(caught.value) == (
-        "--model mine: model.safetensors lacks encoder.layer.1.output.LayerNorm.bias and 3 more "
-        "weights of bert. Take a complete checkpoint."
-    )
-
-
 def test_the_tokenizer_adds_special_tokens_and_segments(encoder: Encoder) -> None:
     tokenizer = load_tokenizer(Path(str(encoder.model.name_or_path)))
     found: Any = tokenizer("good", "bad film", return_token_type_ids=True)
     tokens = tokenizer.convert_ids_to_tokens(found["input_ids"])
     assert tokens == ["[CLS]", "good", "[SEP]", "bad", "film", "[SEP]"]
     assert found["token_type_ids"] == [0, 0, 0, 1, 1, 1]
-
-
-def test_a_damaged_tokenizer_is_an_error_with_its_folder(broken: Path) -> None:
-    (broken / "tokenizer.json").write_text("{")
-    with pytest.raises(SclsearchError, match=r"broken: transformers cannot load tokenizer\.json: "):
-        load_tokenizer(broken)
-
-
-def test_the_pretrained_weights_stay_on_the_device_until_they_are_forgotten(
-    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved: list[str] = []
-    to = Encoder.to
-
-    def recorded(self: Encoder, device: torch.device) -> Encoder:
-        moved.append(device.type)
-        return to(self, device)
-
-    monkeypatch.setattr(Encoder, "to", recorded)
-    forget_encoder()
-    for _ in range(2):
-        encoder = load_encoder(tiny_bert, "tiny", torch.device("meta"))
-        assert all(weight.is_meta for weight in encoder.parameters())
-    assert moved == ["meta"]
-    forget_encoder()
-    load_encoder(tiny_bert, "tiny", torch.device("meta"))
-    assert moved == ["meta", "meta"]

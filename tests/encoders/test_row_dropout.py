@@ -8,10 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from sclsearch.encoders import row_dropout
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.row_dropout import ATTENTION, DropoutRates, RowDropout
 from tests.encoders.conftest import Inputs
@@ -108,21 +106,6 @@ def test_views_with_one_rate_equal_ordinary_dropout() -> None:
     expected = F.dropout(x, 0.3)
     torch.manual_seed(3)
     assert torch.equal(RowDropout(DropoutRates((0.3, 0.3)))(x), expected)
-
-
-@pytest.mark.parametrize(("rates", "calls"), [((0.3, 0.3), 1), ((0.3, 0.2), 2)], ids=str)
-def test_views_with_one_rate_need_one_attention_call(
-    monkeypatch: pytest.MonkeyPatch, rates: tuple[float, ...], calls: int
-) -> None:
-    seen: list[float] = []
-
-    def counting(*tensors: Any, **options: Any) -> Any:
-        seen.append(options["dropout"])
-        return sdpa_attention_forward(*tensors, **options)
-
-    monkeypatch.setattr(row_dropout, "_sdpa", counting)
-    assert attention(rates, 6).shape == (6, 16, 2, 16)
-    assert seen == list(rates)[:calls]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -18,7 +18,7 @@ from sclsearch.cli.listing import SYMBOLS
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import METHODS, method_class
+from sclsearch.methods import METHODS, method_class, method_summaries
 from sclsearch.methods.base import Batch, Method, Model, Stage, Training
 from sclsearch.methods.fields import (
     build,
@@ -48,6 +48,15 @@ def bounded(hint: Any) -> bool:
     if get_origin(inner) is tuple:
         return bounded(get_args(inner)[0]) and any(isinstance(bound, MinLen) for bound in bounds)
     return any(isinstance(bound, BaseMetadata | Interval) for bound in bounds)
+
+
+def test_every_summary_is_the_first_sentence_of_a_docstring(kind: Any) -> None:
+    summaries = method_summaries()
+    assert list(summaries) == list(METHODS)
+    (summary,) = (summaries[name] for name in METHODS if method_class(name) is kind)
+    assert (kind.__doc__ or "").startswith(f"{summary}\n")
+    assert summary.endswith(".")
+    assert len(summary) > 20
 
 
 def test_every_field_has_a_description(kind: Any) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from sclsearch.ray_backend.signals import sigterm_as_ctrl_c
-from sclsearch.ray_backend.worker import WorkerContext, worker_context
-from tests.workspace import MakeSpec, Prepare
 
 LISTENS = "0A"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
@@ -88,34 +86,3 @@ def test_errors_of_rays_processes_are_not_printed(
     time.sleep(2)  # the driver would print the error by then
     printed = capfd.readouterr()
     assert "the last 20 lines of a log" not in printed.out + printed.err
-
-
-def mappings_of(config: Any, context: WorkerContext) -> list[tuple[bool, str]]:
-    """Return whether each array of tokens is writeable in a worker, and the file that backs it."""
-    spans = []
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
-        span, *_, file = f"{line} ".split(" ", maxsplit=5)
-        start, end = (int(bound, 16) for bound in span.split("-"))
-        spans.append((start, end, file.strip()))
-    mappings = []
-    for tokens in context.tokens[16].splits.values():
-        for array in (tokens.ids, tokens.types, tokens.content, tokens.starts, tokens.y):
-            address = array.__array_interface__["data"][0]
-            (file,) = (file for start, end, file in spans if start <= address < end)
-            mappings.append((bool(array.flags.writeable), file))
-    return mappings
-
-
-def test_trials_read_the_token_ids_from_shared_memory(
-    own_ray: None, make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    import ray
-    from ray import tune
-
-    prepared = prepare(make_spec(settings={"max_length": 16}))
-    context = worker_context(prepared, threads=1)
-    trial = ray.remote(tune.with_parameters(mappings_of, context=context))
-    for mappings in ray.get([trial.remote({}), trial.remote({})]):
-        assert len(mappings) == 15
-        assert not any(writeable for writeable, _ in mappings)
-        assert all(file.startswith("/dev/shm/plasma") for _, file in mappings)

@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,20 +76,6 @@ def test_a_search_that_loses_a_worker_stores_every_seed_run(
             assert {"validation", "test"} == {*one.predictions}
             assert (one.origin["configuration"], one.origin["replicate"]) == (number, replicate)
             assert (one.environment["threads"], one.environment["gpus"]) == (1, 0.0)
-
-
-def test_mlflow_has_the_study_each_configuration_and_each_seed_run_once(
-    workspace: Workspace, first: tuple[SearchResult, float]
-) -> None:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{workspace.storage / 'mlflow.db'}")
-    shown = client.search_runs([e.experiment_id for e in client.search_experiments()])
-    levels = {run.info.run_id: run.data.tags["level"] for run in shown}
-    assert Counter(levels.values()) == {"study": 1, "configuration": 2, "seed run": 4}
-    keys = [run.data.tags["key"] for run in shown if levels[run.info.run_id] == "seed run"]
-    assert sorted(keys) == sorted(workspace.runs())
-    assert {run.info.status for run in shown} == {"FINISHED"}
 
 
 def test_the_weights_on_disk_are_those_of_the_report(

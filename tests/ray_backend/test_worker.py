@@ -1,10 +1,8 @@
 """Tests of a worker: what it stores for seed runs that finish, fail or meet a machine error."""
 
 import math
-import resource
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -17,7 +15,6 @@ import torch
 from sclsearch.canonical import canonical
 from sclsearch.ray_backend.worker import (
     attempt,
-    return_freed_memory,
     seed_run_trial,
     worker_context,
 )
@@ -218,29 +215,18 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     assert Scheduler(later).next() is None
 
 
-def resident() -> int:
-    """Return the memory of this process in MiB."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() // 2**20
-
-
-def test_memory_that_a_trial_freed_returns_to_the_system() -> None:
-    """glibc keeps freed memory for a thread, so a worker would grow with each seed run."""
-    freed, end = threading.Event(), threading.Event()
-
-    def trial() -> None:
-        blocks = [bytearray(b"x" * 60_000) for _ in range(4000)]  # 229 MB, too small for mmap
-        del blocks[:-1]  # the last one keeps glibc from cutting the end off by itself
-        freed.set()
-        end.wait()
-        assert blocks
-
-    thread = threading.Thread(target=trial)
-    thread.start()
-    freed.wait()
-    before = resident()
-    return_freed_memory()
-    after = resident()
-    end.set()
-    thread.join()
-    assert before - after > 100
+def test_workers_get_no_texts(make_spec: MakeSpec, prepare: Prepare, tmp_path: Path) -> None:
+    spec = make_spec(method="cssl", space=None, settings={"max_length": 16})
+    study = prepare(spec).study
+    path = tmp_path / "paraphrases.jsonl"
+    texts = set(study.data.splits["train"].texts)
+    lines = ['{"paraphrases": 1, "source": "by hand"}']
+    lines += [f'{{"text": ["{row[0]}"], "paraphrases": [["so"], ["it"]]}}' for row in texts]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    prepared = prepare(make_spec(method="cssl", space=None, paraphrases=path), study="other")
+    context = worker_context(prepared, threads=1)
+    assert context.study.data.splits == {}
+    assert context.study.paraphrases is not None
+    assert not context.study.paraphrases.rows
+    before = prepared.study.seed_run_spec({}, 0, prepared.splits[0])
+    assert context.study.seed_run_spec({}, 0, prepared.splits[0]).key == before.key

@@ -2,14 +2,12 @@
 
 import errno
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.store.objects import create
 from sclsearch.store.runs import RunStore
@@ -18,54 +16,6 @@ from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 OPTIONS: dict[str, Any] = {"configs": 1, "seeds": 2, "study": "full", "tracking": "none"}
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a folder on a disk of 8 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """Write a file that fills a disk, and return it."""
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        size = 1 << 20
-        while size:
-            try:
-                file.write(bytes(size))
-            except OSError:
-                size //= 2
-    return ballast
-
-
-@pytest.mark.ray
-def test_a_search_ends_on_a_full_disk_and_resumes_with_free_space(
-    workspace: Workspace, disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sclsearch.ray_backend import tuner
-
-    here, fit, ballast = workspace.elsewhere(disk), tuner.fit, disk / "ballast"
-
-    def fit_full(*args: Any, **kwargs: Any) -> object:
-        fill(disk)
-        return fit(*args, **kwargs)
-
-    monkeypatch.setattr(tuner, "fit", fit_full)
-    with pytest.raises(SclsearchError, match=r"--storage: cannot store seed runs: .*No space left"):
-        here.run(**OPTIONS)
-    assert [*RunStore(here.storage).all()] == []
-    monkeypatch.undo()
-    ballast.unlink()
-    with in_process():
-        finished = here.run(**OPTIONS)
-    assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
 
 
 @pytest.mark.parametrize("fault", ["ENOSPC", "ESTALE"])

@@ -3,7 +3,6 @@
 import io
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import check_new
 from sclsearch.search.run import complete_baselines
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.resources import START_MPS
 from sclsearch.study.spec import RunOptions
 from tests.workspace import MakeSpec, Prepare, Workers
 
@@ -67,28 +65,15 @@ def test_only_cores_available_to_the_process_count(prepare: Prepare) -> None:
         os.sched_setaffinity(0, whole)
 
 
-@pytest.mark.parametrize(
-    ("options", "advised"),
-    [
-        ({}, True),
-        ({"cpus_per_trial": 2}, False),
-        ({"concurrency": 1}, False),
-        ({"address": "auto"}, False),
-    ],
-    ids=str,
-)
-def test_mps_is_advised_for_seed_runs_that_share_a_gpu_of_this_machine(
-    prepare: Prepare, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], *, advised: bool
+def test_mps_is_advised_on_this_machine_and_not_recorded(
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: False)
-    monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 2)
-    monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: False)
-    prepared = prepare(gpus_per_trial=0.5, **options)
-    assert len(prepared.advice) == advised
-    assert sum(START_MPS in note for note in prepared.notes) == advised
-    assert not any(START_MPS in note for note in prepared.begin().record.origin["notes"])
+    monkeypatch.setattr("sclsearch.search.prepare.mps_advice", lambda *_: ["start it"])
+    prepared = prepare()
+    assert prepared.advice == ["start it"]
+    assert "start it" in prepared.notes
+    assert "start it" not in prepared.begin().record.origin["notes"]
+    assert not prepare(address="auto").advice
 
 
 def test_replicates_with_equal_rows_share_them(prepare: Prepare, make_spec: MakeSpec) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.plan import plan
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask
@@ -89,26 +88,6 @@ def test_a_study_of_the_same_identity_keeps_its_record(prepare: Prepare) -> None
     before = prepare(study="mine")
     before.store.create(before.record)
     assert prepare(study="mine", seeds=3, configs=9).record == before.record
-
-
-def test_a_plan_has_values_sources_rows_and_stored_seed_runs(
-    make_spec: MakeSpec, tmp_path: Path, tiny_bert: Path
-) -> None:
-    spec = make_spec(settings={"lam": 0.5})
-    planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0, configs=3, seeds=2))
-    assert planned.rows == (60, 20, 20)
-    assert planned.model == (str(tiny_bert), str(tiny_bert))
-    assert (planned.protocol, planned.rule, planned.metric) == ("plain", "mean", "accuracy")
-    assert {*planned.searched} == {"tau", "learning_rate"}
-    assert planned.fields["lam"].source == "--set"
-    assert not {*planned.searched} & {*planned.fields}
-    assert (planned.configurations, planned.seeds, planned.seed_runs, planned.stored) == (
-        3,
-        2,
-        6,
-        0,
-    )
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_the_notes_of_the_space_and_the_rows_are_recorded(

@@ -1,28 +1,19 @@
 """Tests of what stages pass on to the next one, and of frozen encoders."""
 
-from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.training import engine
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
 from tests.training.conftest import Weights, WeightsSeen, WorkFor
-
-# Rows that the encoder reads, by its mode (True in training) and the dropout rates of the views.
-RowsRead = Counter[tuple[bool, tuple[float, ...]]]
-
-TRAIN, VALIDATION, TEST = 44, 30, 30
-CONTRAST, ORDINARY, NONE = (0.0, 0.1, 0.2), (0.1,), (0.0,)
 
 
 def encoder_of(weights: Weights) -> Weights:
@@ -92,56 +83,6 @@ def test_the_new_modules_of_a_stage_do_not_depend_on_the_previous_stage(
     one, other = probe[0], probe[len(probe) // 2]
     assert torch.equal(one["new_modules.head.out.weight"], other["new_modules.head.out.weight"])
     assert not same(encoder_of(one), encoder_of(other))
-
-
-ONCE = TRAIN + VALIDATION + TEST
-PROBE_MODE = {"probe_encoder_mode": "train", "probe_epochs": 3}
-POST = {"post_epochs": 3, "evaluate": "end"}
-
-
-@pytest.mark.parametrize(
-    ("method", "fields", "read"),
-    [
-        ("ce", {}, {(True, ORDINARY): 2 * TRAIN, (False, NONE): 2 * VALIDATION + TEST}),
-        # A frozen encoder without dropout reads every row once.
-        ("scl", {"lam": 1.0}, {(True, ORDINARY): 2 * TRAIN, (False, NONE): ONCE}),
-        ("supcl-seq", {}, {(True, CONTRAST): 2 * TRAIN, (False, NONE): ONCE}),
-        ("supcl-seq", {"evaluate": "end"}, {(True, CONTRAST): 2 * TRAIN, (False, NONE): ONCE}),
-        (
-            "supcl-seq",
-            PROBE_MODE,
-            {
-                (True, CONTRAST): 2 * TRAIN,
-                (True, ORDINARY): 3 * TRAIN,
-                (False, NONE): 3 * VALIDATION + TEST,
-            },
-        ),
-        ("tapt", POST, {(True, ORDINARY): 5 * TRAIN, (False, NONE): VALIDATION + TEST}),
-        ("cmlm", POST, {(True, ORDINARY): 8 * TRAIN, (False, NONE): VALIDATION + TEST}),
-        ("cssl", POST, {(True, ORDINARY): 8 * TRAIN, (False, NONE): VALIDATION + TEST}),
-    ],
-)
-def test_the_encoder_reads_each_row_once_per_view_and_epoch(
-    work_for: WorkFor,
-    monkeypatch: pytest.MonkeyPatch,
-    method: str,
-    fields: dict[str, Any],
-    read: RowsRead,
-) -> None:
-    work = work_for(method, epochs=2, **fields)
-    load_encoder(work.spec.model, work.spec.model_name)  # its test forward passes do not count
-    seen: RowsRead = Counter()
-    hidden = Encoder.hidden
-
-    def counted(
-        self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, dropout_rates: Any, **options: Any
-    ) -> Tensor:
-        seen[self.model.training, dropout_rates] += len(ids)
-        return hidden(self, ids, mask, types, dropout_rates, **options)
-
-    monkeypatch.setattr(Encoder, "hidden", counted)
-    train(work)
-    assert seen == read
 
 
 @pytest.mark.parametrize("method", ["ce", "supcl-seq"])
