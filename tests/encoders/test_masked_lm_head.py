@@ -16,9 +16,8 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.errors import SclsearchError
+from tests.conftest import Save
 from tests.encoders.conftest import Inputs
-
-Save = Callable[..., Path]
 
 WITHOUT = ("tiny_bert", "tiny_roberta")
 

@@ -14,7 +14,7 @@ from sclsearch.cli import app
 from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export_record import read_record
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from tests.reports.trained import Trained
 
 TEXTS = ["the film was good", "it was awful, and very dull"]
@@ -61,8 +61,7 @@ def test_missing_weights_are_an_error_with_a_rerun_command_per_seed(
         sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
     first, *commands = str(raised.value).splitlines()
     assert first.startswith("mine: the weights of 2 of 2 seeds are not in ")
-    winner = report(trained.storage, "mine").winner
-    assert winner is not None
+    winner = finished_winner(report(trained.storage, "mine"))
     for seed, command in zip(
         (winner.seeds[position] for position in winner.reported), commands, strict=True
     ):
@@ -88,8 +87,7 @@ def test_the_command_and_the_record_have_the_mean_scores_of_the_members(
     command = ["export", "mine", str(folder), "--storage", str(trained.storage), "--ensemble"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
-    winner, record = report(trained.storage, "mine").winner, sclsearch.load(folder).record
-    assert winner is not None
+    winner, record = finished_winner(report(trained.storage, "mine")), sclsearch.load(folder).record
     assert record.test == pytest.approx(np.mean([seed.test or 0 for seed in winner.seeds]))
     assert record.validation == pytest.approx(winner.score)
     assert (

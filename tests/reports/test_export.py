@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_folder
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from tests.reports.trained import Trained, same, study_on
 
 ENCODERS = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra")
@@ -82,8 +82,7 @@ def test_the_record_describes_the_export(trained: Trained, tmp_path: Path) -> No
         ("unacceptable", "acceptable"),
         False,
     )
-    winner = report(trained.storage, "mine").winner
-    assert winner is not None
+    winner = finished_winner(report(trained.storage, "mine"))
     best = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))
     assert (record.key, record.replicate, record.seeds) == (best.key, best.replicate, 2)
     assert (record.validation, record.test) == (best.validation, best.test)

@@ -12,7 +12,7 @@ from huggingface_hub import ModelCard
 import sclsearch
 from sclsearch.reports.export import describe_winner
 from sclsearch.reports.model_card import write_model_card
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import existing_study
 from tests.reports.trained import Trained, study_on
 
@@ -43,8 +43,7 @@ def test_the_card_has_the_metadata_of_a_hub_model(trained: Trained, folder: Path
     data = ModelCard.load(folder / "README.md").data.to_dict()
     assert (data["pipeline_tag"], data["library_name"]) == ("text-classification", "transformers")
     assert "license" not in data
-    winner = report(trained.storage, "mine").winner
-    assert winner is not None
+    winner = finished_winner(report(trained.storage, "mine"))
     assert winner.plain is not None
     (result,) = data["model-index"][0]["results"]
     assert result["metrics"][0]["value"] == pytest.approx(winner.plain[0])
@@ -53,9 +52,8 @@ def test_the_card_has_the_metadata_of_a_hub_model(trained: Trained, folder: Path
 
 def test_the_card_lists_the_scores_of_every_seed(trained: Trained, folder: Path, text: str) -> None:
     found = report(trained.storage, "mine")
-    assert found.winner is not None
     exported = sclsearch.load(folder).record.replicate
-    for seed in found.winner.seeds:
+    for seed in finished_winner(found).seeds:
         mark = "yes" if seed.replicate == exported else ""
         assert f"| {seed.replicate} | {seed.validation:.4f} | {seed.test:.4f} | {mark} |" in text
     assert found.data in text

@@ -23,7 +23,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.lacon import LaCon
 from sclsearch.reports.export import PARTS
 from sclsearch.reports.export_record import read_record
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task
 from tests.reports.trained import Trained
@@ -32,8 +32,7 @@ from tests.reports.trained import Trained
 def test_predictions_of_the_test_rows_match_the_stored_ones(
     trained: Trained, exported: Path
 ) -> None:
-    winner = report(trained.storage, "mine").winner
-    assert winner is not None
+    winner = finished_winner(report(trained.storage, "mine"))
     run = RunStore(trained.storage).get(winner.seeds[winner.reported[0]].key)
     assert run is not None
     split = load_task("demo").splits["test"]

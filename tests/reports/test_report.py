@@ -9,7 +9,7 @@ import pytest
 
 import sclsearch
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, report
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
 
@@ -62,8 +62,7 @@ def test_unfinished_configurations_rank_last_in_order_without_a_score(
 
 
 def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: Write) -> None:
-    winner = report(write_study(FAILING), "made-up").winner
-    assert winner is not None
+    winner = finished_winner(report(write_study(FAILING), "made-up"))
     assert winner.score == pytest.approx((0.8 + 0.0 + 0.6) / 3)
     assert winner.failed == 1
     assert winner.reported == (0, 2)

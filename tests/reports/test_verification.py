@@ -15,7 +15,7 @@ from sclsearch.cli import app
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export_record import DIGESTS, read_record, write_digests
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.reports.verification import _with_files
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.device import Backend
@@ -23,8 +23,7 @@ from tests.reports.trained import Trained, study_on
 
 
 def test_an_export_is_verified_against_its_recorded_score(trained: Trained, exported: Path) -> None:
-    winner = report(trained.storage, "mine").winner
-    assert winner is not None
+    winner = finished_winner(report(trained.storage, "mine"))
     best = winner.seeds[winner.reported[0]]
     verification = sclsearch.verify(exported)
     (one,) = verification.members

@@ -11,7 +11,7 @@ import sclsearch
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.ray_backend.worker import WorkerContext, attempt, row_results
 from sclsearch.reports.export_record import ExportRecord
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -30,8 +30,7 @@ class Trained:
     @property
     def best(self) -> Path:
         """Weights file of the better seed."""
-        winner = report(self.storage, "mine").winner
-        assert winner is not None
+        winner = finished_winner(report(self.storage, "mine"))
         key = winner.seeds[winner.reported[0]].key
         return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
 

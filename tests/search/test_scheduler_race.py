@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Progress
 from sclsearch.search.estimate import estimate
 from sclsearch.search.plan import plan_prepared
@@ -80,8 +80,7 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(raced: Raced
     assert len(ids) == len({*ids}) == len(scheduler.state.seed_runs)
     assert scheduler.skipped == CONFIGS * SEEDS - len(ids) > CONFIGS * SEEDS / 4
     found = report(study.storage, study.store.name)
-    assert found.winner is not None
-    assert found.winner.number == 3
+    assert finished_winner(found).number == 3
     assert 0 < found.risk <= RISK
     assert found.notes[0] == (
         f"P(another winner) ≤ {found.risk:.2g} by the model: {len(scheduler.state.paused)} of 8 "

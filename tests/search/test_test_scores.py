@@ -9,7 +9,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.reports.comparison import compare_studies
-from sclsearch.reports.report import Report, report
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import delete_unneeded_weights
@@ -161,8 +161,8 @@ def test_reports_show_which_seeds_have_no_test_score(
     scheduler = Scheduler(winner_only)
     workers.decide(scheduler)
     before = report_of(winner_only)
-    assert before.winner is not None
-    assert (before.winner.test_mean, before.winner.plain, before.winner.untested) == (None, None, 3)
+    winner = finished_winner(before)
+    assert (winner.test_mean, winner.plain, winner.untested) == (None, None, 3)
     assert any(
         re.search(r"3 of 3 seeds of the winner #\d have no test score\. Repeat .*--rule", note)
         for note in before.notes
@@ -171,8 +171,7 @@ def test_reports_show_which_seeds_have_no_test_score(
         compare_studies([before, replace(before, study="other")])
     workers.run_out(scheduler)
     after = report_of(winner_only)
-    assert after.winner is not None
-    assert after.winner.plain is not None
+    assert finished_winner(after).plain is not None
     assert {line.untested for line in after.configurations} == {0, 3}
     assert any("only the winner was tested" in note for note in after.notes)
     compared = compare_studies([after, replace(after, study="other")])

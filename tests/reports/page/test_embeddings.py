@@ -15,6 +15,7 @@ from sclsearch.reports.page.embeddings import (
     tsne_map,
     uniformity,
 )
+from sclsearch.reports.report import finished_winner
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
@@ -22,9 +23,8 @@ from tests.reports.page.conftest import Studies
 
 
 def best_of(studies: Studies, name: str) -> tuple[SeedRun, bytes]:
-    report = select(name, storage=studies.storage)
-    assert report.winner is not None
-    key = report.winner.seeds[report.winner.reported[0]].key
+    winner = finished_winner(select(name, storage=studies.storage))
+    key = winner.seeds[winner.reported[0]].key
     run = RunStore(studies.storage).get(key)
     weights = StudyStore(studies.storage, name).read_weights(key)
     assert run is not None

@@ -22,7 +22,7 @@ from sclsearch.cli import app
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.page import search_sections, study_sections
 from sclsearch.reports.page.results import read_results
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import Report, finished_winner
 from sclsearch.selection.posterior import Forecast
 from tests.reports.page.conftest import LABELS, TEXT, Studies
 
@@ -141,17 +141,15 @@ def test_tables_hold_all_configurations_and_seed_runs(studies: Studies, page: Pa
         *(".csv", ".md", ".tex", ".parquet")
     }
     ranking = pd.read_csv(tables / "scl-ranking.csv")
-    winner = sclsearch.select("scl", storage=studies.storage).winner
-    assert winner is not None
+    winner = finished_winner(sclsearch.select("scl", storage=studies.storage))
     assert ranking["#"][0] == winner.number
     assert ranking["validation accuracy"][0] == round(winner.score or 0, 4)
 
 
 def test_mistakes_are_sorted_by_the_number_of_wrong_seeds(studies: Studies, page: Path) -> None:
     report = sclsearch.select("scl", storage=studies.storage)
-    assert report.winner is not None
     frame = report.predictions()
-    own = frame[(frame.configuration == report.winner.number) & (frame.split == "test")]
+    own = frame[(frame.configuration == finished_winner(report).number) & (frame.split == "test")]
     wrong = (own.label != own.predicted).groupby(own.row).sum()
     rows = pd.read_csv(studies.file, sep="\t")
     texts = rows[rows.split == "test"].text.tolist()
@@ -194,8 +192,7 @@ def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
     studies: Studies, page: Path
 ) -> None:
     report = sclsearch.select("scl", storage=studies.storage)
-    winner = report.winner
-    assert winner is not None
+    winner = finished_winner(report)
     assert report.lead is not None
     answer = read(page).sections["answer"]
     assert f"Of 3 configurations, #{winner.number} (tau=" in answer
