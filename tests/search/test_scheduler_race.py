@@ -90,15 +90,6 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(raced: Raced
     assert (forecasts, found.risk) == scheduler.state.forecasts()
 
 
-def test_a_finished_race_is_complete_when_started_again(prepare: Prepare, raced: Raced) -> None:
-    _, first, _ = raced
-    again = Scheduler(prepared(prepare))
-    again.refill()
-    assert again.complete
-    assert again.next() is None
-    assert again.state.paused == first.state.paused
-
-
 def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced: Raced) -> None:
     study, first, _ = raced
     scheduler = Scheduler(prepared(prepare), dry=True)
@@ -110,25 +101,6 @@ def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced:
     progress.skipped = CONFIGS * SEEDS - progress.done - scheduler.remaining
     progress.finished_seconds, progress.running_seconds = [60.0], [0.0]
     assert progress.left() == 0.0
-
-
-@pytest.mark.parametrize("most", [1, 9, 23])
-def test_a_resumed_race_trains_nothing_twice(prepare: Prepare, workers: Workers, most: int) -> None:
-    ids = run_out(workers, Scheduler(prepared(prepare)), most=most)
-    scheduler = Scheduler(prepared(prepare))
-    ids += run_out(workers, scheduler)
-    assert scheduler.complete
-    assert len(ids) == len({*ids}) < CONFIGS * SEEDS
-
-
-def test_a_smaller_risk_trains_more_and_no_race_trains_all(
-    prepare: Prepare, workers: Workers
-) -> None:
-    counts = [
-        len(run_out(workers, Scheduler(prepared(prepare, race)))) for race in (0.3, 0.0, "off")
-    ]
-    assert all(counts)
-    assert sum(counts) == CONFIGS * SEEDS
 
 
 def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
@@ -143,17 +115,6 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
         scheduler.runs.put(run)
         scheduler.finish(tasks[0], run)
     assert 2 <= sum(number == 1 for number, _ in scheduler.state.seed_runs) < 5
-    assert scheduler.complete
-
-
-def test_a_race_is_complete_right_after_its_last_seed_run(
-    prepare: Prepare, workers: Workers
-) -> None:
-    needed = len(run_out(workers, Scheduler(prepared(prepare))))
-    for run in [*(study := prepared(prepare)).runs.keys()]:
-        (study.runs.folder / f"{run}.json").remove()
-    scheduler = Scheduler(study)
-    run_out(workers, scheduler, most=needed)
     assert scheduler.complete
 
 
@@ -175,11 +136,6 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
     assert failed.origin["replicate"] == 5
     assert run_out(workers, Scheduler(study, retry_failed=True)) == [(1, 5)]
     assert not any(run.failure for run in study.runs.all())
-
-
-def test_more_configurations_are_open_in_a_race_on_many_workers(prepare: Prepare) -> None:
-    assert prepared(prepare, concurrency=64).record.open_configurations == 33
-    assert prepared(prepare, "off", concurrency=64).record.open_configurations == 8
 
 
 def test_samplers_that_ignore_scores_open_all_configurations_at_once(
@@ -206,28 +162,42 @@ def test_a_race_at_a_risk_of_0_is_the_default_of_samplers_that_ignore_scores(
 
 
 @pytest.mark.parametrize("at_a_time", [1, 4])
-@pytest.mark.parametrize("race", [None, 0.0, "off"])
-def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_possible(
+@pytest.mark.parametrize("race", [None, "off"])
+@pytest.mark.parametrize(
+    ("sampler", "budget"),
+    [
+        ("random", {"seed_runs": 60}),
+        ("random", {"compute_budget": "60cpuh", "cpus_per_trial": 2}),
+        ("tpe", {"compute_budget": "60cpuh", "cpus_per_trial": 2}),
+    ],
+    ids=["seed runs", "hours", "hours with tpe"],
+)
+def test_two_starts_spend_a_budget_on_as_many_configurations_as_possible(
     make_spec: MakeSpec,
     prepare: Prepare,
     workers: Workers,
     at_a_time: int,
-    race: float | str | None,
+    race: str | None,
+    sampler: str,
+    budget: dict[str, object],
 ) -> None:
-    spec = make_spec(sampler="random")
-    options = {"configs": None, "seed_runs": 60, "seeds": SEEDS, "race": race}
-    study = prepare(spec, **options)
-    scheduler = Scheduler(study)
-    ids = run_out(workers, scheduler, at_a_time, most=25)
+    spec = make_spec(sampler=sampler)
+    options = {"configs": None, "seeds": SEEDS, "race": race, **budget}
+    ids = run_out(workers, Scheduler(prepare(spec, **options).begin()), at_a_time, most=25)
     scheduler = Scheduler(prepare(spec, **options))
     ids += run_out(workers, scheduler, at_a_time)
     assert scheduler.complete
-    assert len(ids) == len({*ids}) <= 60
-    assert len(ids) > 60 - SEEDS
-    tried = len(scheduler.state.configurations)
-    assert tried == 6 if race == "off" else tried > 8
+    assert len(ids) == len({*ids})
+    costs, over = [1.0] * len(ids), 0.0
+    if "compute_budget" in budget:
+        costs = [2 * HOURS[number % len(HOURS)] for number, _ in ids]
+        over = at_a_time * max(costs)
+    assert scheduler.spending.spent == pytest.approx(sum(costs))
+    assert 60 - SEEDS * max(costs) < sum(costs) <= 60 + over
     assert scheduler.state.winner is not None
     assert scheduler.needed == (0, 0, 0)
+    assert len(scheduler.state.configurations) >= (4 if race == "off" else 8)
+    assert run_out(workers, Scheduler(prepare(spec, **options))) == []
 
 
 @pytest.mark.parametrize("at_a_time", [1, 4])
@@ -255,51 +225,6 @@ def test_a_small_budget_ends_with_a_winner(
     assert scheduler.state.winner is not None
 
 
-def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
-    make_spec: MakeSpec, prepare: Prepare, workers: Workers
-) -> None:
-    options = {"configs": None, "seed_runs": SEEDS, "seeds": SEEDS}
-    scheduler = Scheduler(prepare(make_spec(sampler="random"), **options))
-    run_out(workers, scheduler, most=SEEDS - 2)
-    assert len(workers.running(scheduler, 2)) == 2
-    assert not scheduler.complete
-    assert scheduler.remaining == 2
-    run_out(workers, scheduler)
-    assert scheduler.complete
-
-
-@pytest.mark.parametrize("at_a_time", [1, 4])
-@pytest.mark.parametrize("race", [None, "off"])
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_a_compute_budget_counts_durations_of_this_and_earlier_starts(
-    make_spec: MakeSpec,
-    prepare: Prepare,
-    workers: Workers,
-    at_a_time: int,
-    race: str | None,
-    sampler: str,
-) -> None:
-    spec = make_spec(sampler=sampler)
-    options = {"configs": None, "compute_budget": "60cpuh", "cpus_per_trial": 2, "seeds": SEEDS}
-    study = prepare(spec, race=race, **options).begin()
-    ids = run_out(workers, Scheduler(study), at_a_time, most=25)
-    scheduler = Scheduler(prepare(spec, race=race, **options))
-    ids += run_out(workers, scheduler, at_a_time)
-    assert scheduler.complete
-    assert len(ids) == len({*ids})
-    spent = sum(2 * HOURS[number % len(HOURS)] for number, _ in ids)
-    most = 60 + at_a_time * 2 * max(HOURS)
-    assert 60 - SEEDS * 2 * max(HOURS) < spent < most
-    assert scheduler.spending.spent == pytest.approx(spent)
-    assert scheduler.state.winner is not None
-    assert len(scheduler.state.configurations) >= (4 if race == "off" else 8)
-    found = report(study.storage, study.store.name)
-    assert found.budget is not None
-    assert found.budget.spent == pytest.approx(spent)
-    assert f"budget: {spent:.3g} of 60 CPU-hours spent" in found.notes
-    assert run_out(workers, Scheduler(prepare(spec, race=race, **options))) == []
-
-
 def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
     make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:
@@ -319,6 +244,7 @@ def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
     assert found.winner is not None
     assert found.budget is not None
     assert 60 - 2 * SEEDS < found.budget.spent < 62
+    assert f"budget: {found.budget.spent:.3g} of 60 CPU-hours spent" in found.notes
     prepare(make_spec(), configs=4, seeds=SEEDS).begin()
     assert report(study.storage, study.store.name).budget is None
 
