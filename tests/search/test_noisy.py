@@ -9,17 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.standard import gunel_few_shot_training
-from sclsearch.reports.report import report
-from sclsearch.search.rerun import rerun
-from sclsearch.search.run import run
-from sclsearch.store.runs import RunStore
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
@@ -28,7 +22,6 @@ from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.paraphrases import EDA_VERSION, eda
 from sclsearch.training.data import TokenizedTask, Tokens
-from tests.in_process import in_process
 from tests.workspace import MakeSpec, Prepare, Resolved
 
 ROWS = 20
@@ -36,8 +29,6 @@ NOISY: dict[str, Any] = {"protocol": "gunel-noisy", "train_size": ROWS}
 FEW_SHOT: dict[str, Any] = {"protocol": "gunel-fewshot", "train_size": ROWS}
 CSSL: dict[str, Any] = {"method": "cssl", "space": None}
 LENGTH = 16
-# The demo has two classes.
-OTHERS = [n for n, p in PROTOCOLS.items() if n != "gunel-noisy" and (p.classes or 2) == 2]
 # Start of the SHA-256 of replicate 0's tokens on the demo task, with paraphrases. If it changes,
 # searches no longer find stored seed runs with EDA paraphrases.
 DEMO = "7a1737b8d645515e"
@@ -91,15 +82,6 @@ def test_a_noisy_seed_run_differs_from_the_few_shot_one_only_by_its_paraphrases(
     assert noisy.key != few.key
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_no_other_protocol_has_paraphrases_in_its_keys(resolved: Resolved, name: str) -> None:
-    size = ROWS if PROTOCOLS[name].few_shot else None
-    seed_run_spec = resolved(protocol=name, train_size=size, task="demo").seed_run_spec({}, 0)
-    assert {"joined", "paraphrases"}.isdisjoint(
-        [*seed_run_spec.identity, *seed_run_spec.splits.digests]
-    )
-
-
 def test_epochs_follow_the_number_of_rows_with_their_paraphrases(resolved: Resolved) -> None:
     epochs = gunel_few_shot_training(4 * ROWS, 8)["epochs"]
     assert epochs != gunel_few_shot_training(ROWS, 8)["epochs"]
@@ -147,20 +129,13 @@ def test_the_tokens_of_joined_rows_are_pinned(on_demo: Study) -> None:
     assert whole.hexdigest()[:16] == DEMO
 
 
-def test_paraphrases_of_a_file_join_the_training_rows(
+def test_a_file_with_too_few_paraphrases_is_refused(
     resolved: Resolved, prepare: Prepare, make_spec: MakeSpec, write: Callable[..., Path]
 ) -> None:
     texts = drawn_texts(resolved(**NOISY))
-    spec = make_spec(**NOISY, paraphrases=write(texts, 3))
-    study = prepare(spec, seeds=10).study
-    train, total = tokens_of(study).splits["train"], len(study.data.splits["train"])
-    for row in study.splits(0).train.index:
-        plain = row_of(train, row)[:-1]
-        assert all(row_of(train, row + total * view)[: len(plain)] == plain for view in (1, 2, 3))
-    too_few = replace(spec, paraphrases=write(texts, 2))
     message = rf"every text must have 3 paraphrases, {len(texts)} of {len(texts)} have fewer"
     with pytest.raises(SclsearchError, match=message):
-        prepare(too_few, seeds=10)
+        prepare(make_spec(**NOISY, paraphrases=write(texts, 2)), seeds=10)
 
 
 def test_validation_rows_from_the_training_split_need_no_paraphrases(
@@ -219,32 +194,3 @@ def test_a_paraphrase_file_that_nothing_reads_is_refused(
 ) -> None:
     with pytest.raises(SclsearchError, match=r"neither scl nor gunel-fewshot reads paraphrases"):
         resolved(**FEW_SHOT, paraphrases=tmp_path / "paraphrases.jsonl")
-
-
-@pytest.mark.slow
-def test_a_search_trains_on_joined_rows_end_to_end(tiny_bert: Path, tmp_path: Path) -> None:
-    spec = StudySpec(
-        method="scl",
-        task="demo",
-        model=str(tiny_bert),
-        settings={"epochs": 2, "max_length": LENGTH},
-        searched=False,
-        **NOISY,
-    )
-    options = RunOptions(
-        storage=tmp_path, seeds=3, tracking="none", gpus_per_trial=0, concurrency=2
-    )
-    console = Console(quiet=True)
-    with in_process():
-        result = run(spec, options, console)
-    assert (result.ending, result.trained, result.failed) == ("complete", 3, 0)
-    found = report(tmp_path, result.name)
-    assert "training: each row is joined by 3 paraphrases from EDA" in found.notes
-    assert found.winner is not None
-    key = found.winner.seeds[0].key
-    stored = RunStore(tmp_path).get(key)
-    assert stored is not None
-    # 80 rows in batches of 16, twice.
-    assert [one["update"] for one in stored.evaluations] == [10]
-    assert rerun(tmp_path, key).differing == ()
-    assert run(spec, options, console).trained == 0

@@ -1,23 +1,28 @@
-"""Tests of unlabeled texts: option, records, paraphrases and repetitions of a study."""
+"""Tests of unlabeled texts: option, records, paraphrases, repetitions, and rows of a file."""
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.search.plan import plan
+from sclsearch.search.rerun import rerun
+from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions
 from sclsearch.study.state import SearchState
+from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tracking.records import new_records
+from tests.in_process import train_one
 from tests.workspace import MakeSpec, Prepare, Resolved
 
 FEW: Mapping[str, Any] = {
@@ -26,7 +31,37 @@ FEW: Mapping[str, Any] = {
     "train_size": 20,
     "searched": False,
 }
+MIXED: Mapping[str, Any] = {
+    **FEW,
+    "train_size": 60,
+    "settings": {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"},
+}
 NOTE = "stages without labels: 20 texts beside the 20 training rows"
+
+
+@pytest.fixture
+def mixed(toy: CustomTask, tmp_path: Path) -> CustomTask:
+    """Return the toy task with 30 unlabeled rows among its rows."""
+    header, *rows = toy.path.read_text().splitlines()
+    unlabeled = [f"a text {number} was seen,,train" for number in range(30)]
+    path = tmp_path / "mixed.csv"
+    path.write_text("\n".join([header, *unlabeled[:20], *rows, *unlabeled[20:]]) + "\n")
+    return replace(toy, path=path)
+
+
+@pytest.fixture
+def study_of(make_spec: MakeSpec) -> Callable[..., Study]:
+    """Return a function that resolves a study of some files."""
+
+    def study_of(files: CustomTask, method: str, unlabeled: Any) -> Study:
+        settings = {name: MIXED["settings"][name] for name in ("epochs", "max_length", "pooling")}
+        own = {} if method == "tapt" else {"settings": settings}
+        spec = make_spec(
+            **{**MIXED, "task": files, "method": method, "unlabeled": unlabeled, **own}
+        )
+        return resolve(spec, RunOptions(gpus_per_trial=0))
+
+    return study_of
 
 
 @pytest.mark.parametrize(
@@ -35,8 +70,6 @@ NOTE = "stages without labels: 20 texts beside the 20 training rows"
         ({"train_size": None, "protocol": None}, "--unlabeled 40: needs a training size"),
         ({"method": "ce"}, "--unlabeled 40: ce has no stage without labels"),
         ({"protocol": "gunel-noisy"}, "cannot be combined with --protocol gunel-noisy"),
-        ({"train_size": 41}, "--unlabeled: must be between 41, the training rows"),
-        ({"unlabeled": 61}, "and 60, all rows of toy's training split outside validation, got 61."),
     ],
     ids=str,
 )
@@ -56,11 +89,6 @@ def test_unlabeled_texts_change_the_keys_of_the_study_and_its_seed_runs(resolved
     before, after = without.seed_run_spec({}, 0).identity, with_.seed_run_spec({}, 0).identity
     assert after["rows"].pop("unlabelled")  # type: ignore[attr-defined]
     assert before == after
-
-
-def test_as_many_texts_as_training_rows_give_the_same_seed_runs(resolved: Resolved) -> None:
-    without, with_ = (resolved(**FEW, method="tapt", unlabeled=n) for n in (None, 20))
-    assert without.seed_run_spec({}, 0).key == with_.seed_run_spec({}, 0).key
 
 
 def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
@@ -93,28 +121,6 @@ def test_fresh_replicates_draw_new_texts_and_crossings_vary_them_by_subset(
     ]
 
 
-def test_unlabeled_texts_need_paraphrases_too(
-    make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
-) -> None:
-    spec = make_spec(**FEW, method="cssl", unlabeled=40)
-    by_eda = prepare(spec)
-    texts = by_eda.study.data.splits["train"].texts
-    (tokens,) = tokenized(by_eda.study, [by_eda.splits[0]]).values()
-    assert tokens.paraphrases is not None
-    unlabeled = by_eda.splits[0].unlabeled
-    assert unlabeled is not None
-    assert (tokens.paraphrases.lengths[unlabeled.index] > 0).all()
-    path = tmp_path / "paraphrases.jsonl"
-    rows = {texts[row] for row in by_eda.splits[0].train.index}
-    lines = [{"paraphrases": 1, "source": "by hand"}]
-    lines += [{"text": row, "paraphrases": [["so"], ["it"]]} for row in rows]
-    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    by_file = {"method": "cssl", "paraphrases": path}
-    assert prepare(make_spec(**FEW, **by_file), seeds=1).splits
-    with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, \d+ of \d+ have"):
-        prepare(make_spec(**FEW, **by_file, unlabeled=40), seeds=1)
-
-
 @pytest.mark.parametrize(
     ("changes", "options"),
     [
@@ -133,15 +139,13 @@ def test_unlabeled_texts_need_paraphrases_too(
 def test_a_paraphrase_file_that_lacks_texts_names_the_command_to_write_them(
     make_spec: MakeSpec,
     prepare: Prepare,
-    toy: CustomTask,
+    mixed: CustomTask,
     tmp_path: Path,
     changes: dict[str, Any],
     options: str,
 ) -> None:
     path = tmp_path / "paraphrases.jsonl"
     path.write_text('{"paraphrases": 1, "source": "by hand"}\n', encoding="utf-8")
-    mixed = replace(toy, path=tmp_path / "mixed.csv")
-    mixed.path.write_text(f"{toy.path.read_text()}a text without a label,,train\n")
     fields = {"method": "cssl", "task": mixed, "paraphrases": path, **changes}
     spec = make_spec(**{**FEW, **fields})
     with pytest.raises(SclsearchError) as raised:
@@ -165,3 +169,84 @@ def test_augment_paraphrases_the_texts_that_a_study_and_its_repetition_read(
     assert (drawn == read) == (not repeated)
     again = select_texts(*options, 15 + len(found.splits) * bool(repeated), unlabeled)
     assert read <= set(again.texts(found.study.data))
+
+
+def test_without_the_option_unlabeled_rows_change_only_a_note(
+    toy: CustomTask, mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    with_, without = (study_of(files, "ce", None) for files in (mixed, toy))
+    assert with_.data.digest == without.data.digest
+    assert [with_.seed_run_spec({}, n).identity["rows"] for n in range(3)] == [
+        without.seed_run_spec({}, n).identity["rows"] for n in range(3)
+    ]
+    note = "training rows without a label that are not read: 30"
+    assert with_.notes == [note, *without.notes]
+    reader = study_of(mixed, "tapt", None).notes
+    assert f"{note}; --unlabeled all gives them to the stages that read no labels" in reader
+    assert study_of(mixed, "tapt", "all").notes == study_of(toy, "tapt", 60).notes
+
+
+def test_unlabeled_all_reads_every_unlabeled_row(
+    mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    splits = study_of(mixed, "tapt", 90).splits(0)
+    assert splits.digests == study_of(mixed, "tapt", "all").splits(0).digests
+    assert splits.unlabeled is not None
+    assert splits.unlabeled.index.tolist() == list(range(90))
+    assert splits.train.index.max() < 60
+    some = study_of(mixed, "tapt", 75).splits(0).unlabeled
+    assert some is not None
+    assert (len(some.index), int((some.index < 60).sum())) == (75, 60)
+
+
+def test_unlabeled_texts_are_part_of_the_key_only_if_they_are_read(
+    mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    before = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
+    mixed.path.write_text(mixed.path.read_text().replace("a text 7 was", "a text 7 is"))
+    after = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
+    same = {
+        n: before[n].seed_run_spec({}, 0).key == after[n].seed_run_spec({}, 0).key for n in before
+    }
+    assert same == {None: True, 90: False}
+    names = {n: before[n].default_name() == after[n].default_name() for n in same}
+    assert names == same
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "regression"),
+    [("cssl", {}, False), ("tapt", {"train_size": None, "protocol": None}, True)],
+    ids=["few rows", "all rows of a regression"],
+)
+def test_a_seed_run_with_unlabeled_texts_can_be_repeated(
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    mixed: CustomTask,
+    tmp_path: Path,
+    method: str,
+    changes: dict[str, Any],
+    regression: bool,
+) -> None:
+    if regression:
+        mixed.path.write_text(mixed.path.read_text().replace(",n,", ",0.5,").replace(",y,", ",2,"))
+    task = replace(mixed, regression=regression)
+    spec = make_spec(**{**MIXED, "task": task, "method": method, "unlabeled": 90, **changes})
+    run = train_one(prepare(spec, seeds=1))
+    assert rerun(tmp_path / "storage", run.key).differing == ()
+
+
+def test_paraphrases_join_only_the_labeled_rows(
+    make_spec: MakeSpec, prepare: Prepare, toy: CustomTask, mixed: CustomTask
+) -> None:
+    few = {"space": None, "protocol": "gunel-noisy", "train_size": 20, "searched": False}
+    with_, without = (
+        prepare(make_spec(**few, task=files, method="ce"), study=files.path.stem, seeds=3)
+        for files in (mixed, toy)
+    )
+    assert with_.study.seed_run_spec({}, 0).key == without.study.seed_run_spec({}, 0).key
+    own, its = (
+        next(iter(tokenized(one.study, one.splits.values()).values())).splits["train"]
+        for one in (with_, without)
+    )
+    assert np.array_equal(own.ids, its.ids)
+    assert np.array_equal(own.starts, its.starts)
