@@ -27,6 +27,10 @@ from sclsearch.methods.fields import (
     field_errors,
     resolved,
 )
+from sclsearch.methods.lacon import LaCon, LaConFusion
+from sclsearch.methods.leam_lsan import LEAM, LSAN
+from sclsearch.methods.scl import CECL, SCL
+from sclsearch.methods.supcl_seq import SimCSE, SupCLSeq
 from sclsearch.protocols import PROTOCOLS
 
 KINDS = pytest.mark.parametrize(
@@ -222,3 +226,47 @@ def test_learning_rates_and_weight_decay_name_existing_modules(
     for stage in method.stages(Training()):
         assert {*stage.lr_scales, *stage.no_weight_decay} <= set(stage.new_modules(bert, 2))
         assert all(factor > 0 for factor in stage.lr_scales.values())
+
+
+TRAINING = Training(learning_rate=0.01, epochs=3, dropout=0.2)
+JOINT: dict[str, object] = {"training": TRAINING, "frozen_pooling": None}
+LABELS: dict[str, object] = {
+    **JOINT,
+    "lr_scales": {"labels": 10.0},
+    "no_weight_decay": ("labels",),
+}
+LABELS_AND_G: dict[str, object] = {**LABELS, "lr_scales": {"labels": 10.0, "g": 3.0}}
+CONTRAST: dict[str, object] = {**JOINT, "name": "contrast"}
+PROBE: dict[str, object] = {
+    "name": "probe",
+    "training": replace(TRAINING, learning_rate=3e-3, epochs=7),
+    "frozen_pooling": "mean",
+    "labeled": True,
+}
+VIEWS = (0.0, 0.3)
+OWN: dict[str, Any] = {
+    "dropouts": VIEWS,
+    "pooling": "mean",
+    "probe_learning_rate": 3e-3,
+    "probe_epochs": 7,
+}
+STAGES: tuple[tuple[Method, list[tuple[tuple[float, ...], dict[str, object]]]], ...] = (
+    (SCL(lam=0.99), [((0.2,), CONTRAST)]),
+    (CECL(), [((0.2, 0.2), JOINT)]),
+    (LaCon(label_lr_mult=10.0, g_lr_mult=3.0), [((0.2,), LABELS_AND_G)]),
+    (LaConFusion(label_lr_mult=10.0, g_lr_mult=3.0), [((0.2,), LABELS_AND_G)]),
+    (LEAM(label_lr_mult=10.0), [((0.2,), LABELS)]),
+    (LSAN(label_lr_mult=10.0), [((0.2,), LABELS)]),
+    (SupCLSeq(**OWN), [(VIEWS, {**CONTRAST, "labeled": True}), ((0.2,), PROBE)]),
+    (SimCSE(**OWN), [(VIEWS, {**CONTRAST, "labeled": False}), ((0.2,), PROBE)]),
+)
+"""Dropout rates and settings of each stage of a method that is trained by `TRAINING`."""
+
+
+@pytest.mark.parametrize(("method", "expected"), STAGES, ids=lambda one: type(one).__name__)
+def test_the_fields_of_a_method_determine_the_settings_of_its_stages(
+    method: Method, expected: list[tuple[tuple[float, ...], dict[str, object]]]
+) -> None:
+    for stage, (rates, settings) in zip(method.stages(TRAINING), expected, strict=True):
+        assert stage.dropout_rates_at(5) == rates
+        assert {name: getattr(stage, name) for name in settings} == settings

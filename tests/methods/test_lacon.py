@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.label_attention import WindowAttention
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Model, Training
+from sclsearch.methods.base import Batch, Model
 from sclsearch.methods.lacon import LaCon, LaConFusion, vectors_of
 from tests.methods.conftest import Made
 
@@ -138,19 +138,6 @@ def test_fusion_has_the_terms_and_scores_of_lacon_on_its_text_embeddings(
     embedded = replace(batch, features=method.text_embeddings(model, batch))
     torch.testing.assert_close(method.terms(model, batch), plain.terms(model, embedded))
     torch.testing.assert_close(method.scores(model, batch), plain.scores(model, embedded))
-
-
-@pytest.mark.parametrize("kind", [LaCon, LaConFusion])
-def test_label_vectors_and_g_have_their_own_learning_rates(kind: Any) -> None:
-    training = Training(dropout=0.2)
-    (stage,) = kind(label_lr_mult=10.0, g_lr_mult=3.0).stages(training)
-    assert (stage.training, stage.dropout_rates_at(0), stage.frozen_pooling) == (
-        training,
-        (0.2,),
-        None,
-    )
-    assert stage.lr_scales == {"labels": 10.0, "g": 3.0}
-    assert stage.no_weight_decay == ("labels",)
 
 
 @pytest.mark.parametrize(

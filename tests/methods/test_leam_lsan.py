@@ -1,7 +1,6 @@
 """Tests of LEAM and LSAN: loss terms, scores and modules."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.label_attention import WindowAttention
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Model, Training
+from sclsearch.methods.base import Batch, Model
 from sclsearch.methods.lacon import vectors_of
 from sclsearch.methods.leam_lsan import LEAM, LSAN
 from tests.methods.conftest import Made
@@ -101,11 +100,3 @@ def test_the_fields_of_lsan_determine_its_modules(bert: Encoder) -> None:
     assert shapes["first.weight"] == (5, 16)
     assert shapes["second.weight"] == (3, 5)
     assert new_modules["labels"].weight.abs().max() > 0.25  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("kind", [LEAM, LSAN])
-def test_label_vectors_have_their_own_learning_rate_and_no_weight_decay(kind: Any) -> None:
-    training = Training(dropout=0.2)
-    (stage,) = kind(label_lr_mult=10.0).stages(training)
-    assert (stage.training, stage.frozen_pooling) == (training, None)
-    assert (stage.lr_scales, stage.no_weight_decay) == ({"labels": 10.0}, ("labels",))

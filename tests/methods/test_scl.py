@@ -68,13 +68,6 @@ def test_scl_contrasts_one_embedding_and_classifies_another(
     torch.testing.assert_close(terms["ce"], 0.5 * F.cross_entropy(scores, batch.y))
 
 
-def test_scl_below_lam_1_has_one_stage() -> None:
-    training = Training(dropout=0.2)
-    (stage,) = SCL(lam=0.99).stages(training)
-    assert (stage.name, stage.training, stage.dropout_rates_at(5)) == ("contrast", training, (0.2,))
-    assert stage.frozen_pooling is None
-
-
 @pytest.mark.parametrize(("pooling", "frozen"), [("head_hidden", "cls_raw"), ("mean", "mean")])
 def test_scl_at_lam_1_has_a_probe_on_the_frozen_encoder(pooling: Pooling, frozen: str) -> None:
     training = Training(learning_rate=1e-5)
@@ -136,13 +129,3 @@ def test_ce_cl_without_contrast_and_dropout_is_cross_entropy(
     torch.testing.assert_close(terms["ce"], plain.terms(model, batch)["ce"])
     assert terms["nt_xent"] == 0
     torch.testing.assert_close(method.scores(model, batch), plain.scores(model, batch))
-
-
-def test_ce_cl_has_one_stage_of_two_views_at_the_training_dropout() -> None:
-    training = Training(dropout=0.2, epochs=3)
-    (stage,) = CECL().stages(training)
-    assert (stage.training, stage.frozen_pooling, stage.dropout_rates_at(5)) == (
-        training,
-        None,
-        (0.2, 0.2),
-    )

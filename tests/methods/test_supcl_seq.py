@@ -1,7 +1,7 @@
 """SupCL-Seq, SimCSE and dropout augmentation: views, contrast over them, and the probe."""
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import torch
@@ -96,20 +96,6 @@ def test_the_probe_minimizes_squared_error_on_scores(made: Made, batch: Batch) -
     torch.testing.assert_close(found, ((model.new_modules["head"](features, 0.0) - y) ** 2).mean())
 
 
-def test_contrast_and_probe_have_their_own_settings() -> None:
-    training = Training(learning_rate=5e-5, epochs=2, batch_size=48, dropout=0.2)
-    method = SupCLSeq(probe_learning_rate=3e-3, probe_epochs=7)
-    contrast, probe = method.stages(training)
-    assert (contrast.name, contrast.training, contrast.frozen_pooling) == (
-        "contrast",
-        training,
-        None,
-    )
-    assert [contrast.dropout_rates_at(update) for update in (0, 1)] == [(0.0, 0.1, 0.2)] * 2
-    assert probe.training == replace(training, learning_rate=3e-3, epochs=7)
-    assert (probe.name, probe.dropout_rates_at(0)) == ("probe", (0.2,))
-
-
 def test_simcse_contrasts_two_views_by_nt_xent(made: Made, batch: Batch) -> None:
     method = SimCSE(tau=0.2, dropouts=(0.1, 0.1))
     contrast, _ = method.stages(Training())
@@ -172,15 +158,3 @@ def test_dropout_augmentation_averages_the_losses_of_the_views(
     torch.manual_seed(4)
     torch.testing.assert_close(method.terms(model, views)["ce"], torch.stack(each).mean())
     assert len({loss.item() for loss in each}) == 3
-
-
-def test_simcse_has_the_stages_of_supcl_seq_without_labels_in_the_contrast() -> None:
-    training = Training(learning_rate=0.01, dropout=0.2)
-    settings: dict[str, Any] = {"dropouts": (0.0, 0.3), "pooling": "mean", "probe_epochs": 7}
-    ours, theirs = SimCSE(**settings).stages(training), SupCLSeq(**settings).stages(training)
-    for our, their in zip(ours, theirs, strict=True):
-        assert our.name == their.name
-        assert our.training == their.training
-        assert our.dropout_rates_at(3) == their.dropout_rates_at(3)
-        assert our.frozen_pooling == their.frozen_pooling
-    assert [stage.labeled for stage in (*ours, *theirs)] == [False, True, True, True]
