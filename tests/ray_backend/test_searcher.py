@@ -2,7 +2,6 @@
 
 import math
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import pytest
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
-from ray.tune.experiment import Trial
 
 from sclsearch.ray_backend.retries import RETRIES
-from sclsearch.ray_backend.tuner import SeedSearcher, Watchdog
+from sclsearch.ray_backend.tuner import SeedSearcher
 from sclsearch.ray_backend.worker_failures import (
     failure_cause,
     line_of,
@@ -133,31 +131,6 @@ def test_a_worker_killed_for_memory_at_its_start_counts_as_out_of_memory() -> No
     assert isinstance(exception, RayActorError)  # Tune keeps the message of this type
     assert "killed due to the node running low on memory" in str(exception)
     assert failure_cause(str(exception)) == "out-of-memory"
-
-
-def test_the_watchdog_times_running_and_finished_trials(
-    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, ticks = [0.0], list[tuple[list[float], list[float]]]()
-    monkeypatch.setattr("sclsearch.ray_backend.tuner.time.monotonic", lambda: now[0])
-
-    def record(finished: Sequence[float], running: Sequence[float]) -> None:
-        ticks.append(([*finished], [*running]))
-
-    watchdog = Watchdog(SeedSearcher(Scheduler(prepare()), math.inf), None, record)
-    slow, fast, lost = (
-        Trial("a_trainable", stub=True, trial_id=name) for name in ("slow", "fast", "lost")
-    )
-    for trial in (slow, fast, lost):
-        watchdog.on_trial_start(trial=trial)
-        now[0] += 1.0
-    now[0] = 10.0
-    watchdog.on_step_end()
-    watchdog.on_trial_complete(trial=fast)
-    watchdog.on_trial_error(trial=lost)
-    watchdog.on_step_end()
-    assert ticks[0] == ([], [10.0, 9.0, 8.0])
-    assert ticks[1] == ([9.0], [10.0])
 
 
 def test_the_cause_is_parsed_from_the_colored_text_of_rays_error_file(tmp_path: Path) -> None:
