@@ -1,6 +1,5 @@
 """Tests of states and pooling against the plain model, and of detected capabilities."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from transformers import AutoModel
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
+from tests.conftest import Save
 from tests.encoders.conftest import Inputs
 
 
@@ -65,7 +65,7 @@ def test_masks_built_for_a_gpu_give_the_same_states(
 
 @pytest.mark.parametrize("architecture", ["MPNet", "ModernBert"])
 def test_an_encoder_that_builds_its_own_masks_also_does_on_a_gpu(
-    save_tiny: Callable[[str], Path],
+    save_tiny: Save,
     inputs: Inputs,
     architecture: str,
     monkeypatch: pytest.MonkeyPatch,

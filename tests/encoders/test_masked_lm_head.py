@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ WITHOUT = ("tiny_bert", "tiny_roberta")
 
 
 @pytest.fixture
-def with_head(save_tiny: Save) -> Callable[..., Path]:
+def with_head(save_tiny: Save) -> Save:
     """Return a function that makes a tiny checkpoint of an architecture with a masked-LM head."""
 
     def with_head(architecture: str = "Bert") -> Path:
@@ -55,7 +54,7 @@ def expected_logits(folder: Path, inputs: Inputs) -> Tensor:
     "architecture", ["Bert", "Roberta", "DistilBert", "MPNet", "Electra", "ModernBert"]
 )
 def test_the_head_of_the_checkpoint_gives_the_logits_of_transformers(
-    with_head: Callable[..., Path], inputs: Inputs, architecture: str
+    with_head: Save, inputs: Inputs, architecture: str
 ) -> None:
     folder = with_head(architecture)
     encoder = load_encoder(folder, "mine")
@@ -63,7 +62,7 @@ def test_the_head_of_the_checkpoint_gives_the_logits_of_transformers(
     assert masked_lm_notes(encoder) == ()
 
 
-def test_the_weight_names_of_2018_are_known(with_head: Callable[..., Path], inputs: Inputs) -> None:
+def test_the_weight_names_of_2018_are_known(with_head: Save, inputs: Inputs) -> None:
     folder = with_head()
     expected = logits(load_encoder(folder, "new"), inputs)
     renamed = {
@@ -98,7 +97,7 @@ def test_without_a_stored_head_a_new_one_is_noted(
 
 
 def test_a_head_with_an_untied_decoder_is_not_loaded(
-    with_head: Callable[..., Path],
+    with_head: Save,
 ) -> None:
     folder = with_head()
     config = json.loads((folder / "config.json").read_text())
@@ -106,7 +105,7 @@ def test_a_head_with_an_untied_decoder_is_not_loaded(
     assert masked_lm_notes(load_encoder(folder, "mine")) != ()
 
 
-def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Callable[..., Path]) -> None:
+def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Save) -> None:
     encoder = load_encoder(with_head(), "mine")
     before = {name: weight.clone() for name, weight in encoder.masked_lm.items()}
     head = masked_lm_head(encoder)
@@ -119,7 +118,7 @@ def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Callable[...,
 
 
 def test_half_precision_head_weights_are_loaded_as_float32(
-    with_head: Callable[..., Path],
+    with_head: Save,
 ) -> None:
     file = with_head() / "model.safetensors"
     halves = {name: weight.half() for name, weight in load_file(file).items()}

@@ -1,8 +1,6 @@
 """Tests of layers without padding and of a last layer at position 0 only."""
 
 import copy
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +9,7 @@ from torch import Tensor
 from sclsearch.encoders import gradient_cache
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from tests.conftest import Save
 from tests.encoders.conftest import Inputs
 
 Rates = tuple[float, ...]
@@ -139,7 +138,7 @@ def test_the_model_itself_is_not_packed(bert: Encoder, ragged: Inputs) -> None:
 
 @pytest.mark.parametrize("architecture", ["MPNet", "ModernBert", "Albert"])
 def test_an_encoder_without_the_capability_computes_all_positions(
-    save_tiny: Callable[[str], Path], inputs: Inputs, architecture: str
+    save_tiny: Save, inputs: Inputs, architecture: str
 ) -> None:
     encoder = load_encoder(save_tiny(architecture), "tiny")
     assert not encoder.trims

@@ -1,6 +1,5 @@
 """Tests of cross-entropy fine-tuning against the classifiers of transformers."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
 from sclsearch.methods.base import Batch, Model, Pooling
 from sclsearch.methods.ce import CE
+from tests.methods.conftest import Made
 
 POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
 MODES = pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
@@ -59,7 +59,7 @@ def test_head_hidden_equals_the_classifier_of_roberta(
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_the_head_reads_the_pooling_or_the_output_of_g(
-    made: Callable[..., Model], batch: Batch, pooling: Pooling
+    made: Made, batch: Batch, pooling: Pooling
 ) -> None:
     plain, projected = CE(pooling=pooling), CE(pooling=pooling, projection="g")
     model = made(projected).eval()

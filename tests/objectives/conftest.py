@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+Draw = Callable[..., Tensor]
+
 PATTERNS = {
     "two classes": [0, 1, 0, 1, 1, 0],
     "a lonely class": [0, 0, 1, 1, 1, 2],
@@ -21,7 +23,7 @@ def y(request: pytest.FixtureRequest) -> Tensor:
 
 
 @pytest.fixture
-def draw() -> Callable[..., Tensor]:
+def draw() -> Draw:
     """Return a function that draws normal tensors of a shape, equal in all tests."""
     generator = torch.Generator().manual_seed(5)
     return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)

@@ -23,9 +23,9 @@ from sclsearch.objectives import (
 )
 from sclsearch.objectives.lacon import Denominator, PositiveReduction
 from sclsearch.objectives.sup_con import Reduction
+from tests.objectives.conftest import Draw
 
 Objective = Callable[..., Tensor]
-Draw = Callable[..., Tensor]
 
 WIDTH, CLASSES, VIEWS = 8, 7, 2
 

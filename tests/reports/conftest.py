@@ -30,6 +30,7 @@ from tests.reports.trained import Trained, study_on
 Matrix = Sequence[Sequence[int]]
 Scores = tuple[int | Matrix, int | Matrix]
 Configuration = Sequence[Scores | str | None]
+WriteStudy = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +72,7 @@ def exported(trained: Trained, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def write_study(tmp_path: Path) -> Callable[..., Path]:
+def write_study(tmp_path: Path) -> WriteStudy:
     """Return a function that writes a study of made-up records and returns its storage."""
 
     def write(

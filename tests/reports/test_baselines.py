@@ -1,7 +1,6 @@
 """Tests of the warnings about a useless winner: baselines, one class, small classes."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,12 +9,13 @@ from sclsearch.reports.report import ConfigurationLine, SeedLine, paired, report
 from sclsearch.reports.terminal import show
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
+from tests.reports.conftest import WriteStudy
 
 Counts = list[list[int]]
 
 
 @pytest.fixture
-def warnings_for(write_study: Callable[..., Path]) -> Callable[..., list[str]]:
+def warnings_for(write_study: WriteStudy) -> Callable[..., list[str]]:
     """Return a function that returns the warnings about a winner with these matrices."""
 
     def warnings_for(matrices: list[tuple[Counts, Counts]], baseline: Counts) -> list[str]:
@@ -62,7 +62,7 @@ def test_a_class_with_few_validation_rows_is_reported(warnings_for: Warnings) ->
     assert warning == "warning: classes with fewer than 10 validation rows: complaint (4)"
 
 
-def test_baselines_are_printed_below_the_ranking(write_study: Callable[..., Path]) -> None:
+def test_baselines_are_printed_below_the_ranking(write_study: WriteStudy) -> None:
     storage = write_study([(80, 70), (90, 60)], [(50, 50), (40, 40)])
     evaluation = {"confusion": [[65, 35], [0, 0]]}
     scores = {name: {"validation": evaluation, "test": evaluation} for name in (LOGISTIC, MAJORITY)}

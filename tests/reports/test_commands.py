@@ -1,9 +1,7 @@
 """Tests of the suggested rerun and confirm commands."""
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +12,12 @@ from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.comparison_tables import confirmations
 from sclsearch.reports.report import report
+from tests.reports.conftest import WriteStudy
 
 
 @pytest.mark.parametrize("method", ["scl", "/my files/mine.py:Mine"])
 def test_a_rerun_command_names_storage_weights_and_only_a_custom_method(
-    write_study: Callable[..., Path], method: str
+    write_study: WriteStudy, method: str
 ) -> None:
     storage = write_study([(70, 60)])
     found = replace(report(storage, "made-up"), method_place=method)

@@ -1,6 +1,5 @@
 """Tests of the comparison of study winners over all replicates."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from sclsearch.reports.comparison import (
 )
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report, report
-
-WriteStudy = Callable[..., Path]
+from tests.reports.conftest import WriteStudy
 
 BASE = [(50, 60), (52, 61), (54, 62)]
 BETTER = [(60, 64), (62, 66), (64, 65)]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.search.rerun import rerun
 from sclsearch.store.runs import Failure, SeedRun
+from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained, same
 
 
@@ -90,7 +90,7 @@ def test_an_encoder_that_changed_after_training_is_refused(study: Trained, tmp_p
 
 
 def test_a_study_without_a_winner_or_an_unknown_study_is_refused(
-    write_study: Callable[..., Path], tmp_path: Path
+    write_study: WriteStudy, tmp_path: Path
 ) -> None:
     storage = write_study(["it failed", "it too"])
     with pytest.raises(

@@ -2,7 +2,6 @@
 
 import shutil
 import tarfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from sclsearch import select
 from sclsearch.reports.report import Report
 from sclsearch.store.local import DamagedError
 from sclsearch.store.runs import RunStore
+from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
-
-Write = Callable[..., Path]
 
 EARLIER = Path(__file__).parents[1] / "stores" / "0.1.0.tar.gz"
 VALUES = [{"tau": 0.1, "dropouts": [0.0, 0.1]}, {"tau": 0.2, "dropouts": [0.3]}]
@@ -36,7 +34,7 @@ def trained_report(trained: Trained) -> Report:
     return select("mine", storage=trained.storage)
 
 
-def test_a_frame_has_one_row_per_stored_seed_run_with_its_scores(write_study: Write) -> None:
+def test_a_frame_has_one_row_per_stored_seed_run_with_its_scores(write_study: WriteStudy) -> None:
     storage = write_study(
         [(60, 50), (70, 55), None],
         [(80, 40), "loss ce is nan at update 7", (90, 45)],
@@ -52,7 +50,7 @@ def test_a_frame_has_one_row_per_stored_seed_run_with_its_scores(write_study: Wr
     assert set(frame.dropouts) == {"[0.0,0.1]", "[0.3]"}
 
 
-def test_a_failed_seed_run_has_a_reason_and_no_scores(write_study: Write) -> None:
+def test_a_failed_seed_run_has_a_reason_and_no_scores(write_study: WriteStudy) -> None:
     storage = write_study([(60, 50), "loss ce is nan at update 7"], labels=("no", "yes"))
     finished, failed = select("made-up", storage=storage).frame().to_dict("records")
     assert (failed["status"], failed["failure"]) == (
@@ -64,7 +62,7 @@ def test_a_failed_seed_run_has_a_reason_and_no_scores(write_study: Write) -> Non
     assert finished["failure"] is None or np.isnan(finished["failure"])
 
 
-def test_reported_seed_runs_and_the_winner_follow_the_rule(write_study: Write) -> None:
+def test_reported_seed_runs_and_the_winner_follow_the_rule(write_study: WriteStudy) -> None:
     storage = write_study([(60, 50), (75, 55)], [(70, 40), (70, 45)])
     for rule, winner, reported in (
         ("mean", [1, 1], [True, True]),
@@ -76,7 +74,7 @@ def test_reported_seed_runs_and_the_winner_follow_the_rule(write_study: Write) -
         assert frame.reported[frame.winner].tolist() == reported
 
 
-def test_f1_of_each_class_equals_that_of_scikit_learn(write_study: Write) -> None:
+def test_f1_of_each_class_equals_that_of_scikit_learn(write_study: WriteStudy) -> None:
     from sklearn.metrics import f1_score
 
     matrix = np.array([[5, 2, 0], [1, 7, 3], [0, 0, 4]])
@@ -87,7 +85,7 @@ def test_f1_of_each_class_equals_that_of_scikit_learn(write_study: Write) -> Non
     assert frame[["f1_a", "f1_b", "f1_c"]].iloc[0].tolist() == pytest.approx(expected.tolist())
 
 
-def test_a_hyperparameter_named_like_a_column_gets_a_prefix(write_study: Write) -> None:
+def test_a_hyperparameter_named_like_a_column_gets_a_prefix(write_study: WriteStudy) -> None:
     storage = write_study([(60, 50)], values=[{"test": 0.25}])
     frame = select("made-up", storage=storage).frame()
     assert frame.test.tolist() == [0.5]
@@ -103,7 +101,7 @@ def test_a_searched_hyperparameter_has_a_column_even_with_its_default(
     assert frame.head_lr_mult.tolist() == [1.0, 1.0]
 
 
-def test_a_study_without_seed_runs_has_empty_frames_with_columns(write_study: Write) -> None:
+def test_a_study_without_seed_runs_has_empty_frames_with_columns(write_study: WriteStudy) -> None:
     found = select("made-up", storage=write_study([None, None]))
     for frame, column in (
         (found.frame(), "validation"),
@@ -115,7 +113,7 @@ def test_a_study_without_seed_runs_has_empty_frames_with_columns(write_study: Wr
 
 
 def test_curves_hold_every_loss_and_metric_and_mark_the_kept_evaluation(
-    write_study: Write,
+    write_study: WriteStudy,
 ) -> None:
     curves = select("made-up", storage=write_study([(60, 50)])).curves()
     accuracy = curves[curves.name == "validation.accuracy"]

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sclsearch.reports.export import describe_winner
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import existing_study
+from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained, study_on
 
 
@@ -106,7 +106,7 @@ def card_of(storage: Path, folder: Path) -> str:
 
 
 def test_the_card_of_a_search_has_space_configurations_and_race(
-    write_study: Callable[..., Path], tmp_path: Path
+    write_study: WriteStudy, tmp_path: Path
 ) -> None:
     storage = write_study(
         [(70, 60), (72, 62)],
@@ -129,7 +129,7 @@ def test_the_card_of_a_search_has_space_configurations_and_race(
     assert f"- labels: `no`, `ye s{'x' * 75}…`\n" in text
 
 
-def test_a_failed_seed_is_shown(write_study: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_failed_seed_is_shown(write_study: WriteStudy, tmp_path: Path) -> None:
     text = card_of(write_study([(70, 60), "it failed"], parameters=[]), tmp_path / "winner")
     assert "| 1 | failed | failed |  |" in text
     assert "No hyperparameter was searched." in text
@@ -137,7 +137,7 @@ def test_a_failed_seed_is_shown(write_study: Callable[..., Path], tmp_path: Path
 
 
 def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
-    write_study: Callable[..., Path], tmp_path: Path
+    write_study: WriteStudy, tmp_path: Path
 ) -> None:
     write_study([(70, 61), (70, 59)], method="ce", name="plain", parameters=[])
     write_study([(70, 1), (70, 2)], method="ce", name="of-other-rows", data="e", parameters=[])
@@ -148,7 +148,7 @@ def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
 
 
 def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
-    write_study: Callable[..., Path], tmp_path: Path
+    write_study: WriteStudy, tmp_path: Path
 ) -> None:
     storage = write_study([(60, 50), (62, 54)], parameters=[])
     assert "over 2 seeds, none picked: quote this." in card_of(storage, tmp_path / "winner")

@@ -1,7 +1,6 @@
 """Tests of the report: ranking by validation, test scores of the reported seeds, notes."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
-
-Write = Callable[..., Path]
+from tests.reports.conftest import WriteStudy
 
 # The validation rules mean, top-2 and best each prefer a different configuration.
 MEAN = [(70, 50), (70, 60), (70, 70)]
@@ -35,7 +33,7 @@ def numbers(found: Report) -> list[int]:
     ],
 )
 def test_each_rule_ranks_by_its_own_validation_score(
-    write_study: Write, rule: str, ranking: list[int], scores: list[float]
+    write_study: WriteStudy, rule: str, ranking: list[int], scores: list[float]
 ) -> None:
     found = report(write_study(BEST, MEAN, TOP_2, rule=f"{rule}/best"), "made-up", parse_rule(rule))
     assert numbers(found) == ranking
@@ -47,12 +45,12 @@ def test_each_rule_ranks_by_its_own_validation_score(
     assert (own.rule, numbers(own)) == (f"{rule}/best" if rule != "best" else rule, ranking)
 
 
-def test_a_winner_without_a_second_has_no_lead(write_study: Write) -> None:
+def test_a_winner_without_a_second_has_no_lead(write_study: WriteStudy) -> None:
     assert report(write_study(MEAN, ["a fault"] * 3), "made-up").lead is None
 
 
 def test_unfinished_configurations_rank_last_in_order_without_a_score(
-    write_study: Write,
+    write_study: WriteStudy,
 ) -> None:
     storage = write_study([(99, 99), None], [(50, 1), (50, 1)], [None, None], [(60, 1), (60, 1)])
     found = report(storage, "made-up")
@@ -61,7 +59,7 @@ def test_unfinished_configurations_rank_last_in_order_without_a_score(
     assert [len(line.seeds) for line in found.configurations] == [2, 2, 1, 0]
 
 
-def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: Write) -> None:
+def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: WriteStudy) -> None:
     winner = finished_winner(report(write_study(FAILING), "made-up"))
     assert winner.score == pytest.approx((0.8 + 0.0 + 0.6) / 3)
     assert winner.failed == 1
@@ -71,7 +69,7 @@ def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: 
     assert (winner.seeds[1].validation, winner.seeds[1].test) == (None, None)
 
 
-def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: Write) -> None:
+def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: WriteStudy) -> None:
     storage = write_study([(90, 10), (90, 20), (10, 30)], [(80, 40), (80, 50), (80, 60)])
     assert numbers(report(storage, "made-up")) == [1, 0]
     assert numbers(report(storage, "made-up", configs=1)) == [0]
@@ -84,7 +82,7 @@ def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: Wr
     assert numbers(report(storage, "unfinished", seeds=1)) == [0, 1]
 
 
-def test_an_invalid_number_of_seeds_is_refused(write_study: Write) -> None:
+def test_an_invalid_number_of_seeds_is_refused(write_study: WriteStudy) -> None:
     storage = write_study(MEAN)
     for seeds in (0, 4):
         with pytest.raises(SclsearchError, match=f"must be between 1 and 3, .* got {seeds}\\."):
@@ -93,7 +91,7 @@ def test_an_invalid_number_of_seeds_is_refused(write_study: Write) -> None:
         report(storage, "made-up", parse_rule("top-3"), seeds=2)
 
 
-def test_a_report_has_the_notes_of_the_splits_and_of_the_space(write_study: Write) -> None:
+def test_a_report_has_the_notes_of_the_splits_and_of_the_space(write_study: WriteStudy) -> None:
     storage = write_study(
         MEAN, notes=("chosen and reported on the same rows",), study_notes=("search space: mine",)
     )
@@ -106,18 +104,22 @@ def test_a_report_has_the_notes_of_the_splits_and_of_the_space(write_study: Writ
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB"
 
 
-def test_seed_runs_on_different_gpus_are_counted_without_failed_ones(write_study: Write) -> None:
+def test_seed_runs_on_different_gpus_are_counted_without_failed_ones(
+    write_study: WriteStudy,
+) -> None:
     storage = write_study(MEAN, FAILING, gpus=(H100, A100, H100))  # the second one failed once
     (note,) = report(storage, "made-up").notes
     assert f"different devices: 4 on {H100}, 1 on {A100};" in note
 
 
 @pytest.mark.parametrize("gpus", [(), (H100,) * 3])
-def test_seed_runs_on_one_device_give_no_note(write_study: Write, gpus: tuple[str, ...]) -> None:
+def test_seed_runs_on_one_device_give_no_note(
+    write_study: WriteStudy, gpus: tuple[str, ...]
+) -> None:
     assert report(write_study(MEAN, BEST, gpus=gpus), "made-up").notes == ()
 
 
-def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: Write) -> None:
+def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: WriteStudy) -> None:
     storage = write_study(TOP_2, MEAN)
     store = StudyStore(storage, "made-up")
     lines = report(storage, "made-up", parse_rule("top-2")).configurations
@@ -128,7 +130,7 @@ def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: Wr
     assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
 
 
-def test_a_report_survives_conversion_to_json(write_study: Write) -> None:
+def test_a_report_survives_conversion_to_json(write_study: WriteStudy) -> None:
     found = asdict(report(write_study(BEST, MEAN, FAILING, notes=("n",)), "made-up"))
     back = json.loads(json.dumps(found, allow_nan=False))
     assert back.keys() == found.keys()
@@ -137,7 +139,7 @@ def test_a_report_survives_conversion_to_json(write_study: Write) -> None:
         assert {**was, "seeds": [*was["seeds"]], "reported": [*was["reported"]]} == now
 
 
-def test_a_study_is_simulated_with_its_own_rule_by_default(write_study: Write) -> None:
+def test_a_study_is_simulated_with_its_own_rule_by_default(write_study: WriteStudy) -> None:
     storage = write_study([(70, 60), (80, 50)], [(60, 60), (50, 50)], rule="best")
     rules = [
         sclsearch.simulate("made-up", rule=rule, race=None, searches=1, storage=storage).rule

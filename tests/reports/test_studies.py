@@ -1,11 +1,11 @@
 """Tests of the list of studies: settings, progress and best score."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sclsearch.reports.studies import StudyLine, studies
+from tests.reports.conftest import WriteStudy
 
 
 def summaries(storage: Path) -> dict[str, str]:
@@ -13,7 +13,7 @@ def summaries(storage: Path) -> dict[str, str]:
 
 
 def test_a_study_is_listed_with_its_settings_and_progress(
-    write_study: Callable[..., Path],
+    write_study: WriteStudy,
 ) -> None:
     storage = write_study([(1, 2), None, None], [(3, 4), None, None])
     (line,) = studies(storage)
@@ -26,7 +26,7 @@ def test_a_study_is_listed_with_its_settings_and_progress(
     }
 
 
-def test_the_best_score_follows_the_rule_of_the_study(write_study: Callable[..., Path]) -> None:
+def test_the_best_score_follows_the_rule_of_the_study(write_study: WriteStudy) -> None:
     configurations = [(50, 1), (52, 1)], [(40, 1), (70, 1)], [(99, 1), None], [(30, 1), "failed"]
     (line,) = studies(write_study(*configurations, rule="mean"))
     assert isinstance(line, StudyLine)
@@ -38,14 +38,14 @@ def test_the_best_score_follows_the_rule_of_the_study(write_study: Callable[...,
     [([["it", "broke"]], "; all failed; "), ([[(50, 1), "it"]], "; 1 failed; best ")],
 )
 def test_failed_seed_runs_are_counted(
-    write_study: Callable[..., Path], configurations: list[list[object]], text: str
+    write_study: WriteStudy, configurations: list[list[object]], text: str
 ) -> None:
     (line,) = studies(write_study(*configurations))
     assert text in str(line)
     assert ("best" in str(line)) == ("best" in text)
 
 
-def test_a_damaged_study_does_not_hide_other_studies(write_study: Callable[..., Path]) -> None:
+def test_a_damaged_study_does_not_hide_other_studies(write_study: WriteStudy) -> None:
     storage = write_study([(1, 2)])
     before = summaries(storage)
     path = storage / "studies" / "bad" / "study.json"

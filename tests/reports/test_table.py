@@ -1,7 +1,6 @@
 """Tests of the tables of studies as data frames, files, Markdown and LaTeX."""
 
 import json
-from collections.abc import Callable
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import pytest
 import sclsearch
 from sclsearch import SclsearchError, select
 from sclsearch.reports.table import TableFormat, table_file
-
-Write = Callable[..., Path]
+from tests.reports.conftest import WriteStudy
 
 
 @pytest.fixture
-def storage(write_study: Write) -> Path:
+def storage(write_study: WriteStudy) -> Path:
     """Return a storage with two studies; the first has an unfinished and a failed seed run."""
     values = [{"tau": 0.07, "kind": "a_b"}, {"tau": 0.5, "kind": "a|b"}, {"tau": 1, "kind": "c"}]
     write_study([(60, 50), (70, 61)], [(90, 80), "nan"], [(60, 1), None], values=values)
@@ -44,7 +42,9 @@ def test_seed_runs_are_those_of_the_reports_in_order(storage: Path) -> None:
     pd.testing.assert_frame_equal(frame, pd.concat(parts, ignore_index=True))
 
 
-def test_a_study_without_seed_runs_changes_no_column(storage: Path, write_study: Write) -> None:
+def test_a_study_without_seed_runs_changes_no_column(
+    storage: Path, write_study: WriteStudy
+) -> None:
     write_study([None], name="empty")
     frame = sclsearch.table("empty", "other", rows="seed-runs", storage=storage)
     assert list(frame) == list(select("other", storage=storage).frame())
@@ -65,7 +65,7 @@ def test_files_hold_the_frame_exactly(storage: Path) -> None:
         pd.testing.assert_frame_equal(plain(found), plain(frame))
 
 
-def test_parquet_accepts_a_hyperparameter_of_several_types(write_study: Write) -> None:
+def test_parquet_accepts_a_hyperparameter_of_several_types(write_study: WriteStudy) -> None:
     storage = write_study([(60, 50)], [(70, 50)], values=[{"depth": 3}, {"depth": "all"}])
     found = pd.read_parquet(
         BytesIO(table_file([select("made-up", storage=storage)], "configurations", "parquet"))
@@ -85,7 +85,7 @@ def test_markdown_has_points_and_the_winner_in_bold(storage: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["md", "latex"])
-def test_a_cell_is_one_line_of_limited_length(write_study: Write, form: TableFormat) -> None:
+def test_a_cell_is_one_line_of_limited_length(write_study: WriteStudy, form: TableFormat) -> None:
     values = [{"kind": "a\n\nb"}, {"kind": "x" * 10_000}]
     storage = write_study([(60, 50)], [(70, 50)], values=values)
     text = table_file([select("made-up", storage=storage)], "configurations", form).decode()
@@ -109,7 +109,7 @@ def test_latex_is_a_booktabs_table_with_escaped_text(storage: Path) -> None:
     ]
 
 
-def test_special_characters_in_labels_are_escaped(write_study: Write) -> None:
+def test_special_characters_in_labels_are_escaped(write_study: WriteStudy) -> None:
     labels = ("<b>no|*", "x\n& \\`$")
     matrix = [[8, 2], [1, 9]]
     storage = write_study([(matrix, matrix)], name="odd", labels=labels)
@@ -120,7 +120,7 @@ def test_special_characters_in_labels_are_escaped(write_study: Write) -> None:
 
 
 def test_several_studies_get_columns_for_the_settings_that_differ(
-    storage: Path, write_study: Write
+    storage: Path, write_study: WriteStudy
 ) -> None:
     def header(*names: str) -> list[str]:
         reports = [select(name, storage=storage) for name in names]

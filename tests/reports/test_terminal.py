@@ -1,6 +1,5 @@
 """Tests of the printed report: origin of each score, warnings, width of 80 columns."""
 
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from sclsearch.reports.report import report
 from sclsearch.reports.terminal import BINS, histogram, histogram_axis, show
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
-
-Write = Callable[..., Path]
+from tests.reports.conftest import WriteStudy
 
 LONG = {
     "dropouts": [0.0, 0.1, 0.2, 0.3, 0.4],
@@ -80,13 +78,13 @@ def printed(storage: Path, rule: str = "mean", *, most: int = 20) -> str:
     ids=["top-2", "mean", "mean/best", "one seed", "one finished"],
 )
 def test_scores_come_with_their_rule_and_seeds(
-    write_study: Write, seeds: list[tuple[int, int] | str], rule: str, expected: list[str]
+    write_study: WriteStudy, seeds: list[tuple[int, int] | str], rule: str, expected: list[str]
 ) -> None:
     lines = [line.strip() for line in printed(write_study(seeds), rule).splitlines()]
     assert [line for line in lines if line.startswith(("validation acc", "test acc"))] == expected
 
 
-def test_settings_and_a_tie_are_printed(write_study: Write) -> None:
+def test_settings_and_a_tie_are_printed(write_study: WriteStudy) -> None:
     hand = {"epochs": 8, "dropouts": [0.0, 0.1]}
     text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)], settings=hand))
     assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
@@ -95,7 +93,7 @@ def test_settings_and_a_tie_are_printed(write_study: Write) -> None:
 
 
 def test_the_table_marks_published_and_unfinished_configurations(
-    write_study: Write,
+    write_study: WriteStudy,
 ) -> None:
     text = printed(write_study([(50, 40), (50, 40)], [(99, 99), None], [(60, 30), (60, 30)]))
     rows = [" ".join(line.split()) for line in text.splitlines()[3:6]]
@@ -106,20 +104,20 @@ def test_the_table_marks_published_and_unfinished_configurations(
     ]
 
 
-def test_failed_seeds_are_counted_and_explained(write_study: Write) -> None:
+def test_failed_seeds_are_counted_and_explained(write_study: WriteStudy) -> None:
     text = " ".join(printed(write_study([*[(70, 60)] * 9, "loss ce is nan"])).split())
     assert "9/10" in text
     assert "9 of 10 seeds; a failed one counts as the metric's minimum in the score" in text
     assert "test accuracy 0.6000 ± 0.0000, mean ± std of these 9 seeds" in text
 
 
-def test_a_study_without_a_finished_configuration_has_no_winner(write_study: Write) -> None:
+def test_a_study_without_a_finished_configuration_has_no_winner(write_study: WriteStudy) -> None:
     text = printed(write_study([(70, 60), None]))
     assert text.endswith("No configuration is finished yet.\n")
     assert "Winner" not in text
 
 
-def test_a_study_without_a_successful_seed_run_has_no_winner(write_study: Write) -> None:
+def test_a_study_without_a_successful_seed_run_has_no_winner(write_study: WriteStudy) -> None:
     text = printed(write_study(["it broke", "it too"], ["it broke", "again"]))
     assert text.splitlines()[-3:] == [
         "No configuration finished a seed run; 4 failed.",
@@ -129,14 +127,14 @@ def test_a_study_without_a_successful_seed_run_has_no_winner(write_study: Write)
     assert "Winner" not in text
 
 
-def test_a_failed_configuration_never_wins_a_tie(write_study: Write) -> None:
+def test_a_failed_configuration_never_wins_a_tie(write_study: WriteStudy) -> None:
     text = printed(write_study(["it broke", "it too"], [(0, 10), (0, 20)]))
     assert "Winner #1" in text
     assert "tied" not in text
 
 
 def test_omitted_configurations_are_counted_and_the_winner_is_shown(
-    write_study: Write,
+    write_study: WriteStudy,
 ) -> None:
     text = printed(write_study(*([(percent, 1)] for percent in range(30, 60))), most=5)
     assert "… and 25 more (--json shows all)" in text
@@ -144,7 +142,7 @@ def test_omitted_configurations_are_counted_and_the_winner_is_shown(
     assert len([line for line in text.splitlines() if " 1/1 " in line]) == 5
 
 
-def test_the_report_names_the_weights_or_the_export_command(write_study: Write) -> None:
+def test_the_report_names_the_weights_or_the_export_command(write_study: WriteStudy) -> None:
     storage = write_study([(70, 60)])
     assert "weights are not stored; `sclsearch export`" in printed(storage)
     store = StudyStore(storage, "made-up")
@@ -153,7 +151,7 @@ def test_the_report_names_the_weights_or_the_export_command(write_study: Write) 
     assert f"  weights {store.folder}/weights: {key[:12]}…\n" in printed(storage)
 
 
-def test_everything_but_names_and_paths_fits_80_columns(write_study: Write) -> None:
+def test_everything_but_names_and_paths_fits_80_columns(write_study: WriteStudy) -> None:
     storage = write_study(
         [(70, 60), (60, 50), "raised"],
         [(70, 61), None, None],
@@ -169,7 +167,7 @@ def test_everything_but_names_and_paths_fits_80_columns(write_study: Write) -> N
     assert "dropouts=[0,0.1,0.2,0.3,0.4]" in text
 
 
-def test_square_brackets_in_names_and_values_are_printed_as_text(write_study: Write) -> None:
+def test_square_brackets_in_names_and_values_are_printed_as_text(write_study: WriteStudy) -> None:
     storage = write_study(
         [(70, 60)], values=[{"pooling": "[red]"}], model="/models/[old]/bert", notes=("[bold]n",)
     )
@@ -191,7 +189,7 @@ def test_histograms_need_several_seeds_of_several_configurations() -> None:
 
 
 def test_a_terminal_shows_histograms_of_seed_scores_and_plain_text_does_not(
-    write_study: Write,
+    write_study: WriteStudy,
 ) -> None:
     storage = write_study([(50, 40), (60, 40), (70, 40)], [(50, 40), (50, 40), (60, 40)])
     assert not set(printed(storage)) & set("▂▄▆█\x1b")

@@ -19,8 +19,9 @@ from sclsearch.methods import method_class
 from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.methods.ce import CE
 from sclsearch.tasks.base import TaskData
-from sclsearch.training.spec import TrainingData
+from tests.conftest import Save
 from tests.tiny import SIZES
+from tests.training.conftest import WorkFor
 from tests.training.fake_cuda import compile_device, fake_cuda_process
 from tests.training.kernels import Segment, record
 
@@ -50,9 +51,7 @@ BERT_BASE = dict(zip(KERNELS, (1066, 441, 435), strict=True))
 
 
 @pytest.fixture(scope="module")
-def recorded(
-    work_for: Callable[..., TrainingData], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Recorded]:
+def recorded(work_for: WorkFor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     """Return a function that trains on the device and returns the segments of the seed run."""
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
@@ -111,7 +110,7 @@ def problems(segments: Sequence[Segment]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def one_layer(save_tiny: Callable[..., Path]) -> Path:
+def one_layer(save_tiny: Save) -> Path:
     return save_tiny("Bert", {**SIZES, "num_hidden_layers": 1})
 
 
@@ -163,7 +162,7 @@ def test_updates_after_an_evaluation_stay_on_the_gpu(
 
 
 def test_an_update_and_an_evaluation_start_few_kernels(
-    recorded: Recorded, one_layer: Path, save_tiny: Callable[..., Path]
+    recorded: Recorded, one_layer: Path, save_tiny: Save
 ) -> None:
     # The number of kernels depends on the number of layers, but not on their width.
     counts: dict[int, dict[str, int]] = {}

@@ -1,6 +1,6 @@
 """Results of tiny trainings are pinned for each version of the engine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from sclsearch.randomness import stream
 from sclsearch.training.engine import train
 from sclsearch.training.spec import ENGINE_VERSION, TrainingData
+from tests.training.conftest import WorkFor
 
 # For each method the engine's version, the loss at each evaluation, and the test evaluation.
 PINNED: Mapping[str, tuple[int, list[float], object]] = MappingProxyType(
@@ -99,7 +100,7 @@ def assert_pinned(work: TrainingData, pinned: tuple[int, list[float], object]) -
 
 @pytest.mark.parametrize("method", PINNED)
 def test_the_results_of_a_tiny_training_are_pinned(
-    work_for: Callable[..., TrainingData], pinned_bert: Path, method: str
+    work_for: WorkFor, pinned_bert: Path, method: str
 ) -> None:
     work = work_for(method, model=pinned_bert, **FIELDS)
     assert_pinned(work, PINNED[method])
@@ -107,7 +108,7 @@ def test_the_results_of_a_tiny_training_are_pinned(
 
 @pytest.mark.parametrize(("method", "pooling"), PINNED_FIRST)
 def test_the_results_of_poolings_of_the_first_state_are_pinned(
-    work_for: Callable[..., TrainingData], pinned_bert: Path, method: str, pooling: str
+    work_for: WorkFor, pinned_bert: Path, method: str, pooling: str
 ) -> None:
     work = work_for(method, model=pinned_bert, pooling=pooling, **FIELDS)
     assert_pinned(work, PINNED_FIRST[method, pooling])

@@ -3,7 +3,6 @@
 import errno
 import json
 import resource
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,14 @@ import torch
 from safetensors import safe_open
 
 from sclsearch.canonical import digest
-from sclsearch.training.result import TrainingResult, save_tensors, save_weights
-from sclsearch.training.spec import TrainingData
+from sclsearch.training.result import save_tensors, save_weights
+from tests.training.conftest import Trained, WorkFor
 
 
 def test_stored_weights_and_identity_are_exact(
     tmp_path: Path,
-    work_for: Callable[..., TrainingData],
-    trained: Callable[..., TrainingResult],
+    work_for: WorkFor,
+    trained: Trained,
     method: str,
 ) -> None:
     spec, result = work_for(method).spec, trained(method)

@@ -1,6 +1,5 @@
 """Tests that skipping padding, unused tokens and unread states does not change the training."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,6 +12,7 @@ from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.training.engine import train
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
+from tests.training.conftest import WorkFor
 
 
 def numbers(result: TrainingResult) -> list[float]:
@@ -54,7 +54,7 @@ def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_method_trains_as_with_padding_and_all_embeddings(
-    work_for: Callable[..., TrainingData], method: str, monkeypatch: pytest.MonkeyPatch
+    work_for: WorkFor, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_nothing_changes(work_for(method, **fields_of(method)), monkeypatch)
 
@@ -69,7 +69,7 @@ def test_every_method_trains_as_with_padding_and_all_embeddings(
     ],
 )
 def test_poolings_of_the_first_state_train_as_with_all_states(
-    work_for: Callable[..., TrainingData],
+    work_for: WorkFor,
     method: str,
     poolings: dict[str, object],
     monkeypatch: pytest.MonkeyPatch,

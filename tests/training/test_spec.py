@@ -1,6 +1,5 @@
 """Tests of which attributes of a seed run change its key."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from sclsearch.protocols.base import Rows
 from sclsearch.tasks.base import TaskData
 from sclsearch.training import spec as spec_module
 from sclsearch.training.engine import train
-from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.spec import SeedRunSpec
+from tests.training.conftest import WorkFor
 
 METHOD_FIELDS = [(name, field) for name in METHODS for field in field_types(method_class(name))]
 
@@ -40,7 +40,7 @@ WITHOUT_EFFECT: dict[str, object] = {
 
 
 @pytest.fixture
-def spec(work_for: Callable[..., TrainingData]) -> SeedRunSpec:
+def spec(work_for: WorkFor) -> SeedRunSpec:
     return work_for("ce").spec
 
 
@@ -54,9 +54,7 @@ def another(value: Any) -> object:
 
 
 @pytest.mark.parametrize(("name", "field"), METHOD_FIELDS)
-def test_a_key_changes_with_every_field(
-    work_for: Callable[..., TrainingData], name: str, field: str
-) -> None:
+def test_a_key_changes_with_every_field(work_for: WorkFor, name: str, field: str) -> None:
     spec = work_for(name).spec
     holder = "method" if hasattr(spec.method, field) else "training"
     thing = getattr(spec, holder)
@@ -144,9 +142,7 @@ def test_a_key_is_the_hash_of_the_identity(spec: SeedRunSpec) -> None:
     assert set(spec.shared_identity) < set(spec.identity)
 
 
-def test_a_note_counts_the_texts_that_reach_max_length(
-    toy: TaskData, work_for: Callable[..., TrainingData]
-) -> None:
+def test_a_note_counts_the_texts_that_reach_max_length(toy: TaskData, work_for: WorkFor) -> None:
     tokenizer = load_tokenizer(work_for().spec.model)
     lengths = [len(tokenizer(*texts)["input_ids"]) for texts in toy.splits["test"].texts]
     full = sum(length >= 6 for length in lengths)

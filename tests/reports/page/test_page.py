@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,6 +23,7 @@ from sclsearch.reports.page import search_sections, study_sections
 from sclsearch.reports.page.results import read_results
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.selection.posterior import Forecast
+from tests.reports.conftest import WriteStudy
 from tests.reports.page.conftest import LABELS, TEXT, Studies
 
 SECTIONS = (
@@ -271,7 +271,7 @@ def test_the_best_score_so_far_ends_at_the_winner(studies: Studies) -> None:
 
 
 def test_the_page_shows_everything_that_compare_prints(
-    write_study: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seeds = range(7)
     rows = {"train": "a" * 7, "test": "t"}

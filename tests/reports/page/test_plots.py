@@ -1,7 +1,6 @@
 """Tests of the figures: positions of scores, missing hyperparameters, labels and colors."""
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sclsearch.reports.page.search_plots import hyperparameter_plot, parallel_pl
 from sclsearch.reports.page.style import as_png, as_svg, inline_svg, looks, new_figure, style
 from sclsearch.reports.page.winner_plots import confusion_plot, embedding_plot
 from sclsearch.reports.report import Report
+from tests.reports.conftest import WriteStudy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture
-def report(write_study: Callable[..., Path]) -> Report:
+def report(write_study: WriteStudy) -> Report:
     """Return three configurations: the second has a failed seed, only the first has a rate."""
     values = [
         {"kind": "cls", "epochs": 5, "rate": 0.01},
