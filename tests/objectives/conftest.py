@@ -1,5 +1,6 @@
-"""Label patterns and random tensors."""
+"""Label patterns, random tensors, and the cosine of two lists."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -27,3 +28,7 @@ def draw() -> Draw:
     """Return a function that draws normal tensors of a shape, equal in all tests."""
     generator = torch.Generator().manual_seed(5)
     return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def cosine(a: list[float], b: list[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))

@@ -19,6 +19,7 @@ from sclsearch.objectives.lacon import (
     PositiveReduction,
     label_scores,
 )
+from tests.objectives.conftest import cosine
 
 Rows = list[list[float]]
 
@@ -35,10 +36,6 @@ taus = st.floats(0.05, 5)
 def random_rows(seed: int, rows: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(rows, 6, generator=generator, dtype=torch.float64)
-
-
-def cosine(a: list[float], b: list[float]) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
 def instance_centered_in_loops(

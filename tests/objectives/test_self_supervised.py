@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sclsearch.objectives import nt_xent, sim_clr, sim_siam
 from sclsearch.objectives.self_supervised import feature_spread
+from tests.objectives.conftest import cosine
 
 Rows = list[list[float]]
 
@@ -24,10 +25,6 @@ taus = st.floats(0.05, 5)
 def random_states(seed: int, *shape: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def cosine(a: list[float], b: list[float]) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
 def shares(anchor: list[float], candidates: Rows, tau: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Tests of Ray on this machine: sockets, signals, GPUs, output and shared memory."""
+"""Tests of Ray on this machine: sockets, signals, GPUs and output."""
 
 import os
 import signal

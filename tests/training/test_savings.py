@@ -1,7 +1,6 @@
 """Tests that skipping padding, unused tokens and unread states does not change the training."""
 
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 import torch
@@ -10,15 +9,9 @@ from transformers import PreTrainedModel
 from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.training.engine import train
-from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
 from tests.training.conftest import WorkFor
-
-
-def numbers(result: TrainingResult) -> list[float]:
-    """Return all losses of a result, in order."""
-    records: list[Any] = [*result.stages, *result.evaluations]
-    return [loss for record in records for loss in record["loss"].values()]
+from tests.training.test_gpu import numbers
 
 
 def fields_of(method: str) -> dict[str, object]:
