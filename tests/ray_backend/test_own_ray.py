@@ -5,11 +5,11 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sclsearch.ray_backend.signals import sigterm_as_ctrl_c
+from tests.workspace import Processes
 
 LISTENS = "0A"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def own_ray(processes: Any) -> Iterator[None]:
+def own_ray(processes: Processes) -> Iterator[None]:
     """Start Ray with an environment that marks its processes."""
     import ray
 
@@ -53,7 +53,7 @@ def listening(processes: list[int]) -> Iterator[tuple[int, str]]:
                 yield pid, addresses[socket]
 
 
-def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes: Any) -> None:
+def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes: Processes) -> None:
     titles = processes.titles()
     assert any("raylet" in title for title in titles.values())
     sockets = [*listening([os.getpid(), *titles])]
@@ -62,7 +62,7 @@ def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes:
 
 
 def test_sigterm_to_the_process_group_reaches_only_the_driver(
-    own_ray: None, processes: Any
+    own_ray: None, processes: Processes
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)

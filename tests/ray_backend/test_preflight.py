@@ -25,7 +25,7 @@ from sclsearch.store.local import LocalPath
 from sclsearch.study.spec import RunOptions
 from tests.search.beside import beside
 from tests.studies import LOST, in_progress
-from tests.workspace import Prepare, Workers, Workspace
+from tests.workspace import Prepare, Processes, Workers, Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -42,7 +42,7 @@ STORED_BEFORE_THE_LOSS = 1
 
 
 @pytest.fixture(scope="module")
-def cluster(processes: Any) -> Iterator[Any]:
+def cluster(processes: Processes) -> Iterator[Any]:
     """Yield a cluster of a head without CPUs and a node with one CPU."""
     from ray._private.authentication.authentication_token_setup import (
         maybe_enable_token_auth_if_token_available,

@@ -8,12 +8,11 @@ import tempfile
 import time
 import weakref
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sclsearch.errors import SclsearchError
-from tests.workspace import Workspace
+from tests.workspace import Processes, Workspace
 
 TOKEN = "0123456789abcdef" * 4
 
@@ -95,7 +94,7 @@ def test_garbage_is_collected_before_and_not_during_rays_shutdown(
 
 
 def test_the_token_appears_only_in_its_file(
-    home: Path, workspace: Workspace, processes: Any
+    home: Path, workspace: Workspace, processes: Processes
 ) -> None:
     file = home / ".ray" / "auth_token"
     file.parent.mkdir()

@@ -6,7 +6,6 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -21,7 +20,7 @@ from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
 from tests.search.beside import beside
-from tests.workspace import Workspace
+from tests.workspace import Processes, Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -29,7 +28,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 @pytest.fixture(scope="module")
-def first(workspace: Workspace, processes: Any) -> tuple[SearchResult, float]:
+def first(workspace: Workspace, processes: Processes) -> tuple[SearchResult, float]:
     """Return the result of a search that lost one worker, and its seconds."""
     killed, causes, record = list[int](), list[str](), Scheduler.record_failure
 

@@ -14,7 +14,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.training.cost import row_costs
-from tests.workspace import MakeSpec, Prepare
+from tests.workspace import MakeSpec, Prepare, Workers
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_concurrent_seed_runs_share_the_wall_clock(
 
 
 def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
-    prepare: Prepare, workers: Any
+    prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare()
     scheduler = Scheduler(prepared)
@@ -178,7 +178,7 @@ def test_only_the_winners_tests_add_time_if_only_they_are_tested(
 
 
 def test_a_decided_search_takes_the_time_of_its_missing_tests(
-    prepare: Prepare, workers: Any
+    prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner")
     scheduler = Scheduler(prepared)

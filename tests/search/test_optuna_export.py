@@ -3,7 +3,6 @@
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import optuna
 import pytest
@@ -13,7 +12,7 @@ from sclsearch import export_optuna
 from sclsearch.errors import SclsearchError
 from sclsearch.search.scheduler import Scheduler
 from tests.studies import SPACE
-from tests.workspace import MakeSpec, Prepare, WriteSpace
+from tests.workspace import MakeSpec, Prepare, Workers, WriteSpace
 
 STARTED = 1_700_000_000.0
 
@@ -23,7 +22,7 @@ def scheduler(
     make_spec: MakeSpec,
     prepare: Prepare,
     write_space: WriteSpace,
-    workers: Any,
+    workers: Workers,
 ) -> Scheduler:
     """Return the scheduler of a study with complete configurations and an unfinished one."""
     epochs = "space:\n  epochs: {type: int, low: 2, high: 8, step: 2}"

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sclsearch.tasks.custom import CustomTask
+from tests.workspace import Processes
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -38,7 +38,7 @@ Start = Callable[[], Driver]
 
 @pytest.fixture
 def start(
-    toy: CustomTask, tiny_bert: Path, space_file: Path, processes: Any, tmp_path: Path
+    toy: CustomTask, tiny_bert: Path, space_file: Path, processes: Processes, tmp_path: Path
 ) -> Iterator[Start]:
     """Yield a function that starts a search of two seed runs that never end."""
     drivers: list[Driver] = []
@@ -86,7 +86,7 @@ def wait(driver: Driver, until: Callable[[], object]) -> None:
 
 
 def test_a_second_driver_is_refused_and_sigterm_ends_the_first_in_order(
-    start: Start, study: Path, processes: Any
+    start: Start, study: Path, processes: Processes
 ) -> None:
     first = start()
     wait(first, lambda: processes.named("ray::ImplicitFunc.train"))
