@@ -30,7 +30,7 @@ def test_a_rerun_command_names_storage_weights_and_only_a_custom_method(
     assert parsed["method"] == (None if method == "scl" else method)
 
 
-def test_a_confirm_command_names_only_a_custom_method(write_study: Callable[..., Path]) -> None:
+def test_a_confirm_command_names_only_a_custom_method(write_study: WriteStudy) -> None:
     write_study([(70, 60)], name="base")
     storage = write_study([(70, 60)], name="mine")
     base, mine = (report(storage, name) for name in ("base", "mine"))
