@@ -1,10 +1,11 @@
-"""Type checks and selection of dataclass fields, and their names in error messages.
+"""Type checks and selection of dataclass fields, and the texts of pydantic's errors.
 
 Error messages name the command line's option; the Python API replaces it by the argument.
 """
 
 import re
-from collections.abc import Callable, Mapping
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache, wraps
@@ -12,21 +13,28 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, suggestion
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic_core import ErrorDetails
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-REASONS: Mapping[str, str] = MappingProxyType(
+_NOT_A_MAPPING = "must be a mapping of keys to values"
+_MESSAGES: Mapping[str, str] = MappingProxyType(
     {
         "path_type": "must be a path",
         "missing": "must have more values",
         "greater_than_equal": "must be at least {ge:g}",
         "less_than_equal": "must be at most {le:g}",
         "less_than": "must be less than {lt:g}",
+        "dict_type": _NOT_A_MAPPING,
+        "model_type": _NOT_A_MAPPING,
+        "model_attributes_type": _NOT_A_MAPPING,
+        "union_tag_not_found": "must have the key {discriminator}",
+        "union_tag_invalid": "{discriminator} must be one of {expected_tags}",
     }
 )
 
@@ -82,20 +90,20 @@ def check_fields(thing: Any) -> None:
     """
     from pydantic import ValidationError
 
-    faults = []
+    lines = []
     for name, check in _types(thing.__class__).items():
         value = getattr(thing, name)
         try:
             fitting = check.validate_python(value)
         except ValidationError as error:
-            reasons = " or ".join(dict.fromkeys(map(_reason, error.errors())))
+            reasons = " or ".join(dict.fromkeys(map(fault_message, error.errors())))
             option = _OPTIONS.get(name, name).replace("_", "-")
-            faults.append(f"--{option}: {reasons}, got {value!r}.")
+            lines.append(f"--{option}: {reasons}, got {value!r}.")
         else:
             known = expanded(fitting) if isinstance(fitting, Path) else fitting
             object.__setattr__(thing, name, known)
-    if faults:
-        raise SclsearchError("\n".join(faults))
+    if lines:
+        raise SclsearchError("\n".join(lines))
 
 
 @cache
@@ -109,9 +117,38 @@ def _types(kind: type) -> "Mapping[str, TypeAdapter[Any]]":
     }
 
 
-def _reason(fault: Mapping[str, Any]) -> str:
-    if fault["type"] in REASONS:
-        return REASONS[fault["type"]].format(**fault.get("ctx", {}))
+def faults(error: "ValidationError", known: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Return the place and the reason of each error that pydantic found.
+
+    Args:
+        error: The errors of a value.
+        known: Valid keys, for the hint at an unknown key.
+    """
+    return [(place_of(fault["loc"]), fault_reason(fault, known)) for fault in error.errors()]
+
+
+def place_of(path: Iterable[str | int]) -> str:
+    """Return a path of keys and list indices as one text, such as `published[0].tau`."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return text.removeprefix(".")
+
+
+def fault_reason(fault: "ErrorDetails", known: Iterable[str]) -> str:
+    """Return what must hold and what there is, for one error that pydantic found."""
+    if fault["type"] == "missing":
+        return "is missing"
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key.{suggestion(str(fault['loc'][-1]), known)}"
+    if fault["type"] == "value_error":
+        return fault["msg"].removeprefix("Value error, ")
+    value = "nothing" if fault["input"] is None else reprlib.repr(fault["input"])
+    return f"{fault_message(fault)}, got {value}"
+
+
+def fault_message(fault: "ErrorDetails") -> str:
+    """Return what must hold, for one error that pydantic found."""
+    if fault["type"] in _MESSAGES:
+        return _MESSAGES[fault["type"]].format(**fault.get("ctx", {}))
     # Pydantic's suffix, such as "unable to parse string as a number", only repeats the message.
-    message = re.sub(r", (unable|got) .*", "", str(fault["msg"]))
-    return message.replace("Input should be", "must be", 1)
+    message = re.sub(r", (unable|got) .*", "", fault["msg"]).replace("Input should", "must", 1)
+    return f"{message[0].lower()}{message[1:]}"

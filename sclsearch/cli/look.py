@@ -87,7 +87,7 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Validate search space files; report every error with its line."""
+    """Validate search space files; report each error with its place."""
     from sclsearch.methods import find_method
     from sclsearch.spaces.load import check_file, space_files
 

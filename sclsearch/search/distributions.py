@@ -9,23 +9,29 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from pydantic import TypeAdapter, ValidationError
 
+from sclsearch.arguments import faults
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.spaces.schema import read_parameter
+from sclsearch.spaces.schema import Entry
 from sclsearch.spaces.space import Choice, Parameter
 
 
 def stored_parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
     """Return the searched parameters of a stored space."""
-    found = {}
-    for entry in space["parameters"]:
-        parameter = read_parameter({n: v for n, v in entry.items() if n != "name"}, entry["name"])
-        if isinstance(parameter, list):
-            place, reason = parameter[0]
-            raise SclsearchError(f"stored space: {place}: {reason}. Restore the study's record.")
-        found[entry["name"]] = parameter
-    return found
+    entries = {
+        entry["name"]: {key: value for key, value in entry.items() if key != "name"}
+        for entry in space["parameters"]
+    }
+    try:
+        stored = TypeAdapter(dict[str, Entry]).validate_python(entries)
+    except ValidationError as error:
+        place, reason = faults(error)[0]
+        raise SclsearchError(
+            f"stored space: {place}: {reason}. Restore the study's record."
+        ) from error
+    return {name: entry.parameter() for name, entry in stored.items()}
 
 
 def plain(value: Any) -> Any:

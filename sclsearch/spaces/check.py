@@ -1,24 +1,18 @@
-"""Validation of search space files; reports every error at once."""
+"""Validation of search space files: first their form, then their values."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from pydantic import ValidationError
 
 from sclsearch.encoders.models import name_fault
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
 from sclsearch.methods.fields import as_tuples, field_errors, field_types
-from sclsearch.spaces.schema import (
-    Fault,
-    Section,
-    SpaceFile,
-    read_form,
-    read_parameter,
-    unknown_keys,
-    within,
-)
+from sclsearch.spaces.schema import Fault, Section, SpaceFile, form_faults
 from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values
 
 ValueCheck = Callable[[Values], Sequence[Fault]]
@@ -32,52 +26,28 @@ def read_spaces(
     The key None has the space for encoders without a section. If `method` is None, the file may
     name any method.
     """
-    content, faults = _content(raw)
-    if content is None:
-        return {}, faults
-    if not content.source:
-        faults.append(("source", "is missing"))
-    found, method_faults = _method(content.method, method)
+    try:
+        content = SpaceFile.model_validate(raw)
+    except ValidationError as error:
+        return {}, form_faults(error)
+    found, faults = _method(content.method, method)
     check: ValueCheck = partial(field_errors, found) if found else lambda _values: ()
     space, own = _space(content, file, check)
-    faults += [
-        *method_faults,
-        *_null_faults(content.space, (), "space"),
-        *_null_faults(content.fixed, (), "fixed"),
-        *own,
-    ]
+    faults += own
     spaces: dict[str | None, Space] = {None: space}
     for name, section in content.models.items():
-        merged, section_faults = _merged(content, section, name)
-        faults += section_faults
-        spaces[name], merged_faults = _space(merged, file, check)
-        place = within("models", name)
+        faults += _section_faults(content, section, name)
+        spaces[name], section_faults = _space(_merged(content, section), file, check)
         # An error of the file's own keys is reported once, without the encoders that inherit it.
-        faults += [(within(place, at), why) for at, why in merged_faults if (at, why) not in own]
+        faults += [
+            (f"models.{name}.{at}", why) for at, why in section_faults if (at, why) not in own
+        ]
     if found is None or faults:
         return {}, faults
     return {name: _typed(space, found) for name, space in spaces.items()}, []
 
 
-def _content(raw: object) -> tuple[SpaceFile | None, list[Fault]]:
-    """Return the validated keys of a file and its errors.
-
-    If only `published` is malformed, the result lacks this key, so that checks can continue.
-    """
-    content, faults = read_form(raw, SpaceFile, ""), unknown_keys(raw, SpaceFile.model_fields, "")
-    if not isinstance(content, list):
-        return content, faults
-    faults += content
-    if not isinstance(raw, dict):
-        return None, faults
-    rest = {key: value for key, value in raw.items() if key != "published"}
-    content = read_form(rest, SpaceFile, "")
-    return None if isinstance(content, list) else content, faults
-
-
 def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None, list[Fault]]:
-    if not name:
-        return method, [("method", "is missing")]
     if method is None:
         try:
             return method_class(name), []
@@ -88,82 +58,62 @@ def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None
     return method, [("method", f"must be {expected!r}, got {name!r}")]
 
 
-def _merged(content: SpaceFile, raw: object, name: str) -> tuple[SpaceFile, list[Fault]]:
-    """Return the file's keys overridden by an encoder's section, and the section's errors."""
-    place = within("models", name)
-    faults = [(place, reason)] if (reason := name_fault(name)) else []
-    faults += unknown_keys(raw, Section.model_fields, place)
-    section = read_form(raw, Section, place)
-    if isinstance(section, list):
-        return content, faults + section
-    faults += _null_faults(section.space, content.space, within(place, "space"))
-    faults += _null_faults(section.fixed, content.fixed, within(place, "fixed"))
+def _section_faults(content: SpaceFile, section: Section, name: str) -> Iterator[Fault]:
+    """Return the errors of an encoder's name and of the keys that its section removes."""
+    if reason := name_fault(name):
+        yield f"models.{name}", reason
+    for part in ("fixed", "space"):
+        for key, value in getattr(section, part).items():
+            if value is None and key not in getattr(content, part):
+                yield f"models.{name}.{part}.{key}", "is null, and there is no key to remove"
+
+
+def _merged(content: SpaceFile, section: Section) -> SpaceFile:
+    """Return the file's keys overridden by an encoder's section."""
+    fixed, space = {**content.fixed, **section.fixed}, {**content.space, **section.space}
     changes = {
         "note": section.note or content.note,
         "published": content.published if section.published is None else section.published,
-        "fixed": {**content.fixed, **section.fixed},
-        "space": {**content.space, **section.space},
+        "fixed": {name: value for name, value in fixed.items() if value is not None},
+        "space": {name: entry for name, entry in space.items() if entry is not None},
     }
-    return content.model_copy(update=changes), faults
-
-
-def _null_faults(entries: Values, below: Collection[str], place: str) -> Iterator[Fault]:
-    for name, entry in entries.items():
-        if entry is None and name not in below:
-            yield within(place, name), "has no value, and there is no key to remove"
+    return content.model_copy(update=changes)
 
 
 def _space(content: SpaceFile, file: str, check: ValueCheck) -> tuple[Space, list[Fault]]:
-    """Return the space of a file's keys, without those that are null, and all errors."""
-    faults: list[Fault] = []
-    parameters: dict[str, Parameter] = {}
-    unread = set()
-    for name, entry in content.space.items():
-        if entry is None:
-            continue
-        parameter = read_parameter(entry, f"space.{name}")
-        if isinstance(parameter, list):
-            unread.add(name)
-            faults += parameter
-        else:
-            parameters[name] = parameter
-    if "chunk_tokens" in parameters:
-        faults.append(("space.chunk_tokens", "sets the use of memory alone; move it to fixed"))
+    """Return the space of a file's keys, and its errors."""
+    parameters = {name: entry.parameter() for name, entry in content.space.items()}
     space = Space(
         method=content.method,
         source=content.source,
         parameters=parameters,
         published=tuple(content.published),
-        fixed={name: entry for name, entry in content.fixed.items() if entry is not None},
+        fixed=content.fixed,
         file=file,
         note=content.note,
     )
-    faults += [
-        (f"space.{name}", reason)
-        for name, parameter in parameters.items()
-        for reason in dict.fromkeys(_bound_faults(name, parameter, check))
-    ]
-    faults += [
-        (f"space.{name}.when", reason)
-        for name, parameter in parameters.items()
-        for key in parameter.when
-        if key not in unread
-        for reason in _when_faults(name, key, parameters)
-    ]
+    faults: list[Fault] = []
+    if "chunk_tokens" in parameters:
+        faults.append(("space.chunk_tokens", "sets the use of memory alone; move it to fixed"))
+    for name, parameter in parameters.items():
+        bound_faults = dict.fromkeys(_bound_faults(name, parameter, check))
+        faults += [(f"space.{name}", reason) for reason in bound_faults]
+        for key in parameter.when:
+            when_faults = _when_faults(name, key, parameters)
+            faults += [(f"space.{name}.when", reason) for reason in when_faults]
     faults += [(f"fixed.{name}", reason) for name, reason in check(space.fixed)]
     faults += [
         (f"fixed.{name}", "must be fixed or searched, got both")
         for name in space.fixed
-        if name in parameters or name in unread
+        if name in parameters
     ]
     for number, values in enumerate(space.published):
-        refused = dict(check(values))
-        place = f"published[{number}]"
-        faults += [(within(place, name), reason) for name, reason in refused.items()]
+        place, refused = f"published[{number}]", dict(check(values))
+        faults += [(f"{place}.{name}", reason) for name, reason in refused.items()]
         faults += [
             (place, f"{name} {reason}")
             for name, reason in space.field_errors(values)
-            if name not in unread and name not in refused
+            if name not in refused
         ]
     return space, faults
 

@@ -1,147 +1,135 @@
-"""Pydantic models of search space files: their keys and types."""
+"""Pydantic models of search space files: their keys, types and bounds."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from sclsearch.errors import suggestion
+from sclsearch.arguments import fault_reason, place_of
 from sclsearch.spaces.space import Choice, Parameter, Range, same
 
 MOST_VALUES = 1000
 """Largest number of values of a choice; the time to compare them grows quadratically."""
 Fault = tuple[str, str]
 """Error of a file: the path of the key, such as `space.tau.low`, and the reason."""
-Form = TypeVar("Form", bound=BaseModel)
 
 
-class ChoiceEntry(BaseModel, strict=True):
+def _as_tuple(values: object) -> tuple[object, ...]:
+    return tuple(values) if isinstance(values, list) else (values,)
+
+
+Condition = dict[str, Annotated[tuple[Any, ...], BeforeValidator(_as_tuple)]]
+"""Other parameters and their required values; one value needs no list."""
+
+
+class Form(BaseModel, strict=True, extra="forbid"):
+    """Mapping of a search space file, which has known keys only."""
+
+
+class ChoiceEntry(Form):
     """YAML entry of a categorical parameter: `{type: choice, values: […]}`."""
 
     type: Literal["choice"]
     values: Annotated[list[Any], Field(min_length=1, max_length=MOST_VALUES)]
-    when: dict[str, Any] = {}
+    when: Condition = {}
+
+    def parameter(self) -> Parameter:
+        """Return the parameter of the entry."""
+        return Choice(tuple(self.values), self.when)
 
 
-class RangeEntry(BaseModel, strict=True):
+class RangeEntry(Form):
     """YAML entry of a float parameter: `{type: float, low: …, high: …}`, or with type `log`."""
 
     type: Literal["float", "log"]
     low: float
     high: float
-    when: dict[str, Any] = {}
+    when: Condition = {}
+
+    def parameter(self) -> Parameter:
+        """Return the parameter of the entry."""
+        return Range(self.low, self.high, self.type, when=self.when)
 
 
-class IntEntry(BaseModel, strict=True):
+class IntEntry(Form):
     """YAML entry of an integer parameter: `{type: int, low: …, high: …, step: …}`."""
 
     type: Literal["int"]
     low: int
     high: int
     step: Annotated[int, Field(ge=1)] = 1
-    when: dict[str, Any] = {}
+    when: Condition = {}
+
+    def parameter(self) -> Parameter:
+        """Return the parameter of the entry."""
+        return Range(self.low, self.high, self.type, self.step, self.when)
 
 
-class Section(BaseModel, strict=True):
+AnyEntry = ChoiceEntry | RangeEntry | IntEntry
+
+
+def _check_entry(entry: AnyEntry) -> AnyEntry:
+    """Raise ValueError if values or bounds contradict each other."""
+    if isinstance(entry, ChoiceEntry):
+        for n, value in enumerate(entry.values):
+            if any(same(value, earlier) for earlier in entry.values[:n]):
+                raise ValueError(f"values must differ, got {value!r} twice")
+    elif entry.low >= entry.high:
+        raise ValueError(f"low must be below high, got low={entry.low!r}, high={entry.high!r}")
+    elif entry.type == "log" and entry.low <= 0:
+        raise ValueError(f"low of a log range must be above 0, got {entry.low!r}")
+    elif isinstance(entry, IntEntry) and (entry.high - entry.low) % entry.step:
+        raise ValueError(
+            f"high - low must be a multiple of step={entry.step}, got high={entry.high}"
+        )
+    return entry
+
+
+Entry = Annotated[AnyEntry, Field(discriminator="type"), AfterValidator(_check_entry)]
+"""YAML entry of a searched parameter."""
+
+
+class Section(Form):
     """Overrides for one encoder in a search space file; null removes a key of the file."""
 
     note: str = ""
     published: list[dict[str, Any]] | None = None
     fixed: dict[str, Any] = {}
-    space: dict[str, Any] = {}
+    space: dict[str, Entry | None] = {}
 
 
-class SpaceFile(BaseModel, strict=True):
-    """Top level of a search space file.
+class SpaceFile(Form):
+    """Top level of a search space file."""
 
-    Other functions read the entries of `space` and `models` one by one, to report all errors.
-    """
-
-    method: str = ""
-    source: str = ""
+    method: Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)]
     note: str = ""
     published: list[dict[str, Any]] = []
     fixed: dict[str, Any] = {}
-    space: dict[str, Any]
-    models: dict[str, Any] = {}
+    space: dict[str, Entry]
+    models: dict[str, Section] = {}
 
 
-ENTRIES: Mapping[str, type[ChoiceEntry | RangeEntry | IntEntry]] = MappingProxyType(
+ENTRIES: Mapping[str | int, type[Form]] = MappingProxyType(
     {"choice": ChoiceEntry, "float": RangeEntry, "log": RangeEntry, "int": IntEntry}
 )
+"""Models of the entries by their `type`."""
 
 
-def read_form(raw: object, form: type[Form], place: str) -> Form | list[Fault]:
-    """Return the validated content of a file, section or entry; or a list of its type errors."""
-    try:
-        return form.model_validate(raw)
-    except ValidationError as error:
-        return [_fault(fault, place) for fault in error.errors()]
+def form_faults(error: ValidationError) -> list[Fault]:
+    """Return the errors that pydantic found in a search space file."""
+    return [_fault(fault) for fault in error.errors()]
 
 
-def unknown_keys(raw: object, known: Collection[str], place: str) -> list[Fault]:
-    """Return one error per unknown key of a mapping."""
-    return [
-        (within(place, str(key)), f"unknown key.{suggestion(str(key), known)}")
-        for key in (raw if isinstance(raw, dict) else ())
-        if key not in known
-    ]
-
-
-def within(place: str, key: str | int) -> str:
-    """Return the path of a key as `place.key`, or of a list index as `place[key]`."""
-    if isinstance(key, int):
-        return f"{place}[{key}]"
-    return f"{place}.{key}" if place else key
-
-
-def read_parameter(raw: object, place: str) -> Parameter | list[Fault]:
-    """Return the parameter for an entry of `space`, or a list of the entry's errors."""
-    kind = raw.get("type") if isinstance(raw, dict) else raw
-    if not isinstance(kind, str) or kind not in ENTRIES:
-        hint = suggestion(str(kind), ENTRIES)
-        return [(place, f"must be a mapping with a `type`, got {kind!r}.{hint}")]
-    form = ENTRIES[kind]
-    entry, unknown = read_form(raw, form, place), unknown_keys(raw, form.model_fields, place)
-    if isinstance(entry, list) or unknown:
-        return unknown + (entry if isinstance(entry, list) else [])
-    if reason := _bounds_reason(entry):
-        return [(place, reason)]
-    when = {
-        name: tuple(values) if isinstance(values, list) else (values,)
-        for name, values in entry.when.items()
-    }
-    if isinstance(entry, ChoiceEntry):
-        return Choice(tuple(entry.values), when)
-    step = entry.step if isinstance(entry, IntEntry) else None
-    return Range(entry.low, entry.high, entry.type, step, when)
-
-
-def _bounds_reason(entry: ChoiceEntry | RangeEntry | IntEntry) -> str:
-    """Return why values or bounds contradict each other; empty if they do not."""
-    if isinstance(entry, ChoiceEntry):
-        for n, value in enumerate(entry.values):
-            if any(same(value, earlier) for earlier in entry.values[:n]):
-                return f"values must differ, got {value!r} twice"
-    elif entry.low >= entry.high:
-        return f"low must be below high, got low={entry.low!r}, high={entry.high!r}"
-    elif entry.type == "log" and entry.low <= 0:
-        return f"low of a log range must be above 0, got {entry.low!r}"
-    elif isinstance(entry, IntEntry) and (entry.high - entry.low) % entry.step:
-        return f"high - low must be a multiple of step={entry.step}, got high={entry.high}"
-    return ""
-
-
-def _fault(fault: ErrorDetails, place: str) -> Fault:
-    for key in fault["loc"]:
-        place = within(place, key)
-    if fault["type"] == "missing":
-        return place, "is missing"
-    value = " ".join(repr(fault["input"]).split())
-    value = value if len(value) <= 200 else f"{value[:198]} …"
-    if fault["type"] == "model_type":
-        value = "nothing" if fault["input"] is None else value
-        return place, f"must be a mapping of keys to values, got {value}"
-    return place, f"{fault['msg'][0].lower()}{fault['msg'][1:]}, got {value}"
+def _fault(fault: ErrorDetails) -> Fault:
+    path = [*fault["loc"]]
+    form: type[Form] = SpaceFile if len(path) == 1 else Section
+    start = 0 if path[:1] == ["space"] else 2
+    match path[start:]:
+        # Pydantic adds the type of an entry to the path.
+        case ["space", _, kind, *_] if kind in ENTRIES:
+            del path[start + 2]
+            form = ENTRIES[kind]
+    return place_of(path), fault_reason(fault, form.model_fields)

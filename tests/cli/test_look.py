@@ -12,14 +12,18 @@ from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
 from tests.cli.conftest import Call
 
-INVALID = """
+INVALID_FORM = """
 method: scl
 sorce: mine
-published: []
+space:
+  epochs: {type: int, low: 5, high: 2}
+"""
+INVALID_VALUES = """
+method: scl
+source: mine
 fixed: {tua: 1}
 space:
   lam: {type: choice, values: [0.5, 7]}
-  epochs: {type: int, low: 5, high: 2}
 """
 
 
@@ -134,17 +138,18 @@ def test_all_shipped_spaces_are_valid_and_check_all_takes_no_method(sclsearch: C
 
 
 def test_check_reports_all_errors_of_all_files(sclsearch: Call, workdir: Path) -> None:
-    (workdir / "faulty.yaml").write_text(INVALID)
+    (workdir / "form.yaml").write_text(INVALID_FORM)
+    (workdir / "values.yaml").write_text(INVALID_VALUES)
     (workdir / "empty.yaml").touch()
-    result = sclsearch("check", "faulty.yaml", "empty.yaml", "missing.yaml")
+    result = sclsearch("check", "form.yaml", "values.yaml", "empty.yaml", "missing.yaml")
     assert result.returncode == 2
     assert result.stdout == ""
     for start in (
-        "faulty.yaml: sorce: unknown key. Did you mean 'source'?",
-        "faulty.yaml: source: is missing",
-        "faulty.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
-        "faulty.yaml: space.lam: input should be less than or equal to 1, got 7",
-        "faulty.yaml: space.epochs: low must be below high, got low=5, high=2",
+        "form.yaml: sorce: unknown key. Did you mean 'source'?",
+        "form.yaml: source: is missing",
+        "values.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
+        "values.yaml: space.lam: input should be less than or equal to 1, got 7",
+        "form.yaml: space.epochs: low must be below high, got low=5, high=2",
         "empty.yaml: ",
         "missing.yaml: cannot be read: No such file or directory.",
     ):

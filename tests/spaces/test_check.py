@@ -15,9 +15,13 @@ from sclsearch.spaces.load import check_file, load_space
         ("source: S", "sorce: S", "source: is missing"),
         ("method: supcl-seq", "note: x", "method: is missing"),
         ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),
-        ("space:\n  d", "space: 3\nx:\n  d", "space: input should be a valid dictionary, got"),
-        ("published:\n  -", "published:\n  - 3\n  -", "published[0]: input should be a valid dict"),
-        ("type: choice, values: [[0", "type: choise, values: [[0", "space.dropouts: must be a map"),
+        ("space:\n  d", "space: 3\nx:\n  d", "space: must be a mapping of keys to values, got"),
+        ("published:\n  -", "published:\n  - 3\n  -", "published[0]: must be a mapping of keys"),
+        (
+            "type: choice, values: [[0",
+            "type: choise, values: [[0",
+            "space.dropouts: 'type' must be",
+        ),
         ("[[0, 0.1], [0.1, 0.1]]", "[]", "space.dropouts.values: list should have at least 1 item"),
         ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, got"),
         ("[[0, 0.1], [0", "[[0, 1.5], [0, 0.1], [0", "space.dropouts: input should be less than 1"),
@@ -34,7 +38,7 @@ from sclsearch.spaces.load import check_file, load_space
             "space.chunk_tokens: sets the use of memory alone",
         ),
         ("tau: 1}", "tau: -1}", "fixed.tau: input should be greater than 0, got -1"),
-        ("tau: 1}", "tau: null}", "fixed.tau: has no value"),
+        ("tau: 1}", "tau: null}", "fixed.tau: input should be a valid number"),
         ("tau: 1}", "tua: 1}", "fixed.tua: unknown key. Did you mean 'tau'? Known: "),
         ("tau: 1}", "tau: 1, dropouts: [0, 0.1]}", "fixed.dropouts: must be fixed or searched"),
         ("batch_size: 16}\n  -", "batch_size: 8}\n  -", "published[0]: batch_size must be 16 as i"),
@@ -60,46 +64,95 @@ def test_an_error_names_its_place(file: Path, good: str, old: str, new: str, mes
     assert any(line.startswith(f"mine.yaml: {message}") for line in lines), lines
 
 
-def test_all_errors_of_a_file_are_reported_together(file: Path) -> None:
+def test_all_errors_of_form_are_reported_together(file: Path) -> None:
     file.write_text(
         "method: scl\n"
         "sauce: Gunel et al. 2021\n"
-        "published: [{tau: 0.2, lam: 2}]\n"
-        "fixed: {learning_rat: 1e-5}\n"
+        "published: [3]\n"
         "space:\n"
-        "  tau: {type: choice, values: [-1, 0.3]}\n"
+        "  tau: {type: float, low: 2, high: 1}\n"
         "  lam: {type: flot, low: 0, high: 1}\n"
+        "  epochs: {type: int, low: x, high: 1, stp: 1}\n"
         "models:\n"
-        "  minilm: {fixed: {pooling: max}}\n"
+        "  minilm: {fixd: {pooling: max}, space: {tau: {type: log, low: 1}}}\n"
     )
-    places = [line.split(": ")[1] for line in check_file(file)]
-    assert places == [
-        "sauce",
+    assert [line.split(": ")[1] for line in check_file(file)] == [
         "source",
-        "space.lam",
-        "space.tau",
-        "fixed.learning_rat",
-        "published[0].lam",
         "published[0]",
-        "models.minilm.fixed.pooling",
+        "space.tau",
+        "space.lam",
+        "space.epochs.low",
+        "space.epochs.stp",
+        "models.minilm.space.tau.high",
+        "models.minilm.fixd",
+        "sauce",
     ]
     with pytest.raises(SclsearchError) as error:
         load_space(file, "scl")
     assert str(error.value).splitlines() == check_file(file)
 
 
-def test_a_malformed_published_point_does_not_hide_other_errors(file: Path) -> None:
+def test_all_errors_of_values_are_reported_together(file: Path) -> None:
     file.write_text(
-        "method: scl\nsource: x\npublished: [3]\nspace: {tau: {type: float, low: 2, high: 1}}\n"
+        "method: scl\n"
+        "source: Gunel et al. 2021\n"
+        "published: [{tau: 0.2, lam: 2}]\n"
+        "fixed: {learning_rat: 1e-5}\n"
+        "space:\n"
+        "  tau: {type: choice, values: [-1, 0.3]}\n"
+        "  lam: {type: float, low: 0, high: 1}\n"
+        "models:\n"
+        "  minilm: {fixed: {pooling: max}}\n"
     )
-    assert [line.split(": ")[1] for line in check_file(file)] == ["published[0]", "space.tau"]
-    file.write_text("method: scl\nsource: x\nspace: {tau: {type: float, low: 2, high: 1}}\n")
-    assert [line.split(": ")[1] for line in check_file(file)] == ["space.tau"]
+    assert [line.split(": ")[1] for line in check_file(file)] == [
+        "space.tau",
+        "fixed.learning_rat",
+        "published[0].lam",
+        "published[0]",
+        "models.minilm.fixed.pooling",
+    ]
 
 
-def test_a_malformed_parameter_causes_no_errors_in_dependent_entries(file: Path, good: str) -> None:
-    file.write_text(good.replace("type: choice, values: [eval", "type: choise, values: [eval"))
-    assert [line.split(": ")[1] for line in check_file(file)] == ["space.probe_encoder_mode"]
+@pytest.mark.parametrize(
+    ("place", "keys"),
+    [
+        ("x", "fixed, method, models, note, published, source, space"),
+        ("space.tau.x", "high, low, type, when"),
+        ("space.epochs.x", "high, low, step, type, when"),
+        ("space.lam.x", "type, values, when"),
+        ("models.minilm.x", "fixed, note, published, space"),
+        ("models.minilm.space.tau.x", "type, values, when"),
+    ],
+)
+def test_an_unknown_key_is_reported_with_the_known_keys(file: Path, place: str, keys: str) -> None:
+    file.write_text(
+        "method: scl\nsource: Y\nx: 1\nspace:\n"
+        "  tau: {type: float, low: 1, high: 2, x: 1}\n"
+        "  epochs: {type: int, low: 1, high: 2, x: 1}\n"
+        "  lam: {type: choice, values: [0.1], x: 1}\n"
+        "models: {minilm: {x: 1, space: {tau: {type: choice, values: [0.1], x: 1}}}}\n"
+    )
+    assert f"mine.yaml: {place}: unknown key. Known: {keys}." in check_file(file)
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ("space: {1: {type: float, low: 0, high: 1}}", "space[1]"),
+        ("fixed: {1: 2}", "fixed[1]"),
+        ("published: [{1: 2}]", "published[0][1]"),
+        ("models: {1: {}}", "models[1]"),
+        ("models: {minilm: {1: 2}}", "models.minilm[1]"),
+        ("models: {minilm: {space: {1: null}}}", "models.minilm.space[1]"),
+        ("models: {minilm: {fixed: {1: 2}}}", "models.minilm.fixed[1]"),
+        ("models: {minilm: {published: [{1: 2}]}}", "models.minilm.published[0][1]"),
+    ],
+)
+def test_a_number_as_a_key_is_reported_with_its_place(file: Path, entry: str, place: str) -> None:
+    space = "" if entry.startswith("space") else "\nspace: {}"
+    file.write_text(f"method: scl\nsource: x\n{entry}{space}\n")
+    (line,) = check_file(file)
+    assert line.startswith(f"mine.yaml: {place}")
 
 
 def test_a_condition_on_a_range_is_an_error(file: Path) -> None:

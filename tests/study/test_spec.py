@@ -15,7 +15,7 @@ from tests.workspace import MakeSpec
     ("given", "message"),
     [
         ({"sampler": "bayes"}, "--sampler: must be 'tpe', 'gp', 'random' or 'grid', got 'bayes'."),
-        ({"settings": [1]}, "--set: must be a valid dictionary, got [1]."),
+        ({"settings": [1]}, "--set: must be a mapping of keys to values, got [1]."),
         ({"space": 3}, "--space: must be a path, got 3."),
         ({"crossed": {"order": 1.5}}, "--crossed: must be a valid integer, got {'order': 1"),
     ],
