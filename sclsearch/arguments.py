@@ -26,6 +26,7 @@ _NOT_A_MAPPING = "must be a mapping of keys to values"
 _MESSAGES: Mapping[str, str] = MappingProxyType(
     {
         "path_type": "must be a path",
+        "tuple_type": "must be a list such as [a,b]",
         "missing": "must have more values",
         "greater_than_equal": "must be at least {ge:g}",
         "less_than_equal": "must be at most {le:g}",
@@ -117,14 +118,15 @@ def _types(kind: type) -> "Mapping[str, TypeAdapter[Any]]":
     }
 
 
-def faults(error: "ValidationError", known: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """Return the place and the reason of each error that pydantic found.
+def fault_texts(error: "ValidationError", known: Iterable[str] = ()) -> list[str]:
+    """Return each error that pydantic found as `<place>: <reason>`.
 
     Args:
         error: The errors of a value.
         known: Valid keys, for the hint at an unknown key.
     """
-    return [(place_of(fault["loc"]), fault_reason(fault, known)) for fault in error.errors()]
+    texts = [(place_of(fault["loc"]), fault_reason(fault, known)) for fault in error.errors()]
+    return [f"{place}: {reason}" if place else reason for place, reason in texts]
 
 
 def place_of(path: Iterable[str | int]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from sclsearch.arguments import fault_message
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
 
@@ -145,9 +146,9 @@ def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tup
         try:
             checked = types[name].validate_python(as_tuples(value), strict=True)
             if isinstance(checked, int) and abs(checked) > LARGEST:
-                errors.append((name, f"input should be at most {LARGEST}, got {value!r}"))
+                errors.append((name, f"must be at most {LARGEST}, got {value!r}"))
         except ValidationError as error:
-            reasons = "; ".join(dict.fromkeys(_reason(one) for one in error.errors()))
+            reasons = " or ".join(dict.fromkeys(map(fault_message, error.errors())))
             errors.append((name, f"{reasons}, got {reprlib.repr(value)}"))
     return errors
 
@@ -201,10 +202,3 @@ def as_tuples(value: object) -> object:
 
 def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    if error["type"] == "tuple_type":
-        return "input should be a list, for example [0.1,0.2]"
-    message: str = error["msg"]
-    return message[0].lower() + message[1:]

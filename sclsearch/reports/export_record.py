@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from sclsearch.arguments import fault_texts
 from sclsearch.canonical import file_digest
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
@@ -107,7 +108,7 @@ def read_record(folder: Path) -> ExportRecord:
             "export, or export the study again."
         ) from error
     except ValidationError as error:
-        fault = "; ".join(": ".join((*map(str, e["loc"]), e["msg"])) for e in error.errors())
+        fault = "; ".join(fault_texts(error))
         raise SclsearchError(
             f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
         ) from error

@@ -11,7 +11,7 @@ from optuna.distributions import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from sclsearch.arguments import faults
+from sclsearch.arguments import fault_texts
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.spaces.schema import Entry
@@ -27,9 +27,8 @@ def stored_parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
     try:
         stored = TypeAdapter(dict[str, Entry]).validate_python(entries)
     except ValidationError as error:
-        place, reason = faults(error)[0]
         raise SclsearchError(
-            f"stored space: {place}: {reason}. Restore the study's record."
+            f"stored space: {fault_texts(error)[0]}. Restore the study's record."
         ) from error
     return {name: entry.parameter() for name, entry in stored.items()}
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from annotated_types import Ge
 from pydantic import AfterValidator, GetPydanticSchema, TypeAdapter, ValidationError
 
+from sclsearch.arguments import fault_texts
 from sclsearch.canonical import canonical, digest, identity_of
 from sclsearch.tasks.metrics import METRICS
 
@@ -162,9 +163,7 @@ def check_record(stored: Mapping[str, Any], kind: type[StoredRecord], name: str)
         # Strict JSON mode accepts lists for tuples, but no text for numbers.
         _ADAPTERS[kind].validate_json(canonical(stored), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ": ".join(map(str, first["loc"]))
-        raise ValueError(f"{where}: {first['msg']}, got {first['input']!r}"[:200]) from error
+        raise ValueError(fault_texts(error)[0][:200]) from error
     if "number" in stored and stored["number"] != int(name):
         raise ValueError(f"number: must be {name}, got {stored['number']!r}"[:200])
 

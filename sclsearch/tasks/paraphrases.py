@@ -13,7 +13,6 @@ used:
 """
 
 import re
-import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +21,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Len, MinLen
 from pydantic import AfterValidator, BaseModel, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
+from sclsearch.arguments import fault_texts
 from sclsearch.canonical import digest
-from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.tables import Table, character_fault, check_faults, json_objects
@@ -179,11 +178,11 @@ class _Record(BaseModel, strict=True, extra="forbid"):
             raise ValueError("text: must not be empty")
         for n, views in enumerate(self.paraphrases):
             if len(views) != len(self.text):
-                raise ValueError(f"paraphrases.{n}: must have {len(self.text)} texts, got {views}")
+                raise ValueError(f"paraphrases[{n}]: must have {len(self.text)} texts, got {views}")
             pairs = zip(self.text, views, strict=True)
             # If one text of a pair is empty in the data, as in QQP, it needs no paraphrase.
             if any(part.strip() and not view.strip() for part, view in pairs):
-                raise ValueError(f"paraphrases.{n}: a text is empty")
+                raise ValueError(f"paraphrases[{n}]: a text is empty")
         return self
 
 
@@ -191,18 +190,8 @@ def _faults(form: type[BaseModel], record: Mapping[str, Any]) -> list[str]:
     try:
         form.model_validate(record)
     except ValidationError as error:
-        return [_reason(fault, form) for fault in error.errors()]
+        return fault_texts(error, form.model_fields)
     return []
-
-
-def _reason(fault: ErrorDetails, form: type[BaseModel]) -> str:
-    place = ".".join(map(str, fault["loc"]))
-    if fault["type"] == "missing":
-        return f"{place}: is missing"
-    if fault["type"] == "extra_forbidden":
-        return f"{place}: unknown key.{suggestion(place, form.model_fields)}"
-    message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    return f"{place}: {message}, got {reprlib.repr(fault['input'])}" if place else message
 
 
 def eda(text: str, views: int = 2) -> tuple[str, ...]:

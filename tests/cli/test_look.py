@@ -148,7 +148,7 @@ def test_check_reports_all_errors_of_all_files(sclsearch: Call, workdir: Path) -
         "form.yaml: sorce: unknown key. Did you mean 'source'?",
         "form.yaml: source: is missing",
         "values.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
-        "values.yaml: space.lam: input should be less than or equal to 1, got 7",
+        "values.yaml: space.lam: must be at most 1, got 7",
         "form.yaml: space.epochs: low must be below high, got low=5, high=2",
         "empty.yaml: ",
         "missing.yaml: cannot be read: No such file or directory.",

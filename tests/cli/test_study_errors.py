@@ -20,7 +20,7 @@ from tests.cli.conftest import SEARCH, Call
             "--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one ",
         ),
         ("--set tua=1", "--set tua: unknown key. Did you mean 'tau'? Known: batch_sampling, "),
-        ("--set tau=warm", "--set tau: input should be a valid number, got 'warm'"),
+        ("--set tau=warm", "--set tau: must be a valid number, got 'warm'"),
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
         ("--model ./empty", "--model ./empty: the folder lacks config.json, model.safetensors, "),
         ("--train-size 9999", "--train-size: must be between 1 and 2000, "),

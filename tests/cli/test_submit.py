@@ -229,7 +229,7 @@ def test_a_job_that_does_not_end_in_time_is_not_reported_as_stopped(head: Head) 
 def test_a_failed_job_ends_with_the_exit_code_and_message_of_its_search(head: Head) -> None:
     result = head.sclsearch("submit", "--", *head.search("wrong", 0))
     assert result.returncode == 2
-    assert "--set epochs: input should be greater than or equal to 1" in result.stdout
+    assert "--set epochs: must be at least 1" in result.stdout
     unknown = head.sclsearch("job", "stop", "wrng")
     assert unknown.returncode == 2
     assert f"Unknown job 'wrng' on {head.url}. Did you mean 'wrong'? Known: " in unknown.stderr

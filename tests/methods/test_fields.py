@@ -20,17 +20,17 @@ WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (SCL, "tau", math.nan, "finite number"),
     (SCL, "tau", "0.3", "valid number"),
     (SCL, "tau", True, "valid number"),
-    (SCL, "lam", 1.01, "less than or equal to 1"),
+    (SCL, "lam", 1.01, "at most 1"),
     (SCL, "scl_reduction", "mean", "'mean_valid', 'mean_all' or 'sum'"),
     (SCL, "pooling", ["mean"], "'head_hidden', 'cls_raw', 'cls_pooled' or 'mean'"),
     (SupCLSeq, "dropouts", [0.1], "at least 2 items"),
     (SupCLSeq, "dropouts", [0.0, 1.0], "less than 1"),
-    (SupCLSeq, "dropouts", 0.1, "input should be a list, for example [0.1,0.2], got"),
-    (SupCLSeq, "probe_epochs", 0, "greater than or equal to 1"),
+    (SupCLSeq, "dropouts", 0.1, "must be a list such as [a,b], got"),
+    (SupCLSeq, "probe_epochs", 0, "at least 1"),
     (CE, "batch_size", 16.0, "valid integer"),
     (CE, "epochs", True, "valid integer"),
-    (CE, "max_length", 3, "greater than or equal to 4"),
-    (CE, "max_length", 8193, "less than or equal to 8192"),
+    (CE, "max_length", 3, "at least 4"),
+    (CE, "max_length", 8193, "at most 8192"),
     (CE, "drop_last", 1, "valid boolean"),
     (CE, "batch_sampling", "Balanced", "'shuffle' or 'balanced'"),
 )
@@ -54,9 +54,9 @@ def test_the_error_lists_all_wrong_fields() -> None:
         build(SCL, values, "mine.yaml")
     first, second, third, fourth = str(caught.value).split("\n")
     known = ", ".join(sorted(field.name for kind in (SCL, Training) for field in fields(kind)))
-    assert first.startswith("mine.yaml: tau: input should be greater than 0")
+    assert first.startswith("mine.yaml: tau: must be greater than 0")
     assert second == f"mine.yaml: lamb: unknown key. Did you mean 'lam'? Known: {known}."
-    assert third.startswith("mine.yaml: epochs: input should be a valid integer")
+    assert third.startswith("mine.yaml: epochs: must be a valid integer")
     assert fourth == f"mine.yaml: dropuot: unknown key. Did you mean 'dropout'? Known: {known}."
 
 

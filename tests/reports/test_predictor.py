@@ -118,10 +118,10 @@ def test_a_folder_without_a_valid_record_is_refused(exported: Path, tmp_path: Pa
     (exported / CARD).write_text(json.dumps(older))
     assert sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text("{")
-    with pytest.raises(SclsearchError, match="`sclsearch export`: Invalid JSON: EOF while"):
+    with pytest.raises(SclsearchError, match="`sclsearch export`: invalid JSON: EOF while"):
         sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "seeds": "many"}))
-    with pytest.raises(SclsearchError, match="seeds: Input should be a valid integer"):
+    with pytest.raises(SclsearchError, match="seeds: must be a valid integer, got 'many'"):
         sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "place": ""}))
     with pytest.raises(SclsearchError, match="an older version wrote it"):

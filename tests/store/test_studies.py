@@ -191,10 +191,10 @@ def test_a_deleted_configuration_is_reported(store: StudyStore, number: int) -> 
     ("folder", "change", "fault"),
     [
         ("configurations", {"values": {"tau": 9}}, "its checksum differs"),
-        ("configurations", {"values": None}, "values: Input should be"),
+        ("configurations", {"values": None}, "values: must be"),
         ("configurations", {"number": 1}, "number: must be 0, got 1"),
-        ("replicates", {"seeds": {"order": "x"}}, "seeds: order: Input should be a valid integer"),
-        ("replicates", {"notes": 5}, "notes: Input should be a valid array, got 5"),
+        ("replicates", {"seeds": {"order": "x"}}, "seeds.order: must be a valid integer"),
+        ("replicates", {"notes": 5}, "notes: must be a list such as [a,b], got 5"),
     ],
     ids=lambda given: given if isinstance(given, str) else "-".join(given),
 )

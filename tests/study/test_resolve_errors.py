@@ -31,8 +31,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "set out of bounds",
         {"settings": {"lam": 1.5, "tau": 0}},
         {},
-        "--set lam: input should be less than or equal to 1, got 1.5\n"
-        "--set tau: input should be greater than 0, got 0",
+        "--set lam: must be at most 1, got 1.5\n--set tau: must be greater than 0, got 0",
     ),
     (
         "few seeds",

@@ -111,9 +111,9 @@ ROWS: dict[str, tuple[object, str]] = {
     "a bare text": ({**FILM, "text": "A film."}, "text: must be a valid list, got 'A film.'"),
     "an empty text": ({**FILM, "text": [" "]}, "text: must not be empty"),
     "one paraphrase": ({**FILM, "paraphrases": [["one"]]}, "paraphrases: "),
-    "two texts": ({**FILM, "paraphrases": [["one"], ["two", "three"]]}, "paraphrases.1: "),
-    "half a surrogate pair": ({**FILM, "text": ["A \ud83d film."]}, "text.0: character 3"),
-    "an empty paraphrase": ({**FILM, "paraphrases": [["one"], [""]]}, "paraphrases.1: "),
+    "two texts": ({**FILM, "paraphrases": [["one"], ["two", "three"]]}, "paraphrases[1]: "),
+    "half a surrogate pair": ({**FILM, "text": ["A \ud83d film."]}, "text[0]: character 3"),
+    "an empty paraphrase": ({**FILM, "paraphrases": [["one"], [""]]}, "paraphrases[1]: "),
     "other paraphrases": ({**FILM, "paraphrases": [["a"], ["b"]]}, "the text has other paraphra"),
 }
 
