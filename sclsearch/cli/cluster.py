@@ -10,7 +10,6 @@ import typer
 
 from sclsearch.errors import INTERRUPTED, SclsearchError, lookup
 from sclsearch.study.resources import CLUSTER
-from sclsearch.tasks.custom import HUB_PREFIX
 
 if TYPE_CHECKING:
     from sclsearch.ray_backend.jobs import Jobs
@@ -119,6 +118,8 @@ def _check_travels(options: Mapping[str, Any]) -> None:
 
 
 def _places(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from sclsearch.tasks.custom import HUB_PREFIX
+
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, Path) or (name == "storage" and value):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,12 +17,12 @@ from sclsearch.canonical import counted
 from sclsearch.cli import options as o
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
-from sclsearch.tasks.streams import StreamFormat
 
 if TYPE_CHECKING:
     from sclsearch.reports.export_record import ExportRecord
     from sclsearch.reports.predictor import Prediction, Predictor
     from sclsearch.reports.verification import Verification
+    from sclsearch.tasks.streams import StreamFormat
     from sclsearch.tasks.tables import Row
 
     Results = Iterator[tuple[Row, Prediction | None]]
@@ -133,7 +133,7 @@ def predict(
         typer.Option(help="Further column to print, as text; repeatable. Example: id."),
     ] = None,
     format_: Annotated[
-        StreamFormat,
+        Literal["csv", "jsonl"],
         typer.Option("--format", help="Format of the output, and of standard input."),
     ] = "csv",
     proba: Annotated[
@@ -197,7 +197,7 @@ def _text_columns(
 
 
 def _header(
-    record: "ExportRecord", every: Sequence[str], form: StreamFormat, *, proba: bool
+    record: "ExportRecord", every: Sequence[str], form: "StreamFormat", *, proba: bool
 ) -> list[str]:
     """Return the names of the printed columns, or of the keys of each JSON object."""
     if proba and not record.labels:
@@ -220,7 +220,7 @@ def _header(
 
 
 def _rows(
-    file: Path, form: StreamFormat, every: tuple[str, ...], texts: int
+    file: Path, form: "StreamFormat", every: tuple[str, ...], texts: int
 ) -> "tuple[str, str, Iterator[Row]]":
     """Return the name of a source, the unit of its positions, and its rows.
 

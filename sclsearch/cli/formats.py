@@ -2,14 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from sclsearch.canonical import counted
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.table import TableFormat, TableRows
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 
@@ -18,7 +17,7 @@ def table(
         list[str], typer.Argument(help="One or more studies, see `sclsearch ls studies`.")
     ],
     form: Annotated[
-        TableFormat,
+        Literal["csv", "parquet", "json", "md", "latex"],
         typer.Option(
             "--format",
             help="csv, parquet or json: all columns. md or latex: configurations as papers print "
@@ -30,7 +29,7 @@ def table(
         typer.Option(help="File to write. Default: standard output. Example: results.csv."),
     ] = None,
     rows: Annotated[
-        TableRows,
+        Literal["configurations", "seed-runs"],
         typer.Option(help="One row per configuration or per seed run."),
     ] = "configurations",
     rule: o.StudyRule = None,
