@@ -347,6 +347,7 @@ def test_every_command_refuses_an_invalid_storage(
     storage: str, folder: Path, command: Command
 ) -> None:
     (folder / "taken").touch()
+    named = storage if storage == "nothing" else "--storage"
     for arguments in (("select", "mine"), ("export", "mine", "out"), ("rerun", "abcdef")):
-        command(*arguments, "--storage", storage).assert_refused()
+        command(*arguments, "--storage", storage).assert_refused(named)
     command("ls", "studies", "--storage", storage).assert_clear()

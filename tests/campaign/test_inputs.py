@@ -56,10 +56,19 @@ OPTIONS = [
     *(("--search-seed", value) for value in ("x", "1.5", "")),
     *(("--paraphrases", value) for value in ("nothing.jsonl", "", "/", "\0")),
     *(("--space", value) for value in ("nothing.yaml", "", "/", "\0", "tiny")),
-    *(("--text", value) for value in ("text",)),
-    *(("--metric", value) for value in ("accurate",)),
+    *(("--metric", value) for value in ("accurate", "")),
     *(("--fractions", value) for value in ("1", "0.5,0.5,0.5", "a,b,c")),
 ]
+OWN = {"--task": "rows.csv", "--text": "text", "--label": "label"}
+# Without these, an option is refused whatever its value.
+NEEDED = {
+    "--splits": {"--protocol": "plain"},
+    "--unlabeled": {"--method": "simcse"},
+    "--paraphrases": {"--method": "cssl"},
+    "--data-dir": {"--task": "cola"},
+    "--metric": OWN,
+    "--fractions": OWN,
+}
 SETTINGS = [
     *("", "=", "tau", "=3", "tau=", "tau=x", "tau=-1", "tau=0", "tau=nan", "tau=inf", "tau=[1]"),
     *("tau=&a [*a]", "tau=*a", "tau={a: 1}", "tau='", "tau=!!python/none x", "tau=2001-99-99"),
@@ -73,13 +82,17 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS)
 def test_a_malformed_option_is_refused(
-    option: str, value: str, command: Callable[..., Result]
+    option: str, value: str, folder: Path, command: Callable[..., Result]
 ) -> None:
+    (folder / "rows.csv").write_text(ROWS, encoding="utf-8")
     given = {"--task": "demo", "--train-size": "20", "--model": "tiny"}
-    if option == "--shots":
+    if option in {"--shots", "--splits"}:
         del given["--train-size"]
-    arguments = [part for pair in {**given, option: value}.items() for part in pair]
-    command(*TUNE, *arguments).assert_refused()
+    given |= {**NEEDED.get(option, {}), option: value}
+    result = command(*TUNE, *[part for pair in given.items() for part in pair])
+    result.assert_refused()
+    named = (option, f"Unknown {option[2:]} {value!r}", f"{Path(value)}: cannot be read")
+    assert any(text in result.err for text in named), result.err
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30] or "empty")

@@ -239,10 +239,6 @@ def test_studies_are_listed_by_name_and_unknown_names_suggest_the_nearest(tmp_pa
         existing_study(tmp_path, "frist")
 
 
-def test_weights_are_stored_by_the_key_of_their_seed_run(store: StudyStore) -> None:
-    assert store.weights("0af3") == store.folder / "weights" / "0af3.safetensors"
-
-
 def test_training_sets_with_unequal_numbers_of_seeds_are_noted() -> None:
     def replicates(*subsets: str) -> list[ReplicateRecord]:
         return [ReplicateRecord(n, {"train": one}, {}, ()) for n, one in enumerate(subsets)]
