@@ -6,7 +6,7 @@ STORAGE ?= sclsearch-storage
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: quickstart test lint types imports spaces pytest coverage docs docs-examples
-.PHONY: test-cluster browser clean
+.PHONY: test-cluster clean
 
 quickstart: .venv/installed
 	$(BIN)/sclsearch tune --method scl --task demo --train-size 160 --model minilm \
@@ -46,10 +46,6 @@ docs-examples: .venv/developer
 # free cores. Ray's launcher is left out without openssh-server and rsync.
 test-cluster: .venv/developer
 	$(BIN)/pytest -p no:xdist -m machines tests/machines
-
-# Needs Chromium. Opens the MLflow UI and keeps its screenshots.
-browser: .venv/developer
-	SCLSEARCH_SCREENSHOTS=browser-screenshots $(BIN)/pytest -p no:xdist -m browser tests/tracking
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; \

@@ -204,7 +204,16 @@ def test_aws_machines_need_session_tokens_and_spot_notices_are_watched(read: Rea
     for kind in kinds.values():
         assert kind["node_config"]["MetadataOptions"] == {"HttpTokens": "required"}  # IMDSv2
         assert kind["min_workers"] == 0
+    assert kinds["gpu_spot"]["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
     assert any("spot_watch.py aws" in line for line in config["worker_start_ray_commands"])
+
+
+def test_the_token_is_mounted_in_the_home_of_the_image_for_its_owner_only(read: Read) -> None:
+    config = yaml.safe_load(read("aws-gpu.yaml"))
+    assert config["file_mounts"] == {"~/.ray": "~/.sclsearch-cluster"}
+    # Ray replaces ~ by the HOME of the image.
+    assert image_environment(read("Dockerfile"))["HOME"] == "/home/ray"
+    assert any("chmod 600 ~/.ray/auth_token" in line for line in config["setup_commands"])
 
 
 @pytest.mark.parametrize("name", LAUNCHER_FILES)

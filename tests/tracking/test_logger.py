@@ -105,8 +105,12 @@ def test_a_file_that_is_no_database_is_reported_with_a_remedy(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_a_server_that_starts_late_gets_all_records(
-    uri: str, port: int, study: list[RunRecord], write: Write
+def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
+    uri: str,
+    port: int,
+    study: list[RunRecord],
+    write: Write,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     logger = MLflowLogger(f"http://127.0.0.1:{port}")
     for record in study:
@@ -126,6 +130,7 @@ def test_a_server_that_starts_late_gets_all_records(
                 break
             time.sleep(0.2)
         assert logger.close(timeout=30) is None
+        assert capsys.readouterr().out == ""
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(30)

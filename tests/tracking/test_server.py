@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -162,25 +161,3 @@ def test_the_ui_listens_only_on_localhost_and_its_command_hides_the_uri() -> Non
 def test_no_ui_is_started_for_a_tracking_server() -> None:
     with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: is a server"):
         ui_command("http://me:secret@host", 5001)
-
-
-def test_importing_the_package_does_not_import_mlflow() -> None:
-    program = "import sys, sclsearch.tracking; sys.exit('mlflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_mlflow_prints_no_run_address_on_standard_output(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from mlflow.store.tracking.rest_store import RestStore
-    from mlflow.tracking._tracking_service.client import TrackingServiceClient
-
-    info = SimpleNamespace(experiment_id="1", run_name="one")
-    run = SimpleNamespace(info=info, data=SimpleNamespace(tags={}))
-    monkeypatch.setattr(RestStore, "get_run", lambda *_: run)
-    client = TrackingServiceClient("http://127.0.0.1:9")
-    client._log_url("ab")
-    assert "View run one" in capsys.readouterr().out
-    with quietly():
-        client._log_url("ab")
-    assert capsys.readouterr().out == ""
