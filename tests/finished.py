@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
@@ -61,7 +61,6 @@ def finish(
 
 def repeated_spec(storage: Storage, study: str, **repetition: Any) -> StudySpec:
     """Return what `confirm` or `variance` trains for a finished study."""
-    record, winner = StudyStore(storage, study).record(), report(storage, study).winner
+    record, winner = StudyStore(storage, study).record(), finished_winner(report(storage, study))
     assert record is not None
-    assert winner is not None
     return restore_spec(record.origin, winner.fields, **repetition)

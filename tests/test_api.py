@@ -15,6 +15,7 @@ from sclsearch import Callback, Report, compare, export, select, train, tune
 from sclsearch.arguments import fields_of
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import StudyComparison
+from sclsearch.reports.report import finished_winner
 from sclsearch.search.equal_budget import prepare_methods, run_methods
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
@@ -66,8 +67,7 @@ def test_tune_on_a_finished_study_returns_the_stored_report(options: dict[str, A
     finish(method="scl", **options)
     report = tune(method="scl", **options)
     assert numbers(report) == [1, 0]
-    assert report.winner is not None
-    assert report.winner.test_mean == pytest.approx(0.65)
+    assert finished_winner(report).test_mean == pytest.approx(0.65)
     assert report == select("mine", storage=options["storage"])
 
 
@@ -112,7 +112,7 @@ def test_train_has_one_configuration_with_the_starting_point_and_the_settings(
     assert (line.fields["tau"], line.fields["epochs"]) == (0.3, 3)
 
 
-def test_wrong_arguments_raise_errors(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_wrong_arguments_for_stored_studies_raise_errors(tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=r"Unknown study 'mien' .* Known: none"):
         select("mien", storage=tmp_path)
     with pytest.raises(SclsearchError, match="Unknown study 'mine'"):
@@ -120,21 +120,13 @@ def test_wrong_arguments_raise_errors(tmp_path: Path, options: dict[str, Any]) -
     assert not (tmp_path / "mien").exists()
     with pytest.raises(SclsearchError, match="Unknown rule 'median'"):
         select("mine", rule="median", storage=tmp_path)
-    with pytest.raises(SclsearchError, match="Did you mean 'scl'"):
-        tune(method="sc1", **options)
-    with pytest.raises(SclsearchError, match=r"^data_dir .* got demo"):
-        tune(method="scl", data_dir=tmp_path, **options)
-    with pytest.raises(SclsearchError, match=r"^restore: unknown argument") as unknown:
-        tune(method="scl", restore=True, **options)  # type: ignore[call-overload]
-    assert "restored" not in str(unknown.value)  # not an argument of tune
-    with pytest.raises(
-        SclsearchError, match=r"^method 'ce,scl': must be one name\. Pass several as"
-    ):
-        tune(method="ce,scl", **options)
-    with pytest.raises(SclsearchError, match=r"^race: is an option of searches\. Leave it out"):
-        train(method="scl", task="demo", race=0.05)
     with pytest.raises(SclsearchError, match=r"^study \['mine', 'yours'\]: must be"):
         compare(["mine", "yours"], storage=tmp_path)  # type: ignore[arg-type]
+
+
+def test_train_refuses_options_that_only_searches_have() -> None:
+    with pytest.raises(SclsearchError, match=r"^race: is an option of searches\. Leave it out"):
+        train(method="scl", task="demo", race=0.05)
 
 
 def test_compare_pairs_the_winners_of_two_methods(options: dict[str, Any]) -> None:
@@ -155,6 +147,11 @@ def test_compare_pairs_the_winners_of_two_methods(options: dict[str, Any]) -> No
     [
         ({"shots": 0}, "shots: must be between 1 and"),
         ({"settings": {"tua": 1}}, "settings tua: unknown key."),
+        ({"method": "sc1"}, "Unknown method 'sc1'. Did you mean 'scl'?"),
+        ({"method": "ce,scl"}, "method 'ce,scl': must be one name. Pass several as"),
+        ({"method": ["ce"]}, "method: a list must have two or more methods, got 1."),
+        ({"restore": True}, "restore: unknown argument"),
+        ({"data_dir": Path("glue")}, "data_dir glue: must come with a published task, got demo."),
         ({"method": 3}, "method: must be a name, FILE.py:CLASS or a class, got 3."),
         ({"model": "./nothing"}, "model ./nothing: must be"),
         ({"storage": ""}, "storage: must be a folder or a URI, got ''."),
@@ -171,6 +168,7 @@ def test_errors_name_arguments_and_not_options(
         sclsearch.tune(**{"method": "scl", **options, "seeds": 3, "gpus_per_trial": 0, **changes})
     assert str(raised.value).startswith(message)
     assert "--" not in re.sub("`.*?`", "", str(raised.value))
+    assert "restored" not in str(raised.value)  # not an argument of tune
 
 
 def test_commands_in_errors_keep_their_options(options: dict[str, Any]) -> None:
@@ -257,7 +255,7 @@ def test_advice_is_printed_for_the_first_trained_method_only(
     assert advice == [["start it"], ["start it"], ()]
 
 
-def test_an_error_of_one_method_is_raised_after_the_others_have_run(
+def test_an_error_or_interruption_of_one_method_is_raised_after_the_others_have_run(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both(options)
@@ -267,17 +265,14 @@ def test_an_error_of_one_method_is_raised_after_the_others_have_run(
         trained.append(prepared.study.method.name)
         if trained == ["ce"]:
             raise SclsearchError("the storage does not respond")
-        return "out of time"
+        return "interrupted" if len(trained) == 3 else "out of time"
 
     monkeypatch.setattr("sclsearch.search.run._train", train)
     with pytest.raises(SclsearchError, match=r"^ce: the storage does not respond$"):
         tune(method=["ce", "scl"], **{**options, "configs": 3})
     assert trained == ["ce", "scl"]
-    monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "interrupted")
     with pytest.raises(KeyboardInterrupt):
         tune(method=("ce", "scl"), **{**options, "configs": 3})
-    with pytest.raises(SclsearchError, match="must have two or more methods, got 1"):
-        tune(method=["ce"], **options)
 
 
 def test_a_time_budget_is_shared_by_the_methods(

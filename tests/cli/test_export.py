@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from sclsearch.reports.export import describe_winner
 from sclsearch.reports.loading_examples import loading_note
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import StudyStore
 from tests.cli.conftest import Call
 
@@ -18,8 +18,7 @@ from tests.cli.conftest import Call
 def weights(workdir: Path, finished: tuple[str, ...]) -> Path:
     """Return a made-up weights file of the winner's best seed."""
     storage = workdir / "sclsearch-storage"
-    winner = report(storage, "mine").winner
-    assert winner is not None
+    winner = finished_winner(report(storage, "mine"))
     path = Path(str(StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)))
     path.parent.mkdir()
     save_file({"encoder.model.x": torch.ones(1), "parts.y": torch.zeros(2)}, path)

@@ -1,4 +1,4 @@
-"""Tests of confirmation, variance and reproduction with Ray: each seed run trains once."""
+"""Tests of confirmation and variance: each seed run trains once."""
 
 import shutil
 from pathlib import Path
@@ -6,19 +6,15 @@ from pathlib import Path
 import pytest
 
 from sclsearch.papers.confirm import confirm, variance
-from sclsearch.papers.plan import plan_cells
-from sclsearch.papers.reproduce import compare_rows, cost_of, reproduce_cell
-from sclsearch.papers.tables import Table, select_cells
-from sclsearch.reports.report import report
+from sclsearch.reports.report import finished_winner
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import SearchResult, run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.finished import finish
 from tests.in_process import in_process
 from tests.papers.conftest import QUIET, stored
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +46,7 @@ def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: Se
     with in_process():
         found = confirm(tuned.name, 3, options, QUIET)
     after = stored(options)
-    assert found.fresh.winner is not None
-    keys = {seed.key for seed in found.fresh.winner.seeds}
+    keys = {seed.key for seed in finished_winner(found.fresh).seeds}
     assert keys == after.keys() - before.keys()
     assert len(keys) == 3
     assert {key: after[key] for key in before} == before
@@ -78,23 +73,3 @@ def test_a_crossing_trains_only_seed_runs_that_the_search_lacks(
     assert {key: after[key] for key in before} == before
     assert variance(tuned.name, levels, options, QUIET) == spread
     assert stored(options) == after
-
-
-def test_an_interrupted_table_resumes(options: RunOptions, demo: Table, tiny_bert: Path) -> None:
-    selected = select_cells(demo, ["N=20,CE,CE + SCL,Demo"])
-    both = plan_cells(demo, selected, options, model=str(tiny_bert))
-    finish(both[0].spec, both[0].options)
-    first = reproduce_cell(both[0], QUIET)
-    assert (first.seeds, first.reason) == (10, "")
-    before = stored(options)
-    assert [cost_of(one, list).missing for one in both] == [0, 10]
-    scores = [reproduce_cell(one, QUIET) for one in both]
-    after = stored(options)
-    assert scores[0] == first
-    assert len(after.keys() - before.keys()) == 10
-    assert {key: after[key] for key in before} == before
-    (rows,) = compare_rows(scores)
-    assert (rows.ours.row.name, rows.comparison.n) == ("CE + SCL", 10)
-    winner = report(options.storage, scores[1].study).winner
-    assert winner is not None
-    assert scores[1].mean == pytest.approx(winner.test_mean)

@@ -20,7 +20,7 @@ from sclsearch.methods.base import Model
 from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, compare_rows, cost_of, reproduce_cell
 from sclsearch.papers.tables import Table, select_cells
-from sclsearch.reports.report import Report, report
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.estimate import MEASURED, STORED, Estimate, finished
 from sclsearch.search.run import run
 from sclsearch.selection.significance import compare, holm
@@ -221,8 +221,7 @@ def fill_first(one: PlannedCell) -> str:
 def weights(one: PlannedCell, small: Path) -> Path:
     """Return the weights of the finished first fine-tuning; replicate 2 is the best."""
     name = fill_first(one)
-    winner = report(one.options.storage, name).winner
-    assert winner is not None
+    winner = finished_winner(report(one.options.storage, name))
     weights = Path(str(StudyStore(one.options.storage, name).weights(winner.seeds[2].key)))
     weights.parent.mkdir()
     encoder = load_encoder(small, "small")

@@ -7,9 +7,11 @@ import pytest
 
 from sclsearch.tasks.base import Labels, Split, Task, TaskData
 
+Labeled = Callable[..., TaskData]
+
 
 @pytest.fixture(scope="session")
-def labeled() -> Callable[..., TaskData]:
+def labeled() -> Labeled:
     """Return a function that makes a task from the labels of its splits; integers are classes."""
 
     def labeled(name: str = "toy", **splits: Sequence[float]) -> TaskData:

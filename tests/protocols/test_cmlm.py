@@ -1,6 +1,5 @@
 """Tests of the CMLM protocols: random splits, replicates and few-shot epochs."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.post_training import AUTHORS_TRAINING
 from sclsearch.protocols.base import Size, Splits
 from sclsearch.protocols.cmlm import FEW_SHOT, FULL, cmlm_split, few_shot_training
-from sclsearch.tasks.base import TaskData
-
-Labeled = Callable[..., TaskData]
+from tests.protocols.conftest import Labeled
 
 
 def sizes(splits: Splits) -> tuple[int, int]:

@@ -1,6 +1,5 @@
 """Tests of drawn rows: subsets, validation rows and unlabeled rows."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +18,7 @@ from sclsearch.protocols.draws import (
 from sclsearch.protocols.variants import laptop
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import stratified
-
-Labeled = Callable[..., TaskData]
+from tests.protocols.conftest import Labeled
 
 LABELS = st.lists(st.integers(0, 5), min_size=1, max_size=120).map(lambda y: np.array(y, np.int64))
 SEEDS = st.integers(0, 2**32)

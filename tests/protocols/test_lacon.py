@@ -1,7 +1,5 @@
 """Tests of the LaCon protocols: class caps, few-shot rows, imbalance and first classes."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,8 +10,7 @@ from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Rows, Size, Splits
 from sclsearch.protocols.lacon import IMBALANCE
 from sclsearch.tasks.base import TaskData
-
-Labeled = Callable[..., TaskData]
+from tests.protocols.conftest import Labeled
 
 VALIDATION = {"validation": [0, 1]}
 MANY = [0] * 5400 + [1] * 7000

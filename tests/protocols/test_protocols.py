@@ -1,9 +1,6 @@
 """Tests of all protocols: names, replicates, metrics, refused rows and pinned rows."""
 
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -17,8 +14,7 @@ from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
-
-Labeled = Callable[..., TaskData]
+from tests.protocols.conftest import Labeled
 
 NAMES = [
     *(protocol.name for protocol in FIXED),
@@ -200,18 +196,6 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
     digests = splits_of(PROTOCOLS[name], cola, number, total=100).digests
     pinned = dict(zip(("train", "validation", "test"), COLA[name, number].split(), strict=True))
     assert {which: whole[:16] for which, whole in digests.items()} == pinned
-
-
-def test_another_process_with_another_hash_seed_draws_the_same_rows(data: TaskData) -> None:
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process,
-    ):
-        patch.setenv("PYTHONHASHSEED", "4711")
-        elsewhere = [process.submit(splits_of, PROTOCOLS[name], data, 4) for name in NAMES]
-        there = [(splits.result().digests, splits.result().notes) for splits in elsewhere]
-    here = [splits_of(PROTOCOLS[name], data, 4) for name in NAMES]
-    assert there == [(splits.digests, splits.notes) for splits in here]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from sclsearch.protocols.splits import (
     split_dev,
 )
 from sclsearch.tasks.base import TaskData
-
-Labeled = Callable[..., TaskData]
+from tests.protocols.conftest import Labeled
 
 LABELS = st.lists(st.integers(0, 2), min_size=2, max_size=150)
 

@@ -1,6 +1,5 @@
 """Tests of protocol variants: fresh replicates, several splits, crossed seeds, laptop scale."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -14,8 +13,8 @@ from sclsearch.protocols.splits import SAME_ROWS
 from sclsearch.protocols.variants import SCALES, crossed, fresh, laptop, with_splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
+from tests.protocols.conftest import Labeled
 
-Labeled = Callable[..., TaskData]
 LEVELS = {"subset": 2, "initialization": 3, "order": 2}
 PLAIN = PROTOCOLS["plain"]
 NOTE = "scaled: at most 150 updates a stage, 200 validation and 500 test rows"

@@ -1,8 +1,5 @@
 """Tests of the shipped search spaces: validity, published values and small encoders."""
 
-import subprocess
-import sys
-
 import pytest
 
 from sclsearch.methods import METHODS, method_class
@@ -65,19 +62,6 @@ def test_scl_searches_the_24_points_of_the_iclr_grid() -> None:
     space = load_space(find_space("scl", "cola"), "scl")
     assert space.size() == len(list(space.grid())) == 24
     assert space.published == ({"tau": 0.3, "lam": 0.9},)
-
-
-def test_space_lookup_and_summaries_import_no_heavy_library() -> None:
-    code = (
-        "import sys\n"
-        "from sclsearch.spaces.load import find_space, space_summaries\n"
-        "find_space('scl', 'cola'), space_summaries()\n"
-        "print(sorted({'torch', 'transformers', 'ray', 'mlflow', 'optuna'} & set(sys.modules)))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
 
 
 def test_all_spaces_for_minilm_begin_with_the_same_learning_rate() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,15 +17,13 @@ from sclsearch.store.driver import sole_driver
 from sclsearch.store.objects import check_writable, create, read, read_each, write
 from sclsearch.store.remote import RemotePath, StorageError
 from sclsearch.store.storage import storage_folder
-
-if TYPE_CHECKING:
-    from tests.store.conftest import Fault, Gate
+from tests.store.conftest import Fault, Gate
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-Refuse = Callable[..., "Fault"]
+Refuse = Callable[..., Fault]
 
 
-def drop(times: int) -> "Fault":
+def drop(times: int) -> Fault:
     """Return a fault that drops the first requests."""
     left = [times]
 
@@ -41,7 +39,7 @@ def drop(times: int) -> "Fault":
 
 @pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (503, "SlowDown")])
 def test_requests_to_a_busy_store_are_retried(
-    gate: "Gate", far: RemotePath, refuse: Refuse, status: int, code: str
+    gate: Gate, far: RemotePath, refuse: Refuse, status: int, code: str
 ) -> None:
     gate.fault = refuse(status, code, times=4)
     assert create(far / "one.json", {"whole": True})
@@ -51,15 +49,13 @@ def test_requests_to_a_busy_store_are_retried(
     assert far.names() == ["one.json"]
 
 
-def test_dropped_connections_are_retried(gate: "Gate", far: RemotePath) -> None:
+def test_dropped_connections_are_retried(gate: Gate, far: RemotePath) -> None:
     gate.fault = drop(4)
     write(far / "one.json", {"whole": True})
     assert read(far / "one.json") == {"whole": True}
 
 
-def test_an_object_is_stored_despite_an_outage_of_some_seconds(
-    gate: "Gate", far: RemotePath
-) -> None:
+def test_an_object_is_stored_despite_an_outage_of_some_seconds(gate: Gate, far: RemotePath) -> None:
     gate.close()
     back = threading.Timer(4.0, gate.open)
     back.start()
@@ -70,7 +66,7 @@ def test_an_object_is_stored_despite_an_outage_of_some_seconds(
     assert read(far / "one.json") == {"whole": True}
 
 
-def test_a_write_whose_response_was_lost_is_stored_once(gate: "Gate", far: RemotePath) -> None:
+def test_a_write_whose_response_was_lost_is_stored_once(gate: Gate, far: RemotePath) -> None:
     gate.lost_responses = 1
     create(far / "one.json", {"whole": True})
     assert read(far / "one.json") == {"whole": True}
@@ -78,7 +74,7 @@ def test_a_write_whose_response_was_lost_is_stored_once(gate: "Gate", far: Remot
 
 
 def test_a_lasting_outage_is_an_error_after_the_retries(
-    gate: "Gate", far: RemotePath, bucket: str, refuse: Refuse
+    gate: Gate, far: RemotePath, bucket: str, refuse: Refuse
 ) -> None:
     gate.fault = refuse(503, "ServiceUnavailable")
     path = RemotePath(f"{bucket}/one.json", patience=0.2)
@@ -90,7 +86,7 @@ def test_a_lasting_outage_is_an_error_after_the_retries(
 
 
 def test_an_unreachable_storage_folder_is_an_error_without_retries(
-    gate: "Gate", bucket: str, monkeypatch: pytest.MonkeyPatch
+    gate: Gate, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 60.0)
     gate.close()
@@ -106,7 +102,7 @@ def test_a_missing_bucket_is_an_error(bucket: str) -> None:
 
 @pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (400, "ExpiredToken")])
 def test_refused_credentials_are_an_error_without_retries(
-    gate: "Gate", far: RemotePath, refuse: Refuse, status: int, code: str
+    gate: Gate, far: RemotePath, refuse: Refuse, status: int, code: str
 ) -> None:
     gate.fault = refuse(status, code)
     with pytest.raises(
@@ -118,7 +114,7 @@ def test_refused_credentials_are_an_error_without_retries(
 
 
 def test_missing_credentials_are_an_error(
-    gate: "Gate", far: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gate: Gate, far: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -130,7 +126,7 @@ def test_missing_credentials_are_an_error(
 
 
 def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
-    gate: "Gate", far: RemotePath, refuse: Refuse
+    gate: Gate, far: RemotePath, refuse: Refuse
 ) -> None:
     write(far / "one.json", {"old": True})
     gate.fault = refuse(403, "AccessDenied", methods="PUT")
@@ -143,7 +139,7 @@ def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
 
 
 def test_objects_are_created_once_without_conditional_writes(
-    gate: "Gate", far: RemotePath, refuse: Refuse
+    gate: Gate, far: RemotePath, refuse: Refuse
 ) -> None:
     unable = refuse(501, "NotImplemented")
 
@@ -157,7 +153,7 @@ def test_objects_are_created_once_without_conditional_writes(
 
 
 def test_status_412_means_an_existing_object_and_otherwise_is_an_error(
-    gate: "Gate", far: RemotePath, refuse: Refuse
+    gate: Gate, far: RemotePath, refuse: Refuse
 ) -> None:
     write(far / "one.json", {"first": True})
     gate.fault = refuse(412, "PreconditionFailed", methods="PUT")
@@ -167,7 +163,7 @@ def test_status_412_means_an_existing_object_and_otherwise_is_an_error(
 
 
 def test_an_interrupted_upload_leaves_no_object(
-    gate: "Gate", far: RemotePath, bucket: str, tmp_path: Path
+    gate: Gate, far: RemotePath, bucket: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "weights"
     file.write_bytes(bytes(6 * 2**20))
@@ -204,7 +200,7 @@ def test_the_placeholder_object_of_a_folder_is_not_listed(bucket: str) -> None:
 
 
 def test_objects_are_listed_in_one_request_and_read_in_one_each(
-    gate: "Gate", far: RemotePath
+    gate: Gate, far: RemotePath
 ) -> None:
     for number in range(40):
         write(far / f"{number}.json", {"number": number})
@@ -216,7 +212,7 @@ def test_objects_are_listed_in_one_request_and_read_in_one_each(
 
 
 def test_a_driver_survives_an_outage_of_the_store(
-    gate: "Gate", far: RemotePath, monkeypatch: pytest.MonkeyPatch
+    gate: Gate, far: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.store.driver.BEAT_SECONDS", 0.1)
     with sole_driver(far):

@@ -18,6 +18,8 @@ from tests.reports.trained import Trained, study_on
 # SQLAlchemy 2.1 deprecates an option that MLflow 3.17 still uses.
 NOLOAD = "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
 
+Write = Callable[..., int]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
@@ -124,7 +126,7 @@ def shown(uri: str) -> Shown:
 
 
 @pytest.fixture
-def write(uri: str) -> Callable[..., int]:
+def write(uri: str) -> Write:
     """Return a function that writes records with a new writer and returns how many runs are new."""
 
     def write(records: Iterable[RunRecord], uri: str = uri) -> int:

@@ -6,22 +6,18 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sclsearch.tracking import MLflowLogger, RunRecord, ui_command
+from tests.tracking.conftest import Shown, Write
 
-if TYPE_CHECKING:
-    from tests.tracking.conftest import Shown
-
-Write = Callable[..., int]
 STUDY = RunRecord("s", (), {"task": "rte"})
 REFUSED = RunRecord("s", (0,), metrics={"not@allowed": 1.0})
 
@@ -78,7 +74,7 @@ def test_a_refused_record_is_reported_and_does_not_block_the_others(uri: str, wr
 
 
 def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
-    uri: str, write: Write, shown: "Shown"
+    uri: str, write: Write, shown: Shown
 ) -> None:
     record = replace(STUDY, experiment="rte, minilm")
     write([record])

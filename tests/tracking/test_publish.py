@@ -6,24 +6,21 @@ import sys
 from dataclasses import replace
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sclsearch
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import finished_winner
 from sclsearch.tasks import load_task
 from sclsearch.tracking import pages
 from sclsearch.tracking.names import experiment_name
 from sclsearch.tracking.view import VIEW
 from tests.reports.trained import Trained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from sclsearch.study.prepared import PreparedStudy
-    from tests.tracking.conftest import Shown
+from tests.tracking.conftest import Shown
+from tests.workspace import Prepare
 
 TEXTS = ["the film was good", "it was awful, and long"]
 DESCRIPTION = "mlflow.note.content"
@@ -31,16 +28,16 @@ DESCRIPTION = "mlflow.note.content"
 
 @pytest.mark.slow
 def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
-    trained: Trained, uri: str, shown: "Shown"
+    trained: Trained, uri: str, shown: Shown
 ) -> None:
     result = sclsearch.track("mine", storage=trained.storage, tracking=uri)
     assert (result.created, result.registered) == (4, None)
     selection = sclsearch.select("mine", storage=trained.storage)
-    assert selection.winner is not None
+    score = finished_winner(selection).score
     run = shown.study()
-    assert run.data.metrics["score"] == selection.winner.score
+    assert run.data.metrics["score"] == score
     first = run.data.tags[DESCRIPTION].splitlines()[0]
-    assert f"validation {selection.metric} {selection.winner.score:.4f}" in first
+    assert f"validation {selection.metric} {score:.4f}" in first
     report: Any = shown.artifact(run, "report.json")
     assert report["study"] == "mine"
     rows = len(load_task("demo").splits["test"].texts)
@@ -58,7 +55,7 @@ def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
 
 @pytest.mark.slow
 def test_the_page_in_mlflow_equals_the_report_and_has_texts_only_on_request(
-    trained: Trained, uri: str, shown: "Shown", tmp_path: "Path"
+    trained: Trained, uri: str, shown: Shown, tmp_path: Path
 ) -> None:
     pages = {}
     for texts in (False, True):
@@ -77,7 +74,7 @@ def test_the_page_in_mlflow_equals_the_report_and_has_texts_only_on_request(
 
 @pytest.mark.slow
 def test_a_failed_report_page_is_a_warning_and_the_next_track_writes_it(
-    trained: Trained, uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
+    trained: Trained, uri: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "sklearn.manifold", None)
@@ -94,7 +91,7 @@ def test_a_failed_report_page_is_a_warning_and_the_next_track_writes_it(
 
 @pytest.mark.slow
 def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_changes(
-    trained: Trained, uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
+    trained: Trained, uri: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     track = partial(sclsearch.track, "mine", storage=trained.storage, tracking=uri)
     track(register="sentiment")
@@ -116,7 +113,7 @@ def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_cha
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_registered_model_predicts_like_the_exported_winner(
-    trained: Trained, uri: str, tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
+    trained: Trained, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
     import pandas as pd
@@ -138,7 +135,7 @@ def test_the_registered_model_predicts_like_the_exported_winner(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [None, "sentiment"])
 def test_a_removed_study_leaves_no_model_unless_it_is_registered(
-    trained: Trained, uri: str, tmp_path: "Path", name: str | None
+    trained: Trained, uri: str, tmp_path: Path, name: str | None
 ) -> None:
     shutil.copytree(trained.storage, tmp_path, dirs_exist_ok=True)
     sclsearch.track("mine", storage=tmp_path, tracking=uri, register=name)
@@ -150,7 +147,7 @@ def test_a_removed_study_leaves_no_model_unless_it_is_registered(
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "it's", " "])
 def test_an_invalid_model_name_is_refused_before_anything_is_written(
-    trained: Trained, uri: str, shown: "Shown", name: str
+    trained: Trained, uri: str, shown: Shown, name: str
 ) -> None:
     with pytest.raises(SclsearchError, match=f"^register: .* got {name!r}"):
         sclsearch.track("mine", storage=trained.storage, tracking=uri, register=name)
@@ -166,7 +163,7 @@ def test_an_invalid_model_name_is_refused_before_anything_is_written(
     ],
 )
 def test_an_experiment_is_named_by_task_size_and_model(
-    prepare: "Callable[..., PreparedStudy]", size: str | None, name: str
+    prepare: Prepare, size: str | None, name: str
 ) -> None:
     record = prepare(study="same").record
     record = replace(record, identity={**record.identity, "task": "demo", "size": size})

@@ -1,8 +1,6 @@
 """Tests of the MLflow records of a search state, during and after a search."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +9,8 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.state import SearchState, stored_state
 from sclsearch.tracking import MLflowLogger
 from sclsearch.tracking.records import counts, new_records
-
-if TYPE_CHECKING:
-    from tests.tracking.conftest import Shown
-    from tests.workspace import Workers
-
-Prepare = Callable[..., PreparedStudy]
+from tests.tracking.conftest import Shown
+from tests.workspace import Prepare, Workers
 
 
 def from_store(prepared: PreparedStudy) -> SearchState:
@@ -28,7 +22,7 @@ def from_store(prepared: PreparedStudy) -> SearchState:
 
 
 def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
-    prepare: Prepare, workers: "Workers", uri: str, shown: "Shown"
+    prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     prepared = prepare(configs=2).begin()
     scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
@@ -56,7 +50,7 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     assert shown.everything() == before
 
 
-def test_each_call_returns_only_the_new_records(prepare: Prepare, workers: "Workers") -> None:
+def test_each_call_returns_only_the_new_records(prepare: Prepare, workers: Workers) -> None:
     scheduler = Scheduler(prepare(configs=1))
     first, second = workers.running(scheduler)
     paths = [record.path for record in new_records(scheduler.state, ended=False)]
@@ -75,7 +69,7 @@ def test_each_call_returns_only_the_new_records(prepare: Prepare, workers: "Work
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_study_is_finished_once_all_its_configurations_are(
-    prepare: Prepare, workers: "Workers", missing: int
+    prepare: Prepare, workers: Workers, missing: int
 ) -> None:
     prepared = prepare(configs=2).begin()
     scheduler = Scheduler(prepared)
@@ -88,9 +82,7 @@ def test_a_study_is_finished_once_all_its_configurations_are(
     assert records[-1].status == (None if missing else "FINISHED")
 
 
-def test_a_failed_seed_run_has_its_cause_and_no_scores(
-    prepare: Prepare, workers: "Workers"
-) -> None:
+def test_a_failed_seed_run_has_its_cause_and_no_scores(prepare: Prepare, workers: Workers) -> None:
     scheduler = Scheduler(prepare(configs=1))
     task, _ = workers.running(scheduler)
     scheduler.finish(task, workers.failed(task))
@@ -114,7 +106,7 @@ def test_different_studies_with_one_name_have_different_mlflow_names(prepare: Pr
 
 
 def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
-    prepare: Prepare, workers: "Workers", uri: str, shown: "Shown"
+    prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
     scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
@@ -138,7 +130,7 @@ def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
 
 
 def test_a_stopped_search_logs_no_scores_of_an_untested_winner(
-    prepare: Prepare, workers: "Workers", uri: str, shown: "Shown"
+    prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
     scheduler, logger = Scheduler(prepared), MLflowLogger(uri)

@@ -1,7 +1,6 @@
 """Tests of removing a study's MLflow runs from the storage's database."""
 
 import shutil
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.tracking import RunRecord
 from sclsearch.tracking.removal import delete_runs, tracked_run_ids
 from tests.store.test_studies import RECORD
+from tests.tracking.conftest import Write
 
 pytestmark = pytest.mark.slow
-
-Write = Callable[[Iterable[RunRecord]], int]
 
 
 @pytest.fixture

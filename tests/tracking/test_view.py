@@ -1,25 +1,20 @@
 """Tests of an experiment's page in MLflow: winner, lead and ranking."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import sclsearch
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.tracking import MLflowLogger
 from sclsearch.tracking.ranking import StudyResult, ranking_of_studies
 from sclsearch.tracking.view import VIEW, describe_experiment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.tracking.conftest import Shown
-    from tests.workspace import Workers
+from tests.tracking.conftest import Shown
+from tests.workspace import Prepare, Workers
 
 
-def finish(scheduler: Scheduler, workers: "Workers", right: Sequence[int]) -> None:
+def finish(scheduler: Scheduler, workers: Workers, right: Sequence[int]) -> None:
     """Finish a search in which configuration `i` classifies `right[i]` of 20 rows correctly."""
     while tasks := workers.running(scheduler):
         task = tasks[0]
@@ -32,7 +27,7 @@ def finish(scheduler: Scheduler, workers: "Workers", right: Sequence[int]) -> No
 
 
 def test_the_winner_is_in_the_first_row_among_equal_scores(
-    prepare: Callable[..., PreparedStudy], workers: "Workers", uri: str, shown: "Shown"
+    prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     for study in ("b", "a"):
         scheduler = Scheduler(prepare(study=study, race="off").begin())
@@ -59,11 +54,11 @@ def test_the_winner_is_in_the_first_row_among_equal_scores(
 
 
 def test_the_experiment_description_has_the_lead_of_the_winner(
-    prepare: Callable[..., PreparedStudy],
-    workers: "Workers",
+    prepare: Prepare,
+    workers: Workers,
     uri: str,
-    shown: "Shown",
-    tmp_path: "Path",
+    shown: Shown,
+    tmp_path: Path,
 ) -> None:
     firsts = []
     for study in ("b", "a"):

@@ -6,21 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sclsearch.tracking import RunRecord, writer
 from sclsearch.tracking.records import DatasetRecord
+from tests.tracking.conftest import Shown, Write
 
-if TYPE_CHECKING:
-    from tests.tracking.conftest import Shown
-
-Write = Callable[..., int]
 SEED_RUN = RunRecord(
     "s",
     (0, 0),
@@ -33,7 +28,7 @@ SEED_RUN = RunRecord(
 
 
 def test_study_configuration_and_seed_run_are_three_levels(
-    write: Write, shown: "Shown", study: list[RunRecord]
+    write: Write, shown: Shown, study: list[RunRecord]
 ) -> None:
     assert write(study) == 1 + 2 + 2 * 3
     runs = shown.runs()
@@ -55,7 +50,7 @@ def test_study_configuration_and_seed_run_are_three_levels(
 
 
 def test_a_seed_run_has_its_metrics_times_and_files(
-    write: Write, shown: "Shown", study: list[RunRecord], tmp_path: Path
+    write: Write, shown: Shown, study: list[RunRecord], tmp_path: Path
 ) -> None:
     write(study)
     run = shown.runs()["cola-scl/1/2"]
@@ -70,7 +65,7 @@ def test_a_seed_run_has_its_metrics_times_and_files(
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_a_second_writer_adds_nothing(
-    write: Write, shown: "Shown", study: list[RunRecord], reopened: bool
+    write: Write, shown: Shown, study: list[RunRecord], reopened: bool
 ) -> None:
     write(study)
     before, ends = shown.everything(), {n: r.info.end_time for n, r in shown.runs().items()}
@@ -84,7 +79,7 @@ def test_a_second_writer_adds_nothing(
 
 
 def test_changed_scores_get_growing_steps_and_equal_ones_are_not_repeated(
-    write: Write, shown: "Shown"
+    write: Write, shown: Shown
 ) -> None:
     for value in (0.5, 0.5, 0.7, 0.5):
         write([RunRecord("s", (0,), metrics={"score": value, "seeds": 3.0})])
@@ -97,7 +92,7 @@ def test_changed_scores_get_growing_steps_and_equal_ones_are_not_repeated(
 
 
 def test_the_last_score_counts_even_if_the_clock_goes_back(
-    write: Write, shown: "Shown", monkeypatch: pytest.MonkeyPatch
+    write: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter((200.0, 100.0))
     monkeypatch.setattr(writer, "time", SimpleNamespace(time=lambda: next(clock)))
@@ -106,7 +101,7 @@ def test_the_last_score_counts_even_if_the_clock_goes_back(
     assert shown.runs()["s/0"].data.metrics == {"score": 0.5}
 
 
-def test_a_parameter_too_long_for_mlflow_becomes_an_artifact(write: Write, shown: "Shown") -> None:
+def test_a_parameter_too_long_for_mlflow_becomes_an_artifact(write: Write, shown: Shown) -> None:
     record = RunRecord("s", (0,), {"tau": 0.1, "prompt": "x" * 6001, "label": "y" * 6000})
     for _ in range(2):
         write([record])
@@ -116,7 +111,7 @@ def test_a_parameter_too_long_for_mlflow_becomes_an_artifact(write: Write, shown
 
 
 def test_stored_parameters_stay_while_tags_and_files_are_updated(
-    write: Write, shown: "Shown"
+    write: Write, shown: Shown
 ) -> None:
     write(
         [RunRecord("s", (), {"task": "rte"}, {"host": "node1"}, {"report.json": b'{"winner": 1}'})]
@@ -129,7 +124,7 @@ def test_stored_parameters_stay_while_tags_and_files_are_updated(
     assert shown.artifact(run, "report.json") == {"winner": 2}
 
 
-def test_studies_of_one_name_do_not_share_runs(write: Write, shown: "Shown") -> None:
+def test_studies_of_one_name_do_not_share_runs(write: Write, shown: Shown) -> None:
     for mark, task in (("1", "cola"), ("2", "rte")):
         name = f"same@{mark}"
         records = [RunRecord(name, (), {"task": task}), RunRecord(name, (0,), {"a": 1})]
@@ -143,7 +138,7 @@ def test_studies_of_one_name_do_not_share_runs(write: Write, shown: "Shown") -> 
 
 @pytest.mark.slow
 def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
-    write: Write, uri: str, shown: "Shown", fresh_database: Path, tmp_path: Path
+    write: Write, uri: str, shown: Shown, fresh_database: Path, tmp_path: Path
 ) -> None:
     records = [RunRecord("s", (), {"task": "rte"}), RunRecord("s", (0,), {"tau": 0.1})]
     records += [
@@ -175,7 +170,7 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
 
 
 def test_a_failed_seed_run_shows_its_last_cause_until_it_succeeds(
-    write: Write, shown: "Shown"
+    write: Write, shown: Shown
 ) -> None:
     for cause in ("hang", "out-of-memory"):
         write([replace(SEED_RUN, status="FAILED", tags={"failure": cause})])
@@ -188,7 +183,7 @@ def test_a_failed_seed_run_shows_its_last_cause_until_it_succeeds(
     assert shown.points()["s/0/0"] == {"loss": [(5, 1.0), (9, 0.5)]}
 
 
-def test_non_finite_values_are_left_out_and_named_in_a_tag(write: Write, shown: "Shown") -> None:
+def test_non_finite_values_are_left_out_and_named_in_a_tag(write: Write, shown: Shown) -> None:
     values = {"a": math.nan, "b": math.inf, "c": 1.0}
     write([replace(SEED_RUN, history=((5, values),)), RunRecord("s", (0,), metrics=values)])
     for name in ("s/0", "s/0/0"):
@@ -197,13 +192,13 @@ def test_non_finite_values_are_left_out_and_named_in_a_tag(write: Write, shown: 
         assert run.data.metrics == {"c": 1.0}
 
 
-def test_two_thousand_metrics_of_one_seed_run_are_written(write: Write, shown: "Shown") -> None:
+def test_two_thousand_metrics_of_one_seed_run_are_written(write: Write, shown: Shown) -> None:
     many = tuple((u, {"loss": 1 / u, "mcc": 0.1}) for u in range(1, 1001))
     write([replace(SEED_RUN, history=many)])
     assert len(shown.points()["s/0/0"]["loss"]) == 1000
 
 
-def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: "Shown") -> None:
+def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: Shown) -> None:
     assert write([SEED_RUN]) == 3
     assert write([RunRecord("s", (), {"p": 1}), RunRecord("s", (0,), {"p": 2})]) == 0
     runs = shown.runs()
@@ -211,7 +206,7 @@ def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: "Show
 
 
 def test_a_study_that_release_0_1_0_logged_continues_in_its_experiment(
-    write: Write, shown: "Shown", study: list[RunRecord]
+    write: Write, shown: Shown, study: list[RunRecord]
 ) -> None:
     earlier = shown.client.create_experiment("sclsearch")
     tags = {"sclsearch.id": "cola-scl", "sclsearch.study": "cola-scl", "sclsearch.level": "study"}
@@ -232,7 +227,7 @@ def test_a_study_that_release_0_1_0_logged_continues_in_its_experiment(
     assert shown.client.get_experiment(experiment).name == "cola, all examples, minilm"
 
 
-def test_data_sets_are_logged_once_with_their_digest_and_use(write: Write, shown: "Shown") -> None:
+def test_data_sets_are_logged_once_with_their_digest_and_use(write: Write, shown: Shown) -> None:
     rows = DatasetRecord("cola seed 0", "a" * 64, "training", "/data/cola")
     for _ in range(2):
         write([RunRecord("s", datasets=(rows,))])
