@@ -1,7 +1,6 @@
 """Tests of stored seed runs: exact reading, replacement, lookup and damaged files."""
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -86,18 +85,6 @@ def test_a_changed_byte_never_changes_labels_or_probabilities() -> None:
             continue
         assert found.labels["validation"].tolist() == ROWS.labels["validation"].tolist()
         assert found.labels["test"].tolist() == ROWS.labels["test"].tolist()
-
-
-@pytest.mark.parametrize("stored", [{}, {"key": "a", "identity": {}, "origin": {}, "later": 1}])
-def test_a_file_that_is_not_a_seed_run_is_an_error_with_advice(
-    runs: RunStore, stored: dict[str, Any]
-) -> None:
-    write(runs.folder / f"{FAILED.key}.json", stored)
-    for read in (runs.get, lambda key: runs.get_all([key])):
-        with pytest.raises(
-            SclsearchError, match=r"\.json: is not the seed run of this name: .* Move it away"
-        ):
-            read(FAILED.key)
 
 
 def test_a_stored_seed_run_is_not_replaced(runs: RunStore) -> None:
@@ -185,32 +172,14 @@ def changed(runs: RunStore, change: Callable[[dict[str, Any]], object]) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (lambda run: run["test"].update(pearson=0.5), "its checksum differs"),
-        (lambda run: run["evaluations"].clear(), "its checksum differs"),
-        (lambda run: run.pop("sha256") and run.update(kept=99), "evaluation 99 is kept of 2"),
-        (lambda run: run.pop("sha256") and run.update(key="0" * 64), "it holds the seed run 0000"),
-        (lambda run: run.pop("sha256") and run["identity"].clear(), "its identity is not the one"),
-        (
-            lambda run: run.pop("sha256") and run.update(test={"confusion": [[-500, 1]]}),
-            "a confusion matrix must hold counts",
-        ),
-        (lambda run: run.update(seconds=math.nan), "NaN is no number"),
-    ],
-    ids=["value", "evaluations", "kept", "key", "identity", "count", "nan"],
-)
-def test_a_changed_file_is_refused_and_other_files_are_read(
-    runs: RunStore, change: Callable[[dict[str, Any]], object], fault: str
-) -> None:
+def test_a_changed_file_is_refused_and_other_files_are_read(runs: RunStore) -> None:
     runs.put(FAILED)
-    changed(runs, change)
-    with pytest.raises(SclsearchError, match=fault):
+    changed(runs, lambda run: run["test"].update(pearson=0.5))
+    with pytest.raises(SclsearchError, match="its checksum differs"):
         runs.get(FINISHED.key)
     found, damaged = runs.get_valid([FINISHED.key, FAILED.key])
     assert found == [None, FAILED]
-    assert fault in damaged[FINISHED.key]
+    assert "its checksum differs" in damaged[FINISHED.key]
     assert list(runs.all()) == [FAILED]
 
 

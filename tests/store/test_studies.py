@@ -1,8 +1,7 @@
 """Tests of stored studies: names, records, changed identities and damaged files."""
 
-import json
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,69 +153,6 @@ def test_records_come_back_exactly_in_the_order_of_their_numbers(store: StudySto
         store.add(replicates[number])
     assert store.configurations() == configurations
     assert store.replicates() == replicates
-
-
-@pytest.mark.parametrize(
-    ("record", "advice"),
-    [
-        (ConfigurationRecord(0, {}, {}, "sampled"), "Restore it from a copy, or give another --st"),
-        (ReplicateRecord(0, {}, {}, ()), "Move it away; the command that began the study writes"),
-    ],
-)
-def test_a_record_with_an_unknown_field_is_an_error_with_advice(
-    store: StudyStore, record: ConfigurationRecord | ReplicateRecord, advice: str
-) -> None:
-    store.add(record)
-    (path,) = Path(str(store.folder)).glob("*/0.json")
-    path.write_text(json.dumps({**asdict(record), "tau": 1}))
-    with pytest.raises(DamagedError) as caught:
-        (store.configurations if "configurations" in str(path) else store.replicates)()
-    message = "got an unexpected keyword argument 'tau'"
-    assert str(caught.value).startswith(f"{path}: {message}. {advice}")
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_deleted_configuration_is_reported(store: StudyStore, number: int) -> None:
-    for one in range(3):
-        store.add(ConfigurationRecord(one, {}, {}, "sampled"))
-    Path(str(store.folder), "configurations", f"{number}.json").unlink()
-    with pytest.raises(DamagedError, match=rf"configurations/{number}\.json: was deleted"):
-        store.configurations()
-    found, (fault,) = store.valid_configurations()
-    assert [one.number for one in found] == [one for one in range(3) if one != number]
-    assert f"{number}.json" in fault
-
-
-@pytest.mark.parametrize(
-    ("folder", "change", "fault"),
-    [
-        ("configurations", {"values": {"tau": 9}}, "its checksum differs"),
-        ("configurations", {"values": None}, "values: must be"),
-        ("configurations", {"number": 1}, "number: must be 0, got 1"),
-        ("replicates", {"seeds": {"order": "x"}}, "seeds.order: must be a valid integer"),
-        ("replicates", {"notes": 5}, "notes: must be a list such as [a,b], got 5"),
-    ],
-    ids=lambda given: given if isinstance(given, str) else "-".join(given),
-)
-def test_a_changed_record_is_reported_and_the_others_are_read(
-    store: StudyStore, folder: str, change: dict[str, Any], fault: str
-) -> None:
-    for number in range(2):
-        store.add(ConfigurationRecord(number, {"tau": 1}, {"tau": 1}, "sampled"))
-        store.add(ReplicateRecord(number, {"train": "t"}, {"order": 1}, ()))
-    path = Path(str(store.folder), folder, "0.json")
-    changed = {**json.loads(path.read_text(encoding="utf-8")), **change}
-    if "checksum" not in fault:
-        del changed["sha256"]
-    path.write_text(json.dumps(changed), encoding="utf-8")
-    found: list[ConfigurationRecord] | list[ReplicateRecord]
-    if folder == "configurations":
-        found, (message,) = store.valid_configurations()
-    else:
-        found, (message,) = store.valid_replicates()
-    assert [record.number for record in found] == [1]
-    assert message.startswith(f"{path}: ")
-    assert fault in message
 
 
 def test_a_stored_configuration_is_not_replaced(store: StudyStore) -> None:
