@@ -1,7 +1,8 @@
 """Tests of the printed scores, costs, confirmations and spreads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +11,11 @@ from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, StudyCost
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.papers.terminal import show_confirmation, show_costs, show_scores, show_spread
-from sclsearch.reports.report import ConfigurationLine, Report, SeedLine
+from sclsearch.reports.report import report
 from sclsearch.search.estimate import MEASURED, STORED, Estimate
 from sclsearch.selection.variance import Observation, components
-from sclsearch.study.spec import RunOptions
+from sclsearch.study.spec import RunOptions, StudySpec
+from tests.finished import Confusion, finish, repeated_spec
 from tests.papers.conftest import lines, printed
 
 NOTES = ("model minilm, not bert-base", "scaled: at most 150 updates a stage")
@@ -93,21 +95,17 @@ def test_a_study_is_named_by_its_own_task() -> None:
     assert text[1:3] == ["CE sst2 6 6 unknown", "CE yelp2 6 6 unknown"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "time"),
-    [(None, "unknown"), (600.0, "10 min")],
-)
-def test_costs_are_seed_runs_and_time(demo: Table, seconds: float | None, time: str) -> None:
+def test_costs_are_seed_runs_and_time_or_a_reason(demo: Table) -> None:
     planned = laptop(demo)
     one, other = distinct_studies(planned)
     costs = [
-        (one, StudyCost("s", 6, 4, Estimate(seconds, 2, MEASURED))),
+        (one, StudyCost("s", 6, 4, Estimate(600.0, 2, MEASURED))),
         (other, StudyCost(reason="no [file]")),
     ]
-    text = printed(show_costs, costs, planned)
-    assert f"CE demo 6 4 {time}" in lines(text)
-    assert f"1 studies, 6 seed runs, 4 of them to train; time: {time}" in " ".join(text.split())
-    assert "- N=20, CE + SCL, Demo: no [file]" in lines(text)
+    text = lines(printed(show_costs, costs, planned))
+    assert "CE demo 6 4 10 min" in text
+    assert "1 studies, 6 seed runs, 4 of them to train; time: 10 min" in " ".join(text)
+    assert "- N=20, CE + SCL, Demo: no [file]" in text
 
 
 @pytest.mark.parametrize(
@@ -135,71 +133,26 @@ def test_times_are_added_up_with_their_bases(
     assert expected in " ".join(printed(show_costs, list(studies), planned).split())
 
 
-def report_of(study: str, rule: str, tests: Sequence[float | None], mean: float) -> Report:
-    seeds = tuple(
-        SeedLine(r, f"{study}{r}", test, test, None if test is not None else "raised: a test")
-        for r, test in enumerate(tests)
-    )
-    return Report(
-        study=study,
-        storage="sclsearch-storage",
-        method="scl",
-        task="demo",
-        model="minilm",
-        model_place="minilm",
-        method_place="scl",
-        protocol="plain",
-        size=None,
-        metric="accuracy",
-        rule=rule,
-        seeds=3,
-        data="",
-        without_label="",
-        rows=(),
-        drawn=(),
-        repeats=False,
-        settings={},
-        configurations=(ConfigurationLine(4, "sampled", {}, {}, seeds, 0.5, (0, 1), mean, 0.01),),
-        baselines=(),
-        risk=0.0,
-        audited=0,
-        widening=1.0,
-        notes=("scaled: less",),
-        weights={},
-    )
-
-
-@pytest.fixture
-def confirmation() -> Confirmation:
-    """Return a winner under the rule top-2 with three seeds, and its fresh seeds, one failed."""
-    return Confirmation(
-        report_of("mine", "top-2", (0.8, 0.7, 0.6), 0.75),
-        report_of("mine-fresh", "mean", (0.7, None, 0.6), 0.65),
-    )
-
-
-def test_a_confirmation_has_three_scores_and_the_difference(confirmation: Confirmation) -> None:
-    assert lines(printed(show_confirmation, confirmation)) == [
-        "Winner #4 of mine, test accuracy",
-        "as chosen 0.7500 ± 0.0100, rule top-2",
-        "all its seeds 0.7000 ± 0.1000, mean of 3 seeds",
-        "fresh seeds 0.6500 ± 0.0100, mean of 2 of 3 seeds",
-        "fresh - chosen -0.1000",
-        "scaled: less",
-        "stored as the study mine-fresh",
-    ]
-
-
-def test_a_confirmation_whose_seeds_all_failed_has_no_difference(
-    confirmation: Confirmation,
+def test_a_confirmation_has_three_scores_and_the_difference(
+    small: Path, options: RunOptions
 ) -> None:
-    (line,) = confirmation.fresh.configurations
-    failed = tuple(replace(seed, test=None, failure="raised: a test") for seed in line.seeds)
-    line = replace(line, test_mean=None, test_std=None, seeds=failed)
-    found = replace(confirmation, fresh=replace(confirmation.fresh, configurations=(line,)))
-    text = lines(printed(show_confirmation, found))
-    assert "fresh seeds none, mean of 0 of 3 seeds" in text
-    assert not any("fresh - chosen" in line for line in text)
+    def scored(*correct: int | None) -> Callable[[int, int], Confusion | None]:
+        found = [None if n is None else [[n - 50, 100 - n], [0, 50]] for n in correct]
+        return lambda _, replicate: found[replicate]
+
+    spec = StudySpec(method="scl", task="demo", model=str(small), searched=False)
+    finish(spec, replace(options, study="mine", seeds=3, rule="top-2"), scored(80, 70, 60))
+    fresh = repeated_spec(options.storage, "mine", fresh=3, first_fresh=3)
+    name = finish(fresh, options, scored(70, None, 60))
+    found = Confirmation(report(options.storage, "mine"), report(options.storage, name))
+    assert lines(printed(show_confirmation, found)) == [
+        "Winner #0 of mine, test accuracy",
+        "as chosen 0.7500 ± 0.0707, rule top-2",
+        "all its seeds 0.7000 ± 0.1000, mean of 3 seeds",
+        "fresh seeds 0.6500 ± 0.0707, mean of 2 of 3 seeds",
+        "fresh - chosen -0.1000",
+        f"stored as the study {name}",
+    ]
 
 
 def test_a_spread_has_shares_intervals_and_the_detectable_difference() -> None:

@@ -102,14 +102,6 @@ def test_a_file_cut_off_anywhere_is_completed_to_the_same_bytes(file: Path) -> N
         assert file.read_bytes() == whole
 
 
-def test_an_interrupted_command_resumes_with_the_next_batch(file: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        written(file, Numbering(stop_after=1))
-    backend = Numbering()
-    assert written(file, backend).earlier == 2
-    assert backend.given == [["four", "one"], ["a"]]
-
-
 def test_a_complete_file_is_not_changed(file: Path) -> None:
     written(file)
     whole, backend, progress = file.read_bytes(), Numbering(stop_after=0), list[int]()
