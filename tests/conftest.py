@@ -7,10 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.processes import free_ports, listens, wait_for
 from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -178,6 +177,12 @@ def custom_method(own_method_files: dict[str, str]) -> str:
 
 
 @pytest.fixture
+def port() -> int:
+    """Return a free port."""
+    return free_ports(1)[0]
+
+
+@pytest.fixture
 def dead_port() -> Iterator[int]:
     """Return a port without a listener; it stays bound, so that no other process gets it."""
     with socket.socket() as bound:
@@ -189,19 +194,12 @@ def dead_port() -> Iterator[int]:
 def s3_server() -> Iterator[str]:
     """Return the address of an S3 server of this test process."""
     pytest.importorskip("moto")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:
-        end = time.monotonic() + 120
-        while True:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            assert server.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        wait_for("the server", lambda: listens(port) or server.poll() is not None, 120)
+        assert server.poll() is None
         yield f"http://127.0.0.1:{port}"
         server.kill()
 

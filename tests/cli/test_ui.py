@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.conftest import Call
-from tests.machines.machines import wait_for
+from tests.processes import listens, wait_for
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,9 @@ def test_a_port_in_use_is_an_error_before_the_server_starts(sclsearch: Call) -> 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(workdir: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(
+    workdir: Path, port: int
+) -> None:
     with (workdir / "stderr").open("w") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-m", "sclsearch", "ui", "--port", str(port)],
@@ -68,19 +67,14 @@ def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(workdir: Path
         line = process.stdout.readline()
         assert line.startswith(f"http://127.0.0.1:{port}/#/experiments?workflowType=")
         assert line.endswith(" shows the studies.\n")
-        wait_for("the server", lambda: listens("127.0.0.1", port) or process.poll() is not None)
+        wait_for("the server", lambda: listens(port) or process.poll() is not None)
         with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
             assert answer.read() == b"OK"
-        assert not listens("127.0.0.2", port)
+        assert not listens(port, "127.0.0.2")
         process.terminate()
         process.wait(timeout=60)
-        wait_for("the end of the server", lambda: not listens("127.0.0.1", port))
+        wait_for("the end of the server", lambda: not listens(port))
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-
-
-def listens(host: str, port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex((host, port)) == 0

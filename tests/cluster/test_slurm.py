@@ -7,11 +7,12 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.processes import wait_for
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "cluster" / "slurm" / "sclsearch.sbatch"
@@ -120,9 +121,7 @@ def test_the_signal_before_the_time_limit_requeues_the_job_and_lets_it_run(
     (tmp_path / "wait").touch()
     (tmp_path / "code").write_text("1", encoding="utf-8")
     process = start()
-    end = time.monotonic() + 60
-    while not (tmp_path / "sclsearch").exists() and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_for("the search", (tmp_path / "sclsearch").exists, 60)
     process.send_signal(signal.SIGUSR1)
     process.communicate(timeout=60)
     assert (tmp_path / "requeued").read_text(encoding="utf-8") == "requeue 17\n"

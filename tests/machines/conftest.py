@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.machines.machines import PATIENCE, Machine, Machines
+from tests.machines.machines import Machine, Machines
 from tests.machines.namespaces import missing_requirement
+from tests.processes import PATIENCE
 from tests.studies import SPACE, in_progress, reproducible_results, stored
 
 if TYPE_CHECKING:

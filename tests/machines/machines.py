@@ -4,14 +4,12 @@ import os
 import secrets
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.machines.namespaces import NAMESPACES, Network, hold, release
+from tests.processes import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[2]
 BOOT = Path(__file__).with_name("boot.sh")
@@ -30,15 +28,6 @@ NODES = (
 )
 RAYLET = "/raylet/raylet --"
 TRAINING = "ray::ImplicitFunc.train"
-PATIENCE = 420.0
-
-
-def wait_for(event: str, happened: Callable[[], Any], seconds: float = PATIENCE) -> None:
-    """Wait until an event has happened; fail with its name after a timeout."""
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, event
-        time.sleep(0.05)
 
 
 class Machine:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.machines.conftest import CONFIGS, SEEDS, Search
-from tests.machines.machines import PATIENCE, Machines, wait_for
+from tests.machines.machines import Machines
+from tests.processes import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 

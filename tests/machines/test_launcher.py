@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from tests.machines.conftest import Search
-from tests.machines.machines import RAYLET, ROOT, Machine, Machines, wait_for
+from tests.machines.machines import RAYLET, ROOT, Machine, Machines
+from tests.processes import wait_for
 
 # sshd must be started by its absolute path, which may not be in PATH.
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")

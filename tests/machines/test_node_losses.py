@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.machines.conftest import Search
-from tests.machines.machines import PATIENCE, RAYLET, ROOT, Machine, Machines, wait_for
+from tests.machines.machines import RAYLET, ROOT, Machine, Machines
+from tests.processes import PATIENCE, wait_for
 from tests.studies import LOST
 
 if TYPE_CHECKING:

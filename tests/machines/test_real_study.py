@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.machines.conftest import Search
-from tests.machines.machines import Machines, wait_for
+from tests.machines.machines import Machines
+from tests.processes import wait_for
 from tests.studies import LOST
 
 TIMEOUT = 2400.0

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.machines.conftest import Search
-from tests.machines.machines import Machine, Machines, wait_for
+from tests.machines.machines import Machine, Machines
+from tests.processes import wait_for
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 

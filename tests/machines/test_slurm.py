@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.machines.conftest import CONFIGS, SEEDS, Search
-from tests.machines.machines import PATIENCE, ROOT, Machines, wait_for
+from tests.machines.machines import ROOT, Machines
 from tests.machines.namespaces import NAMESPACES
+from tests.processes import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 

@@ -17,6 +17,7 @@ from sclsearch.store.driver import sole_driver
 from sclsearch.store.objects import check_writable, create, read, read_each, write
 from sclsearch.store.remote import RemotePath, StorageError
 from sclsearch.store.storage import storage_folder
+from tests.processes import wait_for
 from tests.store.conftest import Fault, Gate
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -220,10 +221,7 @@ def test_a_driver_survives_an_outage_of_the_store(
         gate.close()
         time.sleep(1.0)
         gate.open()
-        end = time.monotonic() + 60
-        while lock_record(far)["time"] <= before:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        wait_for("a beat", lambda: lock_record(far)["time"] > before, 60)
     assert far.names() == []
 
 

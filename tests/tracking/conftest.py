@@ -2,9 +2,7 @@
 
 import json
 import shutil
-import socket
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,14 +43,6 @@ def uri(fresh_database: Path, tmp_path: Path) -> str:
 def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Return a trained study with the weights of its winner."""
     return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
-
-
-@pytest.fixture
-def port() -> int:
-    """Return a free port."""
-    with closing(socket.socket()) as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @dataclass(frozen=True)

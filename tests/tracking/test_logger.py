@@ -5,9 +5,8 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ from threading import Thread
 import pytest
 
 from sclsearch.tracking import MLflowLogger, RunRecord, ui_command
+from tests.processes import listens, wait_for
 from tests.tracking.conftest import Shown, Write
 
 STUDY = RunRecord("s", (), {"task": "rte"})
@@ -120,11 +120,7 @@ def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health"):
-                break
-            time.sleep(0.2)
+        wait_for("the server", lambda: listens(port), 90)
         assert logger.close(timeout=30) is None
         assert capsys.readouterr().out == ""
     finally:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ import pytest
 
 from sclsearch.tracking import RunRecord, writer
 from sclsearch.tracking.records import DatasetRecord
+from tests.processes import wait_for
 from tests.tracking.conftest import Shown, Write
 
 SEED_RUN = RunRecord(
@@ -153,9 +153,7 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
         "    writer.write(record)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program, uri])
-    deadline = time.monotonic() + 120
-    while len(shown.runs()) < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for("20 runs", lambda: len(shown.runs()) >= 20, 120)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     existing = len(shown.runs())
