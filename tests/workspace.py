@@ -1,9 +1,11 @@
-"""Fixtures for searches on a toy task with a tiny encoder, and for fake workers."""
+"""Fixtures for searches on a toy task with a tiny encoder, fake workers and commands."""
 
 import os
 import random
 import shutil
 import signal
+import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sclsearch.cli import main
 from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
@@ -34,6 +37,10 @@ GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull"
 FILLERS = ("the film", "it", "a film", "the", "very", "and")
 MARK = "SCLSEARCH_TEST_MARK"
 GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
+
+UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
+MOST_LINES = 25
+MOST_SECONDS = 30.0
 
 MakeSpec = Callable[..., StudySpec]
 Prepare = Callable[..., PreparedStudy]
@@ -253,3 +260,76 @@ def worker_failures(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]
 
     monkeypatch.setattr(Scheduler, "record_failure", count_and_record)
     return seen
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of a command.
+
+    Attributes:
+        returncode: Exit code.
+        stdout: Standard output.
+        stderr: Standard error.
+        seconds: Wall-clock time.
+    """
+
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    def assert_refused(self, *words: str) -> None:
+        """Assert that the command refused its input: exit code 2 and a short message.
+
+        Args:
+            *words: Texts that the message must contain, such as the file or the option at fault.
+        """
+        self.assert_clear()
+        assert self.returncode == 2, (
+            f"exit code {self.returncode}, not 2\n{self.stdout}\n{self.stderr}"
+        )
+        message = " ".join(self.stderr.split())
+        for word in words:
+            assert word in message, f"{word!r} is not in the message:\n{self.stderr}"
+
+    def assert_clear(self) -> None:
+        """Assert that the command ended in time, without a traceback or a wall of text."""
+        assert self.seconds < MOST_SECONDS, f"took {self.seconds:.0f} s"
+        for text in (self.stdout, self.stderr):
+            assert "Traceback (most recent call last)" not in text, text
+        if self.returncode:
+            assert self.returncode in {1, 2, 3}, f"exit code {self.returncode}"
+            assert self.stderr.strip(), "no message"
+            assert len(self.stderr.splitlines()) <= MOST_LINES, self.stderr
+
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in UNSET:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.fixture
+def sclsearch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
+    """Return a function that runs `sclsearch ARGUMENTS` in this process, by its entry point."""
+
+    def call(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
+        capsys.readouterr()
+        began = time.monotonic()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed, code = capsys.readouterr(), ended.value.code
+        returncode = code if isinstance(code, int) else int(code is not None)
+        return Result(returncode, printed.out, printed.err, time.monotonic() - began)
+
+    return call

@@ -14,12 +14,11 @@ from rich.console import Console
 
 from sclsearch.search.run import run
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.campaign.conftest import Result
 from tests.in_process import in_process
+from tests.workspace import Call, Result
 
 DEEP = 10_000
 Change = Callable[[Path], object]
-Command = Callable[..., Result]
 SPACE = """
 method: scl
 source: a test
@@ -150,33 +149,33 @@ def path_of(storage: Path, name: str) -> Path:
 
 def output_of(result: Result) -> str:
     """Return a command's output and errors without whitespace."""
-    return "".join((result.out + result.err).split())
+    return "".join((result.stdout + result.stderr).split())
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("kind", FILES)
 def test_a_damaged_file_is_named_and_the_others_are_read(
-    kind: str, damage: str, whole: Path, storage: Path, tiny_encoder: Path, command: Command
+    kind: str, damage: str, whole: Path, storage: Path, tiny_encoder: Path, sclsearch: Call
 ) -> None:
     path = path_of(storage, FILES[kind])
     DAMAGE[damage](path)
     # No command reports other deleted files: the next search writes or trains them again.
     silent = damage == "deleted" and kind not in {"first configuration", "last configuration"}
-    selected = command("select", "mine", "--storage", "storage")
+    selected = sclsearch("select", "mine", "--storage", "storage")
     selected.assert_clear()
     if kind != "study":
-        assert selected.code in ({0, 3} if silent else {3})
+        assert selected.returncode in ({0, 3} if silent else {3})
     elif not silent:
         selected.assert_refused("Move it away")
     assert silent or str(path) in output_of(selected)
-    listed = command("ls", "studies", "--storage", "storage")
+    listed = sclsearch("ls", "studies", "--storage", "storage")
     listed.assert_clear()
-    assert listed.code == 0
+    assert listed.returncode == 0
     tune = ("tune", "--method", "scl", "--task", "demo", "--train-size", "20", "--seeds", "2")
     more = ("--rule", "mean", "--configs", "2", "--space", str(whole / "space.yaml"))
     model = ("--model", str(tiny_encoder), "--set", "epochs=1", "--gpus-per-trial", "0")
     study = ("--study", "mine", "--storage", "storage", "--dry-run")
-    command(*tune, *more, *model, *study).assert_clear()
+    sclsearch(*tune, *more, *model, *study).assert_clear()
 
 
 EDITS: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
@@ -190,13 +189,13 @@ EDITS: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_file_is_detected(storage: Path, command: Command, edit: str) -> None:
+def test_an_edited_file_is_detected(storage: Path, sclsearch: Call, edit: str) -> None:
     name, change = EDITS[edit]
     path = path_of(storage, name)
     edited(change)(path)
-    result = command("select", "mine", "--storage", "storage")
+    result = sclsearch("select", "mine", "--storage", "storage")
     result.assert_clear()
-    assert result.code == (2 if name == RECORD else 3)
+    assert result.returncode == (2 if name == RECORD else 3)
     assert "checksum" in output_of(result)
     assert path.name[:40] in output_of(result)
 
@@ -231,45 +230,45 @@ WITHOUT_CHECKSUM: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
 
 @pytest.mark.parametrize("edit", WITHOUT_CHECKSUM)
 def test_a_malformed_record_without_a_checksum_is_detected(
-    storage: Path, command: Command, edit: str
+    storage: Path, sclsearch: Call, edit: str
 ) -> None:
     name, change = WITHOUT_CHECKSUM[edit]
     path = path_of(storage, name)
     edited(change, sealed=False)(path)
-    result = command("select", "mine", "--storage", "storage")
+    result = sclsearch("select", "mine", "--storage", "storage")
     result.assert_clear()
-    assert result.code == (2 if name == RECORD else 3), output_of(result)
+    assert result.returncode == (2 if name == RECORD else 3), output_of(result)
     named = "Unknownrule'worst'" if edit == "unknown rule" else "/".join(path.parts[-2:])
     assert named in output_of(result)
 
 
-def test_a_deleted_replicate_is_noted(storage: Path, command: Command) -> None:
+def test_a_deleted_replicate_is_noted(storage: Path, sclsearch: Call) -> None:
     (storage / REPLICATE).unlink()
-    result = command("select", "mine", "--storage", "storage")
-    assert result.code == 3
+    result = sclsearch("select", "mine", "--storage", "storage")
+    assert result.returncode == 3
     assert "wasdeleted" in output_of(result)
 
 
-def test_all_damaged_files_are_named_at_once(storage: Path, command: Command) -> None:
+def test_all_damaged_files_are_named_at_once(storage: Path, sclsearch: Call) -> None:
     origins = {p: json.loads(p.read_text(encoding="utf-8"))["origin"] for p in storage.glob(RUN)}
     (run,) = (p for p, own in origins.items() if (own["configuration"], own["replicate"]) == (0, 1))
     paths = [run, storage / CONFIGURATION, storage / REPLICATE]
     for path in paths:
         cut(path)
-    result = command("select", "mine", "--storage", "storage", "--json")
-    assert result.code == 3
-    notes = json.loads(result.out)["notes"]
+    result = sclsearch("select", "mine", "--storage", "storage", "--json")
+    assert result.returncode == 3
+    notes = json.loads(result.stdout)["notes"]
     assert notes[0].startswith("warning: damaged files, left out of the ranking: 3;")
     for path in paths:
         assert len([note for note in notes if str(path) in note]) == 1
 
 
-def test_records_without_checksum_are_noted_once(storage: Path, command: Command) -> None:
-    assert "havenochecksums" not in output_of(command("select", "mine", "--storage", "storage"))
+def test_records_without_checksum_are_noted_once(storage: Path, sclsearch: Call) -> None:
+    assert "havenochecksums" not in output_of(sclsearch("select", "mine", "--storage", "storage"))
     for path in [*storage.glob(RUN), *storage.glob("studies/**/*.json")]:
         edited(lambda _: None, sealed=False)(path)
-    result = command("select", "mine", "--storage", "storage")
-    assert result.code == 0
+    result = sclsearch("select", "mine", "--storage", "storage")
+    assert result.returncode == 0
     assert output_of(result).count("havenochecksums") == 1
 
 
@@ -285,26 +284,26 @@ READERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def read(command: Command, reader: str, key: str) -> Result:
+def read(sclsearch: Call, reader: str, key: str) -> Result:
     """Run a command that reads the storage."""
     more = (key[:12],) if reader == "rerun" else ()
-    return command(*READERS[reader], *more, "--storage", "storage")
+    return sclsearch(*READERS[reader], *more, "--storage", "storage")
 
 
 @pytest.mark.parametrize("damage", ["empty", "deep", "folder", "pipe"])
 @pytest.mark.parametrize("reader", READERS)
 def test_every_command_survives_damage_of_every_kind_of_file(
-    storage: Path, command: Command, reader: str, damage: str
+    storage: Path, sclsearch: Call, reader: str, damage: str
 ) -> None:
     for name in (RECORD, CONFIGURATION, REPLICATE, RUN):
         shutil.copytree(storage, "whole")
         path = path_of(storage, name)
         DAMAGE[damage](path)
-        result = read(command, reader, path.stem)
+        result = read(sclsearch, reader, path.stem)
         result.assert_clear()
-        assert result.code in {0, 2, 3}, output_of(result)
-        if result.code == 2:
-            assert re.search(r"\.json|--", result.err), result.err
+        assert result.returncode in {0, 2, 3}, output_of(result)
+        if result.returncode == 2:
+            assert re.search(r"\.json|--", result.stderr), result.stderr
         shutil.rmtree(storage)
         shutil.rmtree("out", ignore_errors=True)
         Path("whole").rename(storage)
@@ -314,40 +313,40 @@ def test_every_command_survives_damage_of_every_kind_of_file(
 @pytest.mark.parametrize("make", [Path.touch, loop, os.mkfifo])
 @pytest.mark.parametrize("reader", ["select", "rerun", "ls", "export"])
 def test_a_store_path_that_is_not_a_folder_is_named(
-    storage: Path, command: Command, place: str, make: Change, reader: str
+    storage: Path, sclsearch: Call, place: str, make: Change, reader: str
 ) -> None:
     key = path_of(storage, RUN).stem
     folder = storage / place
     shutil.rmtree(folder)
     make(folder)
-    result = read(command, reader, key)
+    result = read(sclsearch, reader, key)
     result.assert_clear()
     assert (
-        result.code == 2
+        result.returncode == 2
         or (reader, place) == ("ls", "studies/mine/configurations")
         or (reader == "rerun" and place != "runs")
     ), output_of(result)
-    if result.code == 2 and reader != "rerun":
+    if result.returncode == 2 and reader != "rerun":
         assert f"{folder}:isnotafolder" in output_of(result)
 
 
-def test_files_with_unknown_names_are_ignored(storage: Path, command: Command) -> None:
-    before = command("select", "mine", "--storage", "storage").out
+def test_files_with_unknown_names_are_ignored(storage: Path, sclsearch: Call) -> None:
+    before = sclsearch("select", "mine", "--storage", "storage").stdout
     for name in ("²", "00", "-1", "1 copy", "x" * 200, "9" * 99):
         (storage / "studies" / "mine" / "configurations" / f"{name}.json").write_text("{}")
     (storage / "studies" / "notes.txt").write_text("hello", encoding="utf-8")
-    assert command("select", "mine", "--storage", "storage").out == before
-    listed = command("ls", "studies", "--storage", "storage")
-    assert listed.code == 0
-    assert "notes.txt" not in [line.split("\t")[0] for line in listed.out.splitlines()]
+    assert sclsearch("select", "mine", "--storage", "storage").stdout == before
+    listed = sclsearch("ls", "studies", "--storage", "storage")
+    assert listed.returncode == 0
+    assert "notes.txt" not in [line.split("\t")[0] for line in listed.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("storage", ["taken", "taken/below", "", "https://x/y", "nothing"])
 def test_every_command_refuses_an_invalid_storage(
-    storage: str, folder: Path, command: Command
+    storage: str, folder: Path, sclsearch: Call
 ) -> None:
     (folder / "taken").touch()
     named = storage if storage == "nothing" else "--storage"
     for arguments in (("select", "mine"), ("export", "mine", "out"), ("rerun", "abcdef")):
-        command(*arguments, "--storage", storage).assert_refused(named)
-    command("ls", "studies", "--storage", storage).assert_clear()
+        sclsearch(*arguments, "--storage", storage).assert_refused(named)
+    sclsearch("ls", "studies", "--storage", storage).assert_clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign.conftest import Result
+from tests.workspace import Call
 
 DEEP = 10_000
 TUNE = ("tune", "--method", "scl", "--gpus-per-trial", "0", "--dry-run")
@@ -82,22 +82,22 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS)
 def test_a_malformed_option_is_refused(
-    option: str, value: str, folder: Path, command: Callable[..., Result]
+    option: str, value: str, folder: Path, sclsearch: Call
 ) -> None:
     (folder / "rows.csv").write_text(ROWS, encoding="utf-8")
     given = {"--task": "demo", "--train-size": "20", "--model": "tiny"}
     if option in {"--shots", "--splits"}:
         del given["--train-size"]
     given |= {**NEEDED.get(option, {}), option: value}
-    result = command(*TUNE, *[part for pair in given.items() for part in pair])
+    result = sclsearch(*TUNE, *[part for pair in given.items() for part in pair])
     result.assert_refused()
     named = (option, f"Unknown {option[2:]} {value!r}", f"{Path(value)}: cannot be read")
-    assert any(text in result.err for text in named), result.err
+    assert any(text in result.stderr for text in named), result.stderr
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30] or "empty")
-def test_a_malformed_setting_is_refused(setting: str, command: Callable[..., Result]) -> None:
-    command(*TUNE, *DEMO, "--model", "tiny", "--set", setting).assert_refused("--set")
+def test_a_malformed_setting_is_refused(setting: str, sclsearch: Call) -> None:
+    sclsearch(*TUNE, *DEMO, "--model", "tiny", "--set", setting).assert_refused("--set")
 
 
 JSON = ROWS.splitlines()[1:]
@@ -159,14 +159,12 @@ DATA: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_malformed_data_is_refused_with_its_file(
-    name: str, folder: Path, command: Callable[..., Result]
-) -> None:
+def test_malformed_data_is_refused_with_its_file(name: str, folder: Path, sclsearch: Call) -> None:
     ending, content = DATA[name]
     file = folder / f"mine{'.' if ending else ''}{ending}"
     file.write_bytes(content)
     own = ("--task", f"./{file.name}", "--text", "text", "--label", "label", "--model", "tiny")
-    command(*TUNE, *own).assert_refused("mine")
+    sclsearch(*TUNE, *own).assert_refused("mine")
 
 
 def pipe(path: Path) -> None:
@@ -189,7 +187,7 @@ def test_data_that_is_not_a_regular_file_is_refused(
     name: str,
     make: Callable[[Path], object],
     folder: Path,
-    command: Callable[..., Result],
+    sclsearch: Call,
 ) -> None:
     for rows in ("rows.csv", "others.csv"):
         (folder / rows).write_text(ROWS, encoding="utf-8")
@@ -197,7 +195,7 @@ def test_data_that_is_not_a_regular_file_is_refused(
     files = {"--task": "rows.csv", "--validation": "others.csv", option: name}
     given = [part for pair in files.items() for part in pair]
     own = (*given, "--text", "text", "--label", "label", "--model", "tiny")
-    command(*TUNE, *own).assert_refused("mine")
+    sclsearch(*TUNE, *own).assert_refused("mine")
 
 
 SPACES: dict[str, str] = {
@@ -225,22 +223,22 @@ SPACES: dict[str, str] = {
 
 @pytest.mark.parametrize("name", SPACES)
 def test_a_malformed_space_is_refused_with_its_file(
-    name: str, folder: Path, command: Callable[..., Result]
+    name: str, folder: Path, sclsearch: Call
 ) -> None:
     (folder / "mine.yaml").write_text(SPACES[name], encoding="utf-8")
-    command("check", "mine.yaml").assert_refused("mine.yaml")
-    command(*TUNE, *DEMO, "--model", "tiny", "--space", "mine.yaml").assert_refused("mine.yaml")
+    sclsearch("check", "mine.yaml").assert_refused("mine.yaml")
+    sclsearch(*TUNE, *DEMO, "--model", "tiny", "--space", "mine.yaml").assert_refused("mine.yaml")
     assert not (folder / "MARK").exists()
 
 
 @pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
 @pytest.mark.parametrize("option", ["--space", "--paraphrases"])
 def test_a_space_or_paraphrases_that_is_not_a_regular_file_is_refused(
-    option: str, make: Callable[[Path], object], folder: Path, command: Callable[..., Result]
+    option: str, make: Callable[[Path], object], folder: Path, sclsearch: Call
 ) -> None:
     make(folder / "mine")
     arguments = ("tune", "--method", "cssl" if option == "--paraphrases" else "scl", *TUNE[3:])
-    command(*arguments, *DEMO, "--model", "tiny", option, "mine").assert_refused("mine")
+    sclsearch(*arguments, *DEMO, "--model", "tiny", option, "mine").assert_refused("mine")
 
 
 HEAD = '{"paraphrases": 1, "source": "me"}\n'
@@ -258,8 +256,8 @@ PARAPHRASES: dict[str, str] = {
 
 @pytest.mark.parametrize("name", PARAPHRASES)
 def test_malformed_paraphrases_are_refused_with_their_file(
-    name: str, folder: Path, command: Callable[..., Result]
+    name: str, folder: Path, sclsearch: Call
 ) -> None:
     (folder / "mine.jsonl").write_text(PARAPHRASES[name], encoding="utf-8")
     arguments = ("tune", "--method", "cssl", *TUNE[3:], *DEMO, "--model", "tiny")
-    command(*arguments, "--paraphrases", "mine.jsonl").assert_refused("mine.jsonl")
+    sclsearch(*arguments, "--paraphrases", "mine.jsonl").assert_refused("mine.jsonl")

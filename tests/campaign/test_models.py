@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.campaign.conftest import Result
+from tests.workspace import Call
 
 DEEP = 10_000
 Change = Callable[[Path], object]
@@ -152,35 +152,33 @@ def model(folder: Path, tiny_encoder: Path) -> Path:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_damaged_model_is_refused_before_anything_is_written(
-    case: str, model: Path, command: Callable[..., Result]
+    case: str, model: Path, sclsearch: Call
 ) -> None:
     change, word = CASES[case]
     change(model)
-    command(*TUNE, "--model", "./model", "--dry-run").assert_refused("model", word)
+    sclsearch(*TUNE, "--model", "./model", "--dry-run").assert_refused("model", word)
     assert not (model / "MARK").exists()
     if case in {"weights NaN", "tokenizer beyond the embeddings", "tokenizer cut"}:
-        command(*TUNE, "--model", "./model", "--tracking", "none").assert_refused(word)
+        sclsearch(*TUNE, "--model", "./model", "--tracking", "none").assert_refused(word)
         assert not list(Path("sclsearch-storage").glob("studies/*"))
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "./nothing", "~nobody/x", "a\0b", "x" * 5000])
-def test_an_invalid_model_name_is_refused(
-    name: str, folder: Path, command: Callable[..., Result]
-) -> None:
-    command(*TUNE, "--model", name, "--dry-run").assert_refused("--model")
+def test_an_invalid_model_name_is_refused(name: str, folder: Path, sclsearch: Call) -> None:
+    sclsearch(*TUNE, "--model", name, "--dry-run").assert_refused("--model")
 
 
 def test_a_max_length_above_the_positions_is_refused_by_the_dry_run(
-    model: Path, command: Callable[..., Result]
+    model: Path, sclsearch: Call
 ) -> None:
     options = (*TUNE, "--model", "./model", "--set", "max_length=161", "--dry-run")
-    command(*options).assert_refused("max_length", "160", "161")
+    sclsearch(*options).assert_refused("max_length", "160", "161")
 
 
 @pytest.mark.parametrize("storage", ["taken/below", "taken"])
 def test_an_unwritable_storage_is_refused_by_the_dry_run(
-    storage: str, model: Path, command: Callable[..., Result]
+    storage: str, model: Path, sclsearch: Call
 ) -> None:
     Path("taken").touch()
     options = (*TUNE, "--model", "./model", "--storage", storage, "--dry-run")
-    command(*options).assert_refused("--storage", "taken")
+    sclsearch(*options).assert_refused("--storage", "taken")

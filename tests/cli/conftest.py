@@ -5,17 +5,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
-from sclsearch.cli import main
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.finished import Confusion, finish
+from tests.workspace import Call
 
-Call = Callable[..., CompletedProcess[str]]
-
-UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
 TOTALS = ("--study", "mine", "--configs", "2", "--seeds", "2", "--tracking", "none")
 HEAVY = {"torch", "transformers", "datasets", "pandas", "scipy", "ray", "optuna", "mlflow"}
@@ -55,30 +51,16 @@ def heavy_imports(tmp_path: Path) -> Callable[..., set[str]]:
 
 
 @pytest.fixture
-def workdir(tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workdir(folder: Path, tiny_encoder: Path) -> Path:
     """Return the current folder, which holds only a tiny `encoder`."""
-    shutil.copytree(tiny_encoder, tmp_path / "encoder")
-    monkeypatch.chdir(tmp_path)
-    for name in UNSET:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "80")
-    return tmp_path
+    shutil.copytree(tiny_encoder, folder / "encoder")
+    return folder
 
 
 @pytest.fixture
-def sclsearch(
-    workdir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Call:
-    """Return a function that runs the command in this process through its entry point."""
-
-    def call(*arguments: str) -> CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        output = capsys.readouterr()
-        return CompletedProcess(arguments, int(exited.value.code or 0), output.out, output.err)
-
-    return call
+def sclsearch(workdir: Path, sclsearch: Call) -> Call:
+    """Return a function that runs the command in this process, in the folder with the encoder."""
+    return sclsearch
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sclsearch.errors import STOPPED
 from sclsearch.papers.augmentation import BACKENDS
 from sclsearch.papers.augmentation.backends import EDA
 from sclsearch.tasks.paraphrases import paraphrase_source
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 DEMO = ("augment", "--task", "demo", "--train-size", "20", "--backend", "eda")
 NOISY = (*DEMO, "--protocol", "gunel-noisy")
@@ -145,9 +145,7 @@ def test_progress_is_printed_at_intervals_without_a_terminal(
 def test_invalid_options_are_refused_and_nothing_is_written(
     sclsearch: Call, workdir: Path, options: tuple[str, ...], message: str
 ) -> None:
-    result = sclsearch("augment", *options)
-    assert result.returncode == 2
-    assert message in result.stderr
+    sclsearch("augment", *options).assert_refused(message)
     assert not list(workdir.glob("*.jsonl"))
 
 
@@ -155,9 +153,9 @@ def test_invalid_options_are_refused_and_nothing_is_written(
 def test_a_file_that_no_study_can_read_is_refused_before_paraphrasing(
     sclsearch: Call, workdir: Path
 ) -> None:
-    result = sclsearch("augment", *OWN, "--fractions", "1,0,0", "--backend", "eda")
-    assert result.returncode == 2
-    assert "no validation split" in result.stderr
+    sclsearch("augment", *OWN, "--fractions", "1,0,0", "--backend", "eda").assert_refused(
+        "no validation split"
+    )
     (workdir / OWN[1]).write_text(
         "text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100))
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 
 @pytest.fixture(autouse=True)
@@ -76,9 +76,9 @@ def test_a_silent_cluster_is_an_error_within_seconds(
 
 @pytest.mark.parametrize("url", ["head:8265", "ray://head:10001", "http://"])
 def test_the_url_of_a_cluster_must_be_that_of_its_dashboard(sclsearch: Call, url: str) -> None:
-    result = sclsearch("job", "status", "mine", "--cluster", url)
-    assert result.returncode == 2
-    assert f"--cluster {url}: not the URL of a dashboard. Give " in result.stderr
+    sclsearch("job", "status", "mine", "--cluster", url).assert_refused(
+        f"--cluster {url}: not the URL of a dashboard. Give "
+    )
 
 
 def test_a_folder_of_the_cluster_need_not_exist_locally(sclsearch: Call, workdir: Path) -> None:

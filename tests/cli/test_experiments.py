@@ -14,8 +14,8 @@ from sclsearch.reports.report import report
 from sclsearch.search.run import run
 from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.cli.conftest import Call
 from tests.finished import Confusion, finish, repeated_spec
+from tests.workspace import Call
 
 Finish = Callable[..., str]
 
@@ -219,9 +219,7 @@ def test_variance_prints_the_spread_of_a_winner_by_source(
     assert f"{name}, its winner: 4 seed runs" in flat(result.stdout)
     for source in ("initialization", "order", "residual", "together"):
         assert f"\n{source} " in result.stdout
-    result = sclsearch("variance", name, "--subsets", "2", *ON_CPU)
-    assert result.returncode == 2
-    assert "--subsets 2: " in result.stderr
+    sclsearch("variance", name, "--subsets", "2", *ON_CPU).assert_refused("--subsets 2: ")
 
 
 def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path) -> None:

@@ -11,7 +11,7 @@ from sclsearch.reports.export import describe_winner
 from sclsearch.reports.loading_examples import loading_note
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import StudyStore
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_export_errors_give_exit_code_2(sclsearch: Call, workdir: Path, weights:
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"{workdir}/taken: is not writable: ")
     weights.unlink()
-    result = sclsearch("export", "mine", "out")
-    assert result.returncode == 2
-    assert f"`sclsearch rerun {weights.stem[:12]} --weights {weights}` writes" in result.stderr
+    sclsearch("export", "mine", "out").assert_refused(
+        f"`sclsearch rerun {weights.stem[:12]} --weights {weights}` writes"
+    )
     assert not (workdir / "out").exists()

@@ -6,7 +6,7 @@ import optuna
 import pandas as pd
 
 import sclsearch as package
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 
 def test_a_table_is_printed_as_csv(sclsearch: Call, finished: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sclsearch.cli.health import PACKAGES, findings
 from sclsearch.study.resources import START_MPS
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 CHECKS = [
     *("python", *PACKAGES, "cpu", "gpu", "model minilm"),

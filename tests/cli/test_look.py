@@ -10,7 +10,7 @@ from sclsearch.methods import METHODS
 from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 INVALID_FORM = """
 method: scl
@@ -57,18 +57,14 @@ def test_ls_prints_json(sclsearch: Call, finished: tuple[str, ...]) -> None:
 
 
 def test_compare_needs_another_study(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    result = sclsearch("compare", "mine")
-    assert result.returncode == 2
-    assert "two or more different studies, got mine" in result.stderr
+    sclsearch("compare", "mine").assert_refused("two or more different studies, got mine")
 
 
 def test_an_unknown_study_is_an_error_that_suggests_the_nearest(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     for command in ("select", "track"):
-        result = sclsearch(command, "mien")
-        assert result.returncode == 2
-        assert "Did you mean 'mine'? Known: mine." in result.stderr
+        sclsearch(command, "mien").assert_refused("Did you mean 'mine'? Known: mine.")
 
 
 @pytest.mark.parametrize(
@@ -198,6 +194,6 @@ def test_track_writes_a_study_to_mlflow_once(
 def test_an_invalid_tracking_address_is_refused(
     sclsearch: Call, finished: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
-    result = sclsearch(*command, "--tracking", "mlruns")
-    assert result.returncode == 2
-    assert "--tracking: must name a server or a database, got 'mlruns'." in result.stderr
+    sclsearch(*command, "--tracking", "mlruns").assert_refused(
+        "--tracking: must name a server or a database, got 'mlruns'."
+    )

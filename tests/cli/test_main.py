@@ -16,7 +16,8 @@ from sclsearch import cli
 from sclsearch.cli import COMMANDS
 from sclsearch.errors import INTERRUPTED, STOPPED
 from sclsearch.tasks import data_folder
-from tests.cli.conftest import SEARCH, SPACE, Call
+from tests.cli.conftest import SEARCH, SPACE
+from tests.workspace import Call
 
 ENTRY = "from sclsearch.__main__ import main; main()"
 

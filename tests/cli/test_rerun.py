@@ -17,7 +17,7 @@ from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.spec import GPU_ENGINE_VERSION
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 
 @pytest.fixture(scope="module")
@@ -190,9 +190,9 @@ def test_a_seed_run_whose_model_has_changed_is_refused(
 ) -> None:
     origin = {**trained.origin, "model": "./encoder"}
     RunStore(workdir / "sclsearch-storage").put(replace(trained, origin=origin))
-    result = sclsearch("rerun", trained.key)
-    assert result.returncode == 2
-    assert "weights changed since the seed run was trained." in result.stderr
+    sclsearch("rerun", trained.key).assert_refused(
+        "weights changed since the seed run was trained."
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from tests.workspace import Call
 
 SCORES = str(Path(__file__).parents[2] / "benchmarks" / "scores" / "sst2-100.csv")
 

@@ -15,8 +15,8 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.objects import sealed, unsealed
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
-from tests.cli.conftest import SEARCH, Call, finish_study
-from tests.workspace import Workers
+from tests.cli.conftest import SEARCH, finish_study
+from tests.workspace import Call, Workers
 
 WINNER_COMMANDS = [
     "sclsearch report mine --output report",
@@ -95,9 +95,7 @@ def test_a_dry_run_describes_a_race_and_refuses_an_invalid_one(sclsearch: Call) 
         (("--race", "1.0"), "--race: must be less than 1 or must be 'off', got '1.0'."),
         (("--race", "-0.1"), "--race: must be at least 0 or must be 'off', got '-0.1'."),
     ):
-        refused = sclsearch(*SEARCH, "--dry-run", *options)
-        assert refused.returncode == 2
-        assert printed in refused.stderr
+        sclsearch(*SEARCH, "--dry-run", *options).assert_refused(printed)
 
 
 def test_a_dry_run_prints_ranges_and_conditions(sclsearch: Call, space: Path) -> None:
@@ -304,9 +302,9 @@ def test_a_dry_run_describes_the_splits_of_each_replicate(sclsearch: Call, workd
     assert "protocol plain, 5 splits, rule mean" in text
     assert "rows 72 / 18 / 10 (training / validation / test)" in text
     assert "validation: 18 rows, 20% of the 90 training rows" in text
-    refused = sclsearch(*SEARCH, "--task", "cola", "--splits", "5", "--dry-run")
-    assert refused.returncode == 2
-    assert "--splits 5: needs --protocol plain" in refused.stderr
+    sclsearch(*SEARCH, "--task", "cola", "--splits", "5", "--dry-run").assert_refused(
+        "--splits 5: needs --protocol plain"
+    )
 
 
 @pytest.mark.parametrize("active", [True, False])

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SEARCH, Call
+from tests.cli.conftest import SEARCH
+from tests.workspace import Call
 
 
 @pytest.mark.parametrize(
@@ -45,9 +46,9 @@ def test_an_invalid_option_is_one_message_with_its_name_and_a_remedy(
 
 
 def test_an_invalid_tracking_address_leaves_no_study(sclsearch: Call, workdir: Path) -> None:
-    result = sclsearch(*SEARCH, "--tracking", "htp://x")
-    assert result.returncode == 2
-    assert "--tracking: must name a server or a database, got 'htp://x'" in result.stderr
+    sclsearch(*SEARCH, "--tracking", "htp://x").assert_refused(
+        "--tracking: must name a server or a database, got 'htp://x'"
+    )
     assert not (workdir / "sclsearch-storage" / "studies").exists()
 
 
@@ -55,9 +56,9 @@ def test_a_seed_run_too_large_for_this_machine_leaves_no_study(
     sclsearch: Call, workdir: Path
 ) -> None:
     for more in ((), ("--dry-run",)):
-        result = sclsearch(*SEARCH, "--cpus-per-trial", "1000", *more)
-        assert result.returncode == 2
-        assert "a seed run does not fit into this machine, which has " in result.stderr
+        sclsearch(*SEARCH, "--cpus-per-trial", "1000", *more).assert_refused(
+            "a seed run does not fit into this machine, which has "
+        )
     assert not (workdir / "sclsearch-storage" / "studies").exists()
 
 
@@ -95,9 +96,7 @@ def test_a_space_of_another_method_is_refused(sclsearch: Call, space: Path) -> N
 def test_a_changed_option_of_a_stored_study_is_refused_with_its_name(
     sclsearch: Call, finished: tuple[str, ...], options: str, message: str
 ) -> None:
-    result = sclsearch(*finished, "--dry-run", *options.split())
-    assert result.returncode == 2
-    assert message in result.stderr
+    sclsearch(*finished, "--dry-run", *options.split()).assert_refused(message)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +115,4 @@ def test_a_dry_run_refuses_an_unusable_storage_or_tracking_address(
     sclsearch: Call, options: tuple[str, ...], message: str
 ) -> None:
     for last in (("--dry-run",), ()):
-        result = sclsearch(*SEARCH, *options, *last)
-        assert result.returncode == 2
-        assert message in result.stderr
+        sclsearch(*SEARCH, *options, *last).assert_refused(message)

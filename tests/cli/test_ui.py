@@ -11,8 +11,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.cli.conftest import Call
 from tests.processes import listens, wait_for
+from tests.workspace import Call
 
 
 @pytest.mark.parametrize(
