@@ -11,8 +11,15 @@ from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.reproduce import CellScore, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
-from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import duration, grid, show_notes, test_result, with_spread
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
+from sclsearch.reports.terminal import (
+    duration,
+    grid,
+    show,
+    show_notes,
+    test_result,
+    with_spread,
+)
 from sclsearch.selection.significance import in_points
 from sclsearch.selection.variance import Component, Spread
 
@@ -132,9 +139,9 @@ def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None
 
 def show_confirmation(console: Console, found: Confirmation) -> None:
     """Print a winner's score as chosen, over all its seeds, and on new seeds."""
-    winner, fresh = found.chosen.winner, found.fresh.winner
-    if winner is None or fresh is None:
-        console.print("The new seeds are not finished.")
+    winner, fresh = finished_winner(found.chosen), found.fresh.winner
+    if fresh is None:  # every new seed failed
+        show(console, found.fresh)
         return
     plain = with_spread(*winner.plain) if winner.plain else "none"
     console.print(

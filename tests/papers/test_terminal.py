@@ -155,6 +155,18 @@ def test_a_confirmation_has_three_scores_and_the_difference(
     ]
 
 
+def test_a_confirmation_whose_seeds_all_failed_has_the_first_failure(
+    small: Path, options: RunOptions
+) -> None:
+    spec = StudySpec(method="scl", task="demo", model=str(small), searched=False)
+    finish(spec, replace(options, study="mine", seeds=2), lambda *_: [[30, 20], [10, 40]])
+    fresh = repeated_spec(options.storage, "mine", fresh=2, first_fresh=2)
+    name = finish(fresh, options, lambda *_: None)
+    found = Confirmation(report(options.storage, "mine"), report(options.storage, name))
+    text = printed(show_confirmation, found)
+    assert "No configuration finished a seed run; 2 failed.\n  first failure: " in text
+
+
 def test_a_spread_has_shares_intervals_and_the_detectable_difference() -> None:
     cells = [(i, o) for i in range(3) for o in range(3)]
     found = components(
