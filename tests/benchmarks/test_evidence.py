@@ -7,18 +7,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+import typer.main
 
 import sclsearch
 from benchmarks import evidence
+from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.selection.significance import ALPHA, Comparison, compare, holm
 from sclsearch.spaces.load import load_space
 from sclsearch.spaces.space import Choice
-from sclsearch.store.studies import StudyStore
+from sclsearch.store.studies import NAME, StudyStore
 
 ROOT = Path(__file__).parents[2]
 WriteStudy = Callable[..., Path]
@@ -212,6 +215,21 @@ def test_both_sides_of_a_row_search_grids_of_six_configurations(model: str) -> N
             choices = [one for one in space.parameters.values() if isinstance(one, Choice)]
             assert len(choices) == len(space.parameters) == 2, side
             assert math.prod(len(one.values) for one in choices) == 6, side
+
+
+@pytest.mark.parametrize("model", ["minilm", "roberta-base"])
+def test_each_side_has_a_study_of_its_own_and_valid_commands(model: str) -> None:
+    sides = evidence.sides_of(evidence.ROWS)
+    assert len({side.study(model) for side in sides}) == len(sides)
+    group: Any = typer.main.get_command(app)
+    for side in sides:
+        assert NAME.fullmatch(side.study(model))
+        for _, name, *words in (side.search(model, Path()), side.confirmation(model, Path())):
+            parsed = group.commands[name].make_context(name, words).params
+            assert parsed["study"] == side.study(model)
+            if name == "tune":
+                drawn = side.protocol != evidence.IMBALANCED
+                assert parsed["train_size"] == (side.size if drawn else None)
 
 
 def test_the_table_in_readme_equals_the_results_against_cross_entropy(
