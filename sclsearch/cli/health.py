@@ -18,7 +18,6 @@ class Finding:
 
     Attributes:
         what: Name of the checked component.
-        works: True if the component works.
         detail: Version, location or error message.
         needed: True if every search needs the component.
     """

@@ -31,9 +31,7 @@ class PlannedCell:
     """Table cell and the study that reproduces it.
 
     Attributes:
-        cell: The published cell.
         spec: Specification of the study; None if there is none.
-        options: Run options.
         reason: Reason why the cell cannot be trained here; empty if it can.
         note: Remark about the plan for readers of the score; empty if there is none.
         first: Study that fine-tunes the encoder beforehand; None if the encoder is used unchanged.

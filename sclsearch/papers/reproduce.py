@@ -37,16 +37,11 @@ class CellScore:
     """Reproduced score of a table cell.
 
     Attributes:
-        cell: The published cell.
         mean: Our score, aggregated by the study's rule; None if there is none.
         std: Sample standard deviation; None for fewer than two seeds.
         plain: Mean over all seeds that did not fail.
-        rule: Rule that selects the seeds to count.
         tests: Test score of each replicate of the winner; None if it failed.
         subsets: SHA-256 of each replicate's training rows.
-        seeds: Number of replicates.
-        study: Name of the study.
-        notes: Remarks for readers of our score.
         reason: Reason for a missing score; empty if there is one.
     """
 
@@ -70,7 +65,6 @@ class StudyCost:
     Attributes:
         study: Name of the study; empty if it cannot be planned, or while its encoder is not
             trained.
-        seed_runs: Total number of seed runs.
         missing: Seed runs that the run store lacks.
         time: Estimated time of the missing ones; None if it cannot be planned.
         reason: Reason why it cannot be planned; empty if it can.
@@ -247,7 +241,6 @@ class RowComparison:
     """Comparison of two rows of a table on one task under one condition.
 
     Attributes:
-        ours: The compared row.
         base: The baseline, which is the first reproduced row there.
         comparison: Comparison of their test scores, paired by replicate.
         adjusted: p-value adjusted for all comparisons of the table (Holm).

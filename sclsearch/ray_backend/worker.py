@@ -50,8 +50,6 @@ class WorkerContext:
 
     Attributes:
         study: The study, without its texts.
-        name: The study's name.
-        storage: The storage of seed runs and weights.
         tokens: The tokenized task, by `max_length`.
         splits: Rows of each replicate, by replicate number.
         threads: Torch threads per seed run.

@@ -23,17 +23,11 @@ class StudyLine:
     """Summary of a study's record and progress.
 
     Attributes:
-        name: Name of the study.
-        method: The method's name.
-        task: The task's name.
         size: Training set size; None for all training examples.
-        model: The encoder's name.
-        protocol: The protocol's name.
         configurations: Number of configurations started so far.
         seeds: Number of replicates per configuration.
         stored: Number of their seed runs that are stored.
         failed: Number of stored seed runs that failed.
-        metric: Name of the metric.
         best: Best score of a configuration with all its seeds under the rule of the study's first
             run; None if there is none.
         winner: Number of that configuration.
@@ -77,12 +71,7 @@ class StudyLine:
 
 @dataclass(frozen=True, slots=True)
 class DamagedStudy:
-    """A study whose record cannot be read.
-
-    Attributes:
-        name: Name of the study.
-        fault: Error message.
-    """
+    """A study whose record cannot be read."""
 
     name: str
     fault: str

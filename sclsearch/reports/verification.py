@@ -34,7 +34,6 @@ class MemberCheck:
     """Recorded and new test score of one exported seed run.
 
     Attributes:
-        replicate: Number of its replicate.
         rows: Number of test rows.
         recorded: Test score in the export's record.
         found: Test score of the second evaluation.
@@ -54,7 +53,6 @@ class Verification:
     """Result of evaluating an export again.
 
     Attributes:
-        metric: Name of the metric.
         members: The exported seed run, or those of an ensemble.
         ensemble: Test score of an ensemble whose members share their test rows; else None.
         tolerance: Accepted difference of a score.

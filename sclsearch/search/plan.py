@@ -21,14 +21,10 @@ class Plan:
     """Plan of a search, made without training anything.
 
     Attributes:
-        study: The study's name.
         task: The task's name and the source of its rows.
         classes: Number of training rows of each class, for a user's own files.
         model: The encoder's name and folder.
         numerics: Device and precision of the seed runs, such as `cpu-fp32`.
-        protocol: The protocol's name.
-        rule: The rule that combines seeds into a score.
-        metric: The metric that selects the winner.
         rows: Numbers of training, validation and test rows. They include the row count of stages
             without labels if it differs.
         notes: Notes that readers of the results need, and advice on this machine's resources.
@@ -48,7 +44,6 @@ class Plan:
         to_test: Trained seed runs that still lack the test score that they must have.
         to_train_again: Number of these whose weights are not stored: they train again.
         time: Estimated time of the missing seed runs; None if not requested.
-        storage: The storage that would hold the results.
         tracking: The MLflow URI, without passwords; None if MLflow is off.
     """
 

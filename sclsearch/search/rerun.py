@@ -22,7 +22,6 @@ class Comparison:
     """Comparison of a stored seed run with its repetition.
 
     Attributes:
-        key: Key of the seed run in the run store.
         differing: The parts that differ, of stages, evaluations, kept, test and predictions.
         seconds: Seconds that the repetition took.
         before: Failure of the stored seed run; None if it succeeded.

@@ -39,8 +39,6 @@ class SearchResult:
     """Result of one run of a study.
 
     Attributes:
-        name: The study's name.
-        storage: The storage of the study.
         wanted: Number of requested seed runs, without those that a race has skipped.
         done: Number of these that are finished.
         trained: Number of these that this run trained.
@@ -48,7 +46,6 @@ class SearchResult:
         skipped: Number of requested seed runs that a race has skipped.
         failed: Number of finished seed runs that failed permanently.
         to_test: Number of finished seed runs that still lack the test score that they must have.
-        ending: Reason why the run ended.
         tracking: Reason why MLflow does not show everything; None if it does.
         rule: Rule of this run; the study's record holds the rule of its first run.
         seeds: Replicates per configuration.

@@ -18,12 +18,7 @@ class PreparedStudy:
     """A study that is ready to run.
 
     Attributes:
-        study: The resolved study.
         record: The study's record; `begin` stores it.
-        storage: The storage that holds the study's records and seed runs.
-        store: The store of the study's records.
-        runs: The run store.
-        replicates: Records of the replicates.
         splits: Training, validation and test rows of each replicate, by replicate number.
         configs: Number of configurations in total.
         at_once: Number of seed runs that can run at the same time.

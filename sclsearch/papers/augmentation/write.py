@@ -25,7 +25,6 @@ class Written:
     """Summary of a written paraphrase file.
 
     Attributes:
-        texts: Texts in the file.
         earlier: Texts that the file had before this run.
         paraphrases: New paraphrases of nonempty texts.
         same: New paraphrases that equal their text.
