@@ -22,11 +22,7 @@ def spec_and_options(
     search: o.SearchOptions | None,
     resources: o.ResourceOptions,
 ) -> "tuple[StudySpec, RunOptions]":
-    """Return the study and the run options of `tune`, or of `train` if `search` is None.
-
-    Raises:
-        SclsearchError: A name is unknown, a value is invalid, or options contradict each other.
-    """
+    """Return the study and the run options of `tune`, or of `train` if `search` is None."""
     files = own_files(study.task, own)
     _check_names(study, resources, files)
     from sclsearch.study.spec import StudySpec
@@ -46,11 +42,7 @@ def spec_and_options(
 
 
 def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
-    """Return the run options; `others` may hold further fields of them.
-
-    Raises:
-        SclsearchError: A value is invalid.
-    """
+    """Return the run options; `others` may hold further fields of them."""
     from sclsearch.study.spec import RunOptions
 
     values = {
@@ -62,11 +54,7 @@ def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
 
 
 def repeat_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
-    """Return the run options of a command that repeats experiments from an existing storage.
-
-    Raises:
-        SclsearchError: A value is invalid, or the storage cannot be read.
-    """
+    """Return the run options of a command that repeats experiments from an existing storage."""
     from sclsearch.store.storage import storage_folder
 
     return run_options(resources, storage=storage_folder(resources.storage, make=False), **others)

@@ -154,11 +154,7 @@ def check_method_name(method: str) -> None:
 
 
 def method_class(name: str) -> "type[Method]":
-    """Return the class of a built-in method.
-
-    Raises:
-        SclsearchError: No method has that name.
-    """
+    """Return the class of a built-in method."""
     module, _, attribute = lookup(METHODS, name, "method").partition(":")
     found: type[Method] = getattr(importlib.import_module(module), attribute)
     return found

@@ -42,13 +42,7 @@ class Confirmation:
 
 
 def confirm(study: str, count: int, options: RunOptions, console: Console) -> Confirmation:
-    """Train a study's winner on `count` replicates beyond those of the protocol and of the study.
-
-    Raises:
-        SclsearchError: The study does not exist, has no winner, is a repetition itself, or its
-            inputs have changed.
-        KeyboardInterrupt: The run was stopped; the same call resumes it.
-    """
+    """Train a study's winner on `count` replicates beyond the protocol's and the study's."""
     chosen, options, prepared = _prepare_repetition(study, options, fresh=count)
     return Confirmation(chosen, _run(prepared, options, console))
 

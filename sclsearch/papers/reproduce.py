@@ -99,9 +99,6 @@ def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.in
     """Return a cell's reproduced score; train the seed runs that the store lacks.
 
     No seed run starts after `deadline`, a time by `time.monotonic`.
-
-    Raises:
-        KeyboardInterrupt: The run was stopped; the same call resumes it.
     """
     try:
         if one.first is not None and one.spec is not None:

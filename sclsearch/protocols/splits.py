@@ -80,9 +80,6 @@ def from_train(data: TaskData) -> Splits:
     """Return the training split as both training and validation, for replicates to draw from.
 
     The test is the whole labeled test split or, without one as in GLUE, the whole validation split.
-
-    Raises:
-        SclsearchError: The task has neither.
     """
     if "test" not in data.splits:
         _validation_labels(data)
@@ -164,11 +161,7 @@ def split_dev_at_random(
 
 
 def plain_split(data: TaskData) -> Splits:
-    """Return the task's own splits; hold out a fifth of the training rows if validation is missing.
-
-    Raises:
-        SclsearchError: The task has neither validation nor test rows.
-    """
+    """Return the task's own splits; without validation, hold out a fifth of the training rows."""
     if "test" in data.splits and "validation" not in data.splits:
         return held_out_split(data, share=HELD_OUT)
     return split_dev(data, cap=None)

@@ -55,11 +55,7 @@ class _Member:
 
 
 def describe_winner(found: Report) -> ExportRecord:
-    """Return the description of the winner's best seed, as far as a report knows it.
-
-    Raises:
-        SclsearchError: The study has no winner.
-    """
+    """Return the description of the winner's best seed, as far as a report knows it."""
     winner = finished_winner(found)
     return _seed_record(found, winner.seeds[winner.reported[0]])
 

@@ -92,9 +92,6 @@ def run_methods(
 
     An error ends only the search of its method. An interruption also ends those that follow. Each
     method may use an equal share of the time that is left of the time budget.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run of a method.
     """
     budget = searches[0].options.time_budget
     deadline = None if budget is None else time.monotonic() + budget

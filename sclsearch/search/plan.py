@@ -99,9 +99,6 @@ def plan(
     """Return the plan of a search without running it.
 
     `finished` returns seed runs for the time estimate; None skips the estimate.
-
-    Raises:
-        SclsearchError: For the same reasons as the search itself.
     """
     return plan_prepared(prepare_study(spec, options, dry=True), options, finished)
 

@@ -45,11 +45,7 @@ CHEAP_TEST = 0.25
 
 
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
-    """Return the prepared study; write nothing except the storage folder, and not even it if `dry`.
-
-    Raises:
-        SclsearchError: Options, data, model or the stored study of that name do not match.
-    """
+    """Return the prepared study; write only the storage folder, and nothing if `dry`."""
     study = resolve(spec, options)
     risk = _risk(study, options)
     gpus = gpus_each(options.gpus_per_trial, study.numerics)

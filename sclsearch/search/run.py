@@ -71,12 +71,7 @@ class SearchResult:
 def run(
     spec: StudySpec, options: RunOptions, console: Console, callbacks: Sequence[Callback] = ()
 ) -> SearchResult:
-    """Run a study until it is complete, stopped or out of time.
-
-    Raises:
-        SclsearchError: An error that the user can fix.
-        KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
-    """
+    """Run a study until it is complete, stopped or out of time."""
     with sigterm_as_ctrl_c():
         return run_prepared(prepare_study(spec, options), options, console, callbacks)
 
@@ -91,7 +86,6 @@ def run_prepared(
     """Run a study that was prepared with the same `options`.
 
     Raises:
-        SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     study, store = prepared.study, prepared.store

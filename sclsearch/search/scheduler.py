@@ -219,11 +219,7 @@ class Scheduler:
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
     ) -> None:
-        """Record a finished seed run, and its node if this search trained it.
-
-        Raises:
-            SclsearchError: All seed runs of this search failed with the same exception.
-        """
+        """Record a finished seed run, and its node if this search trained it."""
         self.training.pop(task.id, None)
         if node:
             self.worker_failures.finished_on(node)
@@ -270,12 +266,7 @@ class Scheduler:
             self.queue[task.id] = task
 
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
-        """Record a worker failure; retry the seed run or store it as failed.
-
-        Raises:
-            SclsearchError: The seed run has no retry left, and the storage or a machine is at
-                fault.
-        """
+        """Record a worker failure; retry the seed run or store it as failed."""
         test = self.testing.pop(task.id, None) is not None
         self.training.pop(task.id, None)
         retried = self.worker_failures.add(task.id, failure)

@@ -57,10 +57,6 @@ def plan_removal(storage: Storage, name: str) -> Cleanup:
     """Return the files of a study, with its seed runs that no other study shares.
 
     If a record of the study is damaged, its seed runs stay, and a garbage collection deletes them.
-
-    Raises:
-        SclsearchError: The study does not exist, or records of another study are damaged, so that
-            its seed runs are unknown.
     """
     store = study_to_remove(storage, name)
     try:
@@ -97,11 +93,7 @@ def delete_study(storage: Storage, name: str, found: Cleanup) -> None:
 
 
 def plan_garbage(storage: Storage) -> Cleanup:
-    """Return seed runs and weights that no study names, and files of interrupted writes.
-
-    Raises:
-        SclsearchError: Records of a study are damaged, so that its seed runs are unknown.
-    """
+    """Return seed runs and weights that no study names, and files of interrupted writes."""
     runs = run_files(storage)  # before the records: a study names a seed run before it trains it
     below = storage_path(storage) / "studies"
     inside = {f"studies/{path}": size for path, size in below.files().items()}

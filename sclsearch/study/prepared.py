@@ -59,9 +59,6 @@ class PreparedStudy:
 
         Returns:
             The study with its stored record, which another driver process may have created.
-
-        Raises:
-            SclsearchError: The stored record belongs to another study.
         """
         self.store.create(self.record)
         record = self.store.check(self.record)

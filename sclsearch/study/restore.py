@@ -115,9 +115,6 @@ def restore_method(
 
     `given` is `FILE.py:CLASS` or a class; the caller thereby allows its code to run. `digest` is
     the recorded one of the method's file; empty for a method of sclsearch.
-
-    Raises:
-        SclsearchError: The origin names a file and `given` is None or names another file.
     """
     found = find_recorded_method(origin["method"], digest, given, where)
     return given if found.digest else None
@@ -183,11 +180,7 @@ def check_unchanged(
 
 
 def restore_data_dir(origin: Mapping[str, Any], given: Path | None) -> Path | None:
-    """Return the data folder: the given one, or else the stored one.
-
-    Raises:
-        SclsearchError: A folder is given, but the task reads no files from it.
-    """
+    """Return the data folder: the given one, or else the stored one."""
     check_data_dir(_task(origin["task"]), given)
     return given or restore_path(origin.get("data_dir"))
 

@@ -161,11 +161,7 @@ class Study:
         return f"{plain[:91]}-{whole[:8]}"  # a study's name has at most 100 characters
 
     def fields(self, values: Mapping[str, object]) -> dict[str, object]:
-        """Return every field of the method and of training for a configuration.
-
-        Raises:
-            SclsearchError: A value is outside its field's bounds.
-        """
+        """Return every field of the method and of training for a configuration."""
         return resolved(*self._built(values))
 
     def splits(self, number: int) -> Splits:
@@ -208,11 +204,7 @@ class Study:
         )
 
     def check(self, encoder: Encoder) -> None:
-        """Check that the encoder supports every value that a configuration may have.
-
-        Raises:
-            SclsearchError: With one of these values the method cannot train this encoder.
-        """
+        """Check that the encoder supports every value that a configuration may have."""
         encoder.check_length(self.lengths()[-1], "max_length")
         for values in self.space.covering():
             method, training = self._built(values)

@@ -21,11 +21,7 @@ FEW_UNKNOWN = 0.05
 
 
 def tokenized(study: Study, replicates: Iterable[Splits]) -> dict[int, TokenizedTask]:
-    """Return token ids, and paraphrases if the study reads them, by `max_length`.
-
-    Raises:
-        SclsearchError: The file of paraphrases lacks some of the training texts.
-    """
+    """Return token ids, and paraphrases if the study reads them, by `max_length`."""
     replicates = list(replicates)
     used = by_split(rows for splits in replicates for rows in splits.rows.values())
     drawn = by_split(splits.without_labels for splits in replicates)["train"]
@@ -43,9 +39,6 @@ def paraphrased(
     """Return the task with joined rows, the paraphrases or None, and the training rows.
 
     `drawn` has all training rows that the replicates draw.
-
-    Raises:
-        SclsearchError: The file of paraphrases lacks some of the texts.
     """
     data, source, joined = study.data, study.paraphrases, study.protocol.joined
     if source is None:
@@ -64,11 +57,7 @@ def paraphrased(
 
 
 def sampled_ids(study: Study, splits: Splits) -> list[list[int]]:
-    """Return the token ids of some training and test texts of a replicate, without truncation.
-
-    Raises:
-        SclsearchError: transformers cannot load the tokenizer.
-    """
+    """Return the token ids of some training and test texts of a replicate, without truncation."""
     texts = [
         study.data.splits[rows.split].texts[row]
         for rows in (splits.train, splits.test)

@@ -40,9 +40,6 @@ def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
         task: Name in `TASKS`, or a description of the files.
         data_dir: Folder with the published files, for example `CoLA/train.tsv`. None uses the
             folder in the environment variable `SCLSEARCH_DATA` or, if unset, the Hugging Face hub.
-
-    Raises:
-        SclsearchError: The name is unknown, or the rows are missing or invalid.
     """
     if not isinstance(task, str):
         return load_custom_task(task)

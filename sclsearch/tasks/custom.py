@@ -199,9 +199,6 @@ def load_custom_task(files: CustomTask) -> TaskData:
 
     The classes are the distinct labels of the training rows, sorted as text. Unlabeled training
     rows come last; only stages that read no labels train on them.
-
-    Raises:
-        SclsearchError: An option, a file or a row is invalid.
     """
     _check_options(files)
     tables = _load_tables(files)

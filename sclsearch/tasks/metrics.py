@@ -144,11 +144,7 @@ def evaluate(task: Task, y_true: Labels, predictions: npt.ArrayLike) -> dict[str
 
 
 def value(metric_name: str, evaluation: Mapping[str, Any]) -> float:
-    """Return the value of a metric, computed from a stored evaluation.
-
-    Raises:
-        SclsearchError: The metric is unknown, or the evaluation is of the other kind.
-    """
+    """Return the value of a metric, computed from a stored evaluation."""
     metric = lookup(METRICS, metric_name, "metric")
     counts = np.array(evaluation.get("confusion", []), np.int64)
     metric.check(len(counts), "evaluation")

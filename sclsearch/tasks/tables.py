@@ -331,9 +331,6 @@ def to_splits(
 
     `classes` has the class of each label; None in regression. A text may be empty if `blank_texts`
     is True.
-
-    Raises:
-        SclsearchError: There are no rows, or some are invalid; the message has the first ones.
     """
     rows = [row for split_rows in splits.values() for row in split_rows]
     check_rows(table, rows)

@@ -42,9 +42,6 @@ def log_winner(
     """Return the id of the winner's model; log it if MLflow lacks it.
 
     Models of earlier winners are deleted unless they are registered.
-
-    Raises:
-        SclsearchError: The winner cannot be exported.
     """
     from mlflow.entities import LoggedModelOutput, Metric
 

@@ -46,9 +46,6 @@ def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
 
     Registered models stay. In a copy of a storage, runs may have their artifacts in the original.
     Such runs are only marked as deleted, and their artifacts stay.
-
-    Raises:
-        SclsearchError: MLflow cannot delete them.
     """
     uri, folder = _own_database(storage), storage_path(storage).local
     if uri is None or folder is None:

@@ -122,12 +122,7 @@ class TextSelection:
             )
 
     def texts(self, data: TaskData) -> tuple[Texts, ...]:
-        """Return the distinct texts, without blank ones.
-
-        Raises:
-            SclsearchError: The task has too few rows for the size, too few classes for the
-                protocol, or too few unlabeled texts.
-        """
+        """Return the distinct texts, without blank ones."""
         check_some_unlabeled(data.splits["train"].unlabeled, self.size, self.unlabeled)
         if self.protocol is None:
             rows = iter(data.splits["train"].texts)

@@ -79,9 +79,6 @@ def write(
         rows: Distinct texts.
         backend: The back-end.
         on_progress: Receives the number of finished rows after each batch.
-
-    Raises:
-        SclsearchError: The file has another header or is not writable.
     """
     done = _open(path, first)
     pairs: list[tuple[str, str]] = []

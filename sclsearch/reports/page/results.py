@@ -55,12 +55,7 @@ class StudyResults:
 
 
 def read_results(report: Report, prefix: str) -> StudyResults:
-    """Return the results of a study.
-
-    Raises:
-        SclsearchError: The study has no winner, or it has not been tested, or a stored file is
-            damaged.
-    """
+    """Return the results of a study."""
     winner = tested_winner(report)
     _, record = existing_study(report.storage, report.study)
     # Predictions of thousands of seed runs would fill the memory.
