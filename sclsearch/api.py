@@ -403,8 +403,8 @@ def track(
     """
     from sclsearch.reports.page import PageOptions
     from sclsearch.search.importance import hyperparameter_importance
-    from sclsearch.tracking import tracking_uri
     from sclsearch.tracking.publish import track_study
+    from sclsearch.tracking.server import tracking_uri
 
     place = storage_folder(storage, make=False)
     page = PageOptions(hyperparameter_importance, texts=texts)

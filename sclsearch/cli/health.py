@@ -151,8 +151,7 @@ def _not_yet(path: Path) -> str:
 
 def _tracking(tracking: str | None, storage: Storage) -> str:
     from sclsearch.study.spec import NO_TRACKING
-    from sclsearch.tracking import tracking_uri
-    from sclsearch.tracking.server import masked, sqlite_file
+    from sclsearch.tracking.server import masked, sqlite_file, tracking_uri
     from sclsearch.tracking.writer import Writer
 
     if tracking == NO_TRACKING:

@@ -140,7 +140,7 @@ def ui(
     ] = True,
 ) -> None:
     """Serve the MLflow UI on 127.0.0.1 until Ctrl-C; print the address of each experiment."""
-    from sclsearch.tracking import prepare, tracking_uri, ui_command
+    from sclsearch.tracking.server import prepare, tracking_uri, ui_command
     from sclsearch.tracking.view import PARAMETERS, pages
 
     uri = tracking_uri(tracking, storage)

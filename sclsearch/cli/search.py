@@ -29,8 +29,7 @@ from sclsearch.search.plan import plan_prepared
 from sclsearch.search.run import SearchResult, run
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tracking import NO_DATABASE, find_tracking_uri
-from sclsearch.tracking.server import masked
+from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri, masked
 
 WIDTH = 80
 MOST = 10

@@ -23,15 +23,11 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import unusable_gpu
 from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
 from sclsearch.study.tokenized import tokenized
-from sclsearch.tracking import (
-    NO_DATABASE,
-    MLflowLogger,
-    check_model_name,
-    failure_reason,
-    find_tracking_uri,
-    publish,
-)
-from sclsearch.tracking import prepare as prepare_database
+from sclsearch.tracking.logger import MLflowLogger, failure_reason
+from sclsearch.tracking.model import check_model_name
+from sclsearch.tracking.publish import publish
+from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
+from sclsearch.tracking.server import prepare as prepare_database
 
 
 @dataclass(frozen=True, slots=True)

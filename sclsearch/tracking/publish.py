@@ -30,16 +30,20 @@ PAGE_SOURCE = "sclsearch.page"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """Result of writing the report and the winner of a study to MLflow.
+class TrackedStudy:
+    """Result of logging a study to MLflow.
 
     Attributes:
+        study: Name of the study.
         registered: The registered version as `NAME version N`; None if none was requested.
         warning: Reason why MLflow lacks the HTML page; None if it has the page.
+        created: Number of runs that `track_study` added.
     """
 
+    study: str
     registered: str | None
     warning: str | None
+    created: int = 0
 
 
 def publish(
@@ -49,7 +53,7 @@ def publish(
     page: PageOptions,
     *,
     registered_name: str | None = None,
-) -> Published:
+) -> TrackedStudy:
     """Write the result of a study to MLflow; a repeated call changes nothing.
 
     The study's run gets the ranking of configurations, the report and its HTML page; its experiment
@@ -73,7 +77,7 @@ def publish(
         winner = found.winner
         unready = winner is None or winner.untested or not found.weights or found.risk >= MOST_RISK
         if registered_name is None and (own_method or unready):
-            return Published(None, warning)
+            return TrackedStudy(found.study, None, warning)
         if own_method:
             raise SclsearchError(
                 f"--register {registered_name}: MLflow cannot load a method that is in a file, "
@@ -81,9 +85,9 @@ def publish(
             )
         model_id = log_winner(client, experiment_id, run_id, found, storage)
         if registered_name is None:
-            return Published(None, warning)
+            return TrackedStudy(found.study, None, warning)
         number = register(client, registered_name, model_id, run_id)
-        return Published(f"{registered_name} version {number}", warning)
+        return TrackedStudy(found.study, f"{registered_name} version {number}", warning)
 
 
 def _write_page(
@@ -114,23 +118,6 @@ def _write_page(
     writer.write(replace(empty, artifacts={PAGE: page.encode()}))
     writer.write(replace(empty, tags={PAGE_SOURCE: shown}))
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class TrackedStudy:
-    """Result of logging a stored study to MLflow.
-
-    Attributes:
-        study: Name of the study.
-        created: Number of runs that MLflow lacked.
-        registered: The registered version as `NAME version N`; None if none was requested.
-        warning: Reason why MLflow lacks the HTML page; None if it has the page.
-    """
-
-    study: str
-    created: int
-    registered: str | None
-    warning: str | None
 
 
 def track_study(
@@ -168,7 +155,7 @@ def track_study(
             f"{masked(uri)}: lacks the report of {store.name}: {failure_reason(error)}. "
             "Repeat the command."
         ) from error
-    return TrackedStudy(store.name, logger.created, done.registered, done.warning)
+    return replace(done, created=logger.created)
 
 
 def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sclsearch.tracking import RunRecord, prepare, tracking_uri
+from sclsearch.tracking.records import RunRecord
+from sclsearch.tracking.server import prepare, tracking_uri
 from sclsearch.tracking.writer import Writer
 from tests.reports.trained import Trained, study_on
 

@@ -14,7 +14,9 @@ from threading import Thread
 
 import pytest
 
-from sclsearch.tracking import MLflowLogger, RunRecord, ui_command
+from sclsearch.tracking.logger import MLflowLogger
+from sclsearch.tracking.records import RunRecord
+from sclsearch.tracking.server import ui_command
 from tests.processes import listens, wait_for
 from tests.tracking.conftest import Shown, Write
 

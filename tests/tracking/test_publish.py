@@ -15,9 +15,8 @@ import sclsearch
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import finished_winner
 from sclsearch.tasks import load_task
-from sclsearch.tracking import pages
 from sclsearch.tracking.names import experiment_name
-from sclsearch.tracking.view import VIEW
+from sclsearch.tracking.view import VIEW, pages
 from tests.reports.trained import Trained
 from tests.tracking.conftest import Shown
 from tests.workspace import Prepare

@@ -7,7 +7,7 @@ import pytest
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.state import SearchState, stored_state
-from sclsearch.tracking import MLflowLogger
+from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.records import counts, new_records
 from tests.tracking.conftest import Shown
 from tests.workspace import Prepare, Workers

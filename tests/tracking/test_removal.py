@@ -11,7 +11,7 @@ from mlflow.entities import ViewType
 from sclsearch import remove_study
 from sclsearch.errors import SclsearchError
 from sclsearch.store.studies import StudyStore
-from sclsearch.tracking import RunRecord
+from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.removal import delete_runs, tracked_run_ids
 from tests.store.test_studies import RECORD
 from tests.tracking.conftest import Write

@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tracking import RunRecord, find_tracking_uri, prepare, tracking_uri, ui_command
-from sclsearch.tracking.server import masked, quietly
+from sclsearch.tracking.records import RunRecord
+from sclsearch.tracking.server import (
+    find_tracking_uri,
+    masked,
+    prepare,
+    quietly,
+    tracking_uri,
+    ui_command,
+)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,7 @@ def test_two_processes_prepare_one_valid_database_without_output(
     tmp_path: Path, write: Callable[..., int]
 ) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
-    program = "import sys; from sclsearch.tracking import prepare; prepare(sys.argv[1])"
+    program = "import sys; from sclsearch.tracking.server import prepare; prepare(sys.argv[1])"
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", program, uri],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import sclsearch
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.tracking import MLflowLogger
+from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.ranking import StudyResult, ranking_of_studies
 from sclsearch.tracking.view import VIEW, describe_experiment
 from tests.tracking.conftest import Shown

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sclsearch.tracking import RunRecord, writer
-from sclsearch.tracking.records import DatasetRecord
+from sclsearch.tracking import writer
+from sclsearch.tracking.records import DatasetRecord, RunRecord
 from tests.processes import wait_for
 from tests.tracking.conftest import Shown, Write
 
@@ -146,7 +146,7 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     ]
     program = (
         "import sys\n"
-        "from sclsearch.tracking import RunRecord\n"
+        "from sclsearch.tracking.records import RunRecord\n"
         "from sclsearch.tracking.writer import Writer\n"
         "writer = Writer(sys.argv[1])\n"
         f"for record in {records!r}:\n"
