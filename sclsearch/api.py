@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
     from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
-    from sclsearch.search.run import SearchResult
     from sclsearch.search.simulate import Simulation
     from sclsearch.tracking.publish import TrackedStudy
 
@@ -187,7 +186,7 @@ def _tuned_in_turn(
     faults = [f"{result.method}: {result.error}" for result in results if result.error]
     if faults:
         raise SclsearchError("\n".join(faults))
-    return compare_studies([report_of(one) for one in done])
+    return compare_studies([one.report() for one in done])
 
 
 def _run_options(task: str | CustomTask, options: Mapping[str, Any]) -> RunOptions:
@@ -209,7 +208,7 @@ def _trained(
     done = run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
-    return report_of(done)
+    return done.report()
 
 
 def select(
@@ -600,8 +599,3 @@ def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
     found = plan_garbage(place)
     delete_files(place, found)
     return found
-
-
-def report_of(done: "SearchResult") -> Report:
-    """Return the report of a study from the result of its run."""
-    return report(done.storage, done.name, done.rule, done.seeds, done.configs)

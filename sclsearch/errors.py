@@ -26,6 +26,11 @@ class SclsearchError(Exception):
     """
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
+    return str(error).partition("\n")[0]
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ` Did you mean 'x'? Known: x, y.` for an unknown name.
 

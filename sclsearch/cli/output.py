@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from sclsearch.canonical import counted, shown
 from sclsearch.reports.terminal import duration, grid
@@ -52,15 +51,10 @@ def print_plan(plan: "Plan", *, as_json: bool) -> None:
 
 def _show_plan(console: Console, plan: "Plan") -> None:
     _show_setup(console, {"study": plan.study, "space": plan.space, **_setup(plan)}, plan.notes)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("field", "value", "from"):
-        table.add_column(heading, overflow="fold")
-    for name, spec in plan.searched.items():
-        table.add_row(name, escape(searched_values(spec)), "searched")
-    for name, origin in plan.fields.items():
-        table.add_row(name, escape(shown(origin.value)), origin.source)
+    rows = [(name, searched_values(spec), "searched") for name, spec in plan.searched.items()]
+    rows += [(name, shown(one.value), one.source) for name, one in plan.fields.items()]
     console.print()
-    console.print(table)
+    console.print(grid(("field", "value", "from"), rows))
     _show_work(console, plan)
 
 

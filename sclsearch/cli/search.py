@@ -14,7 +14,6 @@ from shutil import which
 
 from rich.console import Console
 
-from sclsearch.api import report_of
 from sclsearch.canonical import counted
 from sclsearch.cli.output import plan_json, print_json, report_json, show_plans
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
@@ -42,7 +41,7 @@ def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
     """Run one study, print its report, and exit."""
     progress = Console(stderr=True)
     done = run(spec, options, progress)
-    found = report_of(done)
+    found = done.report()
     if as_json:
         print_json(report_json(found))
     else:
@@ -69,7 +68,7 @@ def run_in_turn(
                 fault = f"{result.method}: {result.error}"
                 progress.print(fault, style="red", markup=False, soft_wrap=True)
                 continue
-            reports.append(report_of(result.done))
+            reports.append(result.done.report())
             _show(console, reports[-1], result.done, MOST_IN_TURN)
             console.print()
             _show_ending(progress, result.done, options)

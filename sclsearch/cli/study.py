@@ -80,7 +80,7 @@ def rerun(
 
 
 def _ended(found: "Comparison") -> str:
-    before, now = (f and f"{f.cause}: {f.message}" for f in (found.before, found.now))
+    before, now = (f and str(f) for f in (found.before, found.now))
     if found.same:
         way = f"failed again in the same way ({now})" if now else "is identical in every number"
         return f"{way}; {found.seconds:.1f} s."

@@ -166,4 +166,4 @@ def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Repo
     done = run_prepared(prepared, options, console)
     if done.ending != "complete":
         raise KeyboardInterrupt
-    return report(done.storage, done.name, done.rule, done.seeds, done.configs)
+    return done.report()

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from sclsearch.encoders.models import base_model
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.tables import Cell
 from sclsearch.reports.export import describe_winner, export
@@ -92,7 +92,7 @@ def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Stud
         found = plan(spec, one.options, finished)
         return StudyCost(found.study, found.seed_runs, found.missing, found.time)
     except SclsearchError as error:
-        return StudyCost(reason=_first_line(error))
+        return StudyCost(reason=first_line(error))
 
 
 def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:
@@ -109,7 +109,7 @@ def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.in
             one = replace(one, spec=spec, note=note, first=None)
         found = _trained(one, console, deadline)
     except SclsearchError as error:
-        return CellScore(one.cell, reason=_first_line(error))
+        return CellScore(one.cell, reason=first_line(error))
     return _score(one, found) if isinstance(found, Report) else found
 
 
@@ -127,7 +127,7 @@ def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Ce
         raise KeyboardInterrupt
     if done.ending != "complete":
         return CellScore(one.cell, study=done.name, reason=OUT_OF_TIME)
-    return report(done.storage, done.name, done.rule, done.seeds, done.configs)
+    return done.report()
 
 
 def _score(one: PlannedCell, found: Report) -> CellScore:
@@ -227,10 +227,6 @@ def _encoder_folder(options: RunOptions, record: ExportRecord) -> Path:
     # In the storage, so that the workers of a cluster can read it; one folder per plan.
     storage = storage_folder(options.storage, make=False)
     return Path(storage) / "encoders" / f"{record.task}-{record.key[:12]}"
-
-
-def _first_line(error: SclsearchError) -> str:
-    return str(error).partition("\n")[0]
 
 
 @dataclass(frozen=True, slots=True)

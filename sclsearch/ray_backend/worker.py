@@ -176,7 +176,7 @@ def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) 
     `rerun` can recreate the weights.
     """
     try:
-        store.save_weights_file(spec.key, partial(save_weights, result=result, spec=spec))
+        store.weights(spec.key).save_file(partial(save_weights, result=result, spec=spec))
     except (OSError, SclsearchError) as error:
         _LOG.warning("seed run %s: its weights cannot be kept: %s", spec.key[:12], error)
 
@@ -198,7 +198,7 @@ def with_test(
     threads = int(run.environment.get("threads", context.threads))
     torch.set_num_threads(threads)
     try:
-        content = store.read_weights(spec.key)
+        content = store.weights(spec.key).read()
         (rows,) = RunStore(context.storage).rows([run])
         weights = None if content is None else load(content)
     except (DamagedError, SafetensorError):

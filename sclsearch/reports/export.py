@@ -142,7 +142,7 @@ def _members(
 ) -> list[_Member]:
     """Return the seed runs to export; raise SclsearchError with the commands for lost weights."""
     storage = found.storage
-    weights = {seed.key: store.read_weights(seed.key) for seed in seeds}
+    weights = {seed.key: store.weights(seed.key).read() for seed in seeds}
     lost = [store.weights(key) for key, content in weights.items() if content is None]
     if lost:
         which, where = f"{len(lost)} of {len(seeds)} seeds", store.folder / "weights"

@@ -190,7 +190,7 @@ def _seed_run_row(
         "reported": replicate in reported,
         "winner": line is report.winner,
         "status": "failed" if run.failure else "finished",
-        "failure": f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
+        "failure": str(run.failure) if run.failure else None,
         "seconds": run.seconds,
         "device": device_name(run),
         "key": run.key,

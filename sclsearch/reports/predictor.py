@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sclsearch.canonical import counted
 from sclsearch.encoders.models import CARD, encoder_folder
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.reports.export import PARTS
 from sclsearch.reports.export_record import ExportRecord, read_record
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
@@ -279,7 +279,7 @@ def _device(name: str | None) -> "torch.device":
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        first = str(error).partition("\n")[0].rstrip(".")
+        reason = first_line(error).rstrip(".")
         raise SclsearchError(
-            f"--device {name}: torch cannot use it: {first}. Pass cpu, or leave it out."
+            f"--device {name}: torch cannot use it: {reason}. Pass cpu, or leave it out."
         ) from error

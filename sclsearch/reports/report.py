@@ -406,7 +406,7 @@ def _lines(
                 key=run.key,
                 validation=run.validated(state.metric),
                 test=run.tested(state.metric),
-                failure=f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
+                failure=str(run.failure) if run.failure else None,
                 seconds=run.seconds,
             )
             for replicate, run in state.runs_of(configuration.number).items()

@@ -14,7 +14,7 @@ import torch
 
 from sclsearch.canonical import canonical
 from sclsearch.encoders.load import load_encoder
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE
 from sclsearch.search.scheduler import Scheduler
@@ -94,7 +94,7 @@ def estimate(
     except (SclsearchError, RuntimeError, MemoryError) as error:
         if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
             raise
-        return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
+        return Estimate(None, prepared.at_once, first_line(error))
     training, test = (statistics.mean(part) for part in zip(*each, strict=True))
     seed_run = training + prepared.tests_all * test
     scheduler.spending.expect(seed_run)

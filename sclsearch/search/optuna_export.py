@@ -8,7 +8,7 @@ import optuna
 from optuna.exceptions import OptunaError
 from optuna.trial import FrozenTrial, TrialState
 
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.search.distributions import distribution, plain, stored_parameters
 from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.spaces.space import Parameter
@@ -69,7 +69,7 @@ def _write(
         found.add_trials(trials)
     # RuntimeError: the database has the tables of another program or of another Optuna.
     except (SQLAlchemyError, OptunaError, ImportError, RuntimeError) as error:
-        reason = str(error.__cause__ or error).partition("\n")[0].rstrip(".")
+        reason = first_line(error.__cause__ or error).rstrip(".")
         raise SclsearchError(
             f"{masked(url)}: cannot be used as Optuna's database: {masked(reason)}. Name another, "
             "such as sqlite:///optuna.db."
@@ -120,7 +120,7 @@ def _attributes(
         attributes[f"seed {replicate} validation"] = run.validated(state.metric)
         attributes[f"seed {replicate} test"] = run.tested(state.metric)
         if run.failure is not None:
-            attributes[f"seed {replicate} failure"] = f"{run.failure.cause}: {run.failure.message}"
+            attributes[f"seed {replicate} failure"] = str(run.failure)
     return attributes
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
-from sclsearch.reports.report import report
+from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, Progress, notify
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
@@ -62,6 +62,10 @@ class SearchResult:
     rule: Rule
     seeds: int
     configs: int
+
+    def report(self) -> Report:
+        """Return the report of the study."""
+        return report(self.storage, self.name, self.rule, self.seeds, self.configs)
 
 
 def run(

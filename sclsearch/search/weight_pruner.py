@@ -43,7 +43,7 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
     needed |= {state.seed_runs[one].key for one in scheduler.untested}
     for key in store.kept_weights() - needed:
         try:
-            store.delete_weights(key)
+            store.weights(key).remove()
         except OSError as error:
             # A user who may not delete the files of another user's worker still gets all results.
             _LOG.warning("weights that no report needs cannot be deleted: %s", error)

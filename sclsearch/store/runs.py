@@ -44,6 +44,9 @@ class Failure:
     cause: str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:

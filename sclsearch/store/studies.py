@@ -1,7 +1,7 @@
 """Stored studies: their records, baseline evaluations and model weights."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import compress
@@ -230,21 +230,9 @@ class StudyStore:
         """Return the path for the weights of a seed run; the file may not exist."""
         return self.folder / "weights" / f"{key}.safetensors"
 
-    def save_weights_file(self, key: str, save: Callable[[Path], None]) -> None:
-        """Store the weights of a seed run atomically; `save` writes the file."""
-        self.weights(key).save_file(save)
-
-    def read_weights(self, key: str) -> bytes | None:
-        """Return the bytes of a seed run's weights file; None if it does not exist."""
-        return self.weights(key).read()
-
     def kept_weights(self) -> set[str]:
         """Return the keys of all seed runs with stored weights."""
         return {Path(name).stem for name in (self.folder / "weights").names()}
-
-    def delete_weights(self, key: str) -> None:
-        """Delete the weights of a seed run."""
-        self.weights(key).remove()
 
     def delete_partial_weights(self) -> None:
         """Delete partially written weights; call it only while no process writes weights."""

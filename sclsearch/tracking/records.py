@@ -189,7 +189,7 @@ def _seed_run_record(
     summary: dict[str, float] = {"seconds": run.seconds}
     tags = {"key": run.key}
     if run.failure is not None:
-        tags["failure"] = f"{run.failure.cause}: {run.failure.message}"
+        tags["failure"] = str(run.failure)
     elif run.validation is not None:
         summary["score"] = value(metric, run.validation)
         if (test := run.tested(metric)) is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.store.local import DamagedError
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore
@@ -37,7 +37,7 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
             return [run.info.run_id for run in runs_of(client, experiments, study)]
     except Exception as error:  # of SQLite, SQLAlchemy or MLflow
         raise SclsearchError(
-            f"{uri}: MLflow cannot read it: {str(error).partition(chr(10))[0]}. Move the file away."
+            f"{uri}: MLflow cannot read it: {first_line(error)}. Move the file away."
         ) from error
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.gradient_cache import is_large
+from sclsearch.errors import first_line
 from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.training.device import is_out_of_memory
 
@@ -163,7 +164,7 @@ class GraphedUpdates:
             # The generator still counts for the graph, and so would refuse every draw.
             device = torch.cuda.current_device()
             torch.cuda.default_generators[device].graphsafe_set_state(torch.Generator("cuda"))
-            first = "out of memory" if is_out_of_memory(error) else _first_line(error)
+            first = "out of memory" if is_out_of_memory(error) else _first_error(error)
             self._give_up(f"an update cannot be captured: {first}")
             _FAILED.append(first)
             return None
@@ -186,10 +187,10 @@ class GraphedUpdates:
         return [*trained, *self._model.buffers(), *kept]
 
 
-def _first_line(error: BaseException) -> str:
+def _first_error(error: BaseException) -> str:
     while error.__context__ is not None:  # leaving a failed capture raises a second error
         error = error.__context__
-    return str(error).partition("\n")[0]
+    return first_line(error)
 
 
 def _free_memory() -> int:

@@ -117,7 +117,7 @@ def test_a_warning_names_its_cell(ce: PlannedCell, monkeypatch: pytest.MonkeyPat
     def warned(*given: Any) -> Report:
         return replace(report(*given), notes=("warning: few rows", "scaled"))
 
-    monkeypatch.setattr("sclsearch.papers.reproduce.report", warned)
+    monkeypatch.setattr("sclsearch.search.run.report", warned)
     finish(ce.spec, ce.options)
     notes = reproduce_cell(ce, QUIET).notes
     assert {f"{ce.cell.name}: warning: few rows", "scaled"} <= {*notes}

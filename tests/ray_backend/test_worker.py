@@ -160,7 +160,7 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(StudyStore, "save_weights_file", full)
+    monkeypatch.setattr(StudyStore, "weights", full)
     report, run = trial(short, monkeypatch)
     assert not report["out_of_memory"]
     assert run is not None
@@ -195,7 +195,7 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     assert trained.untested
     assert [*trained.predictions] == ["validation"]
     if lost:
-        later.store.delete_weights(trained.key)
+        later.store.weights(trained.key).remove()
         # The new training must not mix with results that another machine stored.
         elsewhere = tuple({**one, "loss": {"ce": 9.0}} for one in trained.evaluations)
         (trained_rows,) = later.runs.rows([trained])

@@ -15,6 +15,7 @@ from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export_record import read_record
 from sclsearch.reports.report import finished_winner, report
+from sclsearch.store.local import LocalPath
 from tests.reports.trained import Trained
 
 TEXTS = ["the film was good", "it was awful, and very dull"]
@@ -56,7 +57,12 @@ def test_an_ensemble_of_one_seed_is_an_error(trained: Trained, tmp_path: Path) -
 def test_missing_weights_are_an_error_with_a_rerun_command_per_seed(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.store.studies.StudyStore.read_weights", lambda *_: None)
+    read = LocalPath.read
+    monkeypatch.setattr(
+        LocalPath,
+        "read",
+        lambda path, *limit: None if path.path.suffix == ".safetensors" else read(path, *limit),
+    )
     with pytest.raises(SclsearchError) as raised:
         sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
     first, *commands = str(raised.value).splitlines()

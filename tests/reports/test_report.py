@@ -125,7 +125,7 @@ def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: Wr
     lines = report(storage, "made-up", parse_rule("top-2")).configurations
     for line in lines:
         for seed in line.seeds[1:]:
-            store.save_weights_file(seed.key, Path.touch)
+            store.weights(seed.key).save_file(Path.touch)
     found = report(storage, "made-up", parse_rule("top-2"))
     assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
 

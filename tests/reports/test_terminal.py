@@ -147,7 +147,7 @@ def test_the_report_names_the_weights_or_the_export_command(write_study: WriteSt
     assert "weights are not stored; `sclsearch export`" in printed(storage)
     store = StudyStore(storage, "made-up")
     key = report(storage, "made-up").configurations[0].seeds[0].key
-    store.save_weights_file(key, Path.touch)
+    store.weights(key).save_file(Path.touch)
     assert f"  weights {store.folder}/weights: {key[:12]}…\n" in printed(storage)
 
 

@@ -66,9 +66,8 @@ def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> T
         )
         run, result = attempt(seed_run_spec, context, 0)
         assert result is not None
-        store.save_weights_file(
-            seed_run_spec.key, partial(save_weights, result=result, spec=seed_run_spec)
-        )
+        save = partial(save_weights, result=result, spec=seed_run_spec)
+        store.weights(seed_run_spec.key).save_file(save)
         prepared.runs.put(run, row_results(seed_run_spec, context, result))
         scheduler.finish(scheduled, run)
     return Trained(storage, encoder)

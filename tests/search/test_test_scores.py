@@ -124,7 +124,7 @@ def test_weights_are_kept_until_their_seeds_are_tested(
     scheduler = Scheduler(winner_only)
     while not scheduler.decided:
         (task, *_) = workers.running(scheduler, 1)
-        scheduler.store.save_weights_file(task.key, Path.touch)
+        scheduler.store.weights(task.key).save_file(Path.touch)
         workers.finish(scheduler, task)
     delete_unneeded_weights(scheduler)
     state = scheduler.state
@@ -146,7 +146,7 @@ def test_weights_of_all_untested_seed_runs_are_kept_if_all_will_be_tested(
     untested = {everything.state.seed_runs[one].key for one in everything.untested}
     assert len(untested) == 9
     for key in untested:
-        everything.store.save_weights_file(key, Path.touch)
+        everything.store.weights(key).save_file(Path.touch)
     delete_unneeded_weights(everything)
     assert everything.store.kept_weights() == untested
 

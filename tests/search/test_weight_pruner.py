@@ -10,6 +10,7 @@ from sclsearch.ray_backend.tuner import SeedSearcher
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.storage import StoragePath
 from sclsearch.study.seed_runs import SeedRunTask
 from tests.workspace import Prepare
 
@@ -37,7 +38,7 @@ def train(scheduler: Scheduler, until: int) -> list[SeedRunTask]:
     tasks = []
     while task := scheduler.next():
         tasks.append(task)
-        scheduler.store.save_weights_file(task.key, Path.touch)
+        scheduler.store.weights(task.key).save_file(Path.touch)
         if len(tasks) <= until:
             finish(scheduler, task, RIGHT[task.id[0]][task.id[1]])
     return tasks
@@ -101,14 +102,14 @@ def test_weights_that_cannot_be_deleted_give_a_warning(
 ) -> None:
     scheduler = Scheduler(prepare(seeds=4, configs=3))
     tasks = train(scheduler, until=12)
-    drop, fixed = scheduler.store.delete_weights, tasks[3].key
+    weights, fixed = scheduler.store.weights, tasks[3].key
 
-    def refuse(key: str) -> None:
+    def refuse(key: str) -> StoragePath:
         if key == fixed:
             raise PermissionError(key)
-        drop(key)
+        return weights(key)
 
-    monkeypatch.setattr(scheduler.store, "delete_weights", refuse)
+    monkeypatch.setattr(scheduler.store, "weights", refuse)
     delete_unneeded_weights(scheduler)
     assert kept(scheduler, tasks) == {(0, 1), tasks[3].id}
     assert fixed in caplog.text
@@ -119,7 +120,7 @@ def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(prepare: Pre
     tasks = []
     while task := scheduler.next():
         tasks.append(task)
-        scheduler.store.save_weights_file(task.key, Path.touch)
+        scheduler.store.weights(task.key).save_file(Path.touch)
         finish(scheduler, task, 0 if task.id[0] else 20)
         delete_unneeded_weights(scheduler)
     assert scheduler.complete
@@ -149,7 +150,7 @@ def test_weights_that_a_killed_worker_left_are_deleted(prepare: Prepare) -> None
         part.touch()
         os.link(part, part.with_name(".left.safetensors.0.part"))
 
-    store.save_weights_file("whole", killed)
+    store.weights("whole").save_file(killed)
     store.delete_partial_weights()
     folder = Path(str(store.folder), "weights")
     assert [path.name for path in folder.iterdir()] == ["whole.safetensors"]

@@ -49,7 +49,7 @@ def save_weights(store: StudyStore, key: str) -> None:
     def save(path: Path) -> None:
         path.write_bytes(b"12345")
 
-    store.save_weights_file(key, save)
+    store.weights(key).save_file(save)
 
 
 def keys_of(storage: str) -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sclsearch.canonical import digest, file_digest
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.papers.augmentation.backends import Options
 from sclsearch.randomness import seed_for
 
@@ -153,7 +153,7 @@ class Opus:
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise SclsearchError(
                 f"{folder}: transformers cannot load the files as a Marian model: "
-                f"{str(error).partition(chr(10))[0]} Download the model again."
+                f"{first_line(error)} Download the model again."
             ) from error
         self.model.to("cuda" if torch.cuda.is_available() else "cpu")  # type: ignore[arg-type]
         code = TARGETS.get(target, "")

@@ -153,10 +153,9 @@ def embeddings(results: StudyResults, restored: Restored) -> Section:
     if isinstance(restored, str):
         section.text = [restored]
         return section
-    store = StudyStore(report.storage, report.study)
-    weights = store.read_weights(best.key)
+    path = StudyStore(report.storage, report.study).weights(best.key)
+    weights = path.read()
     if weights is None:
-        path = store.weights(best.key)
         section.text = [
             "The weights of the winner's best seed are not stored. "
             f"`{rerun_command(report, best.key, str(path.local or path.name))}` writes them."

@@ -26,7 +26,7 @@ def best_of(studies: Studies, name: str) -> tuple[SeedRun, bytes]:
     winner = finished_winner(select(name, storage=studies.storage))
     key = winner.seeds[winner.reported[0]].key
     run = RunStore(studies.storage).get(key)
-    weights = StudyStore(studies.storage, name).read_weights(key)
+    weights = StudyStore(studies.storage, name).weights(key).read()
     assert run is not None
     assert weights is not None
     return run, weights
