@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
@@ -27,7 +26,7 @@ from sclsearch.reports.export_record import (
 )
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner
-from sclsearch.store.local import LocalPath
+from sclsearch.store.local import LocalPath, new_folder
 from sclsearch.store.objects import check_writable
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
@@ -115,20 +114,11 @@ def export(
     members = _members(found, store, record, seeds if ensemble else seeds[:1])
     begun = _begun_with(record)
     check_writable(LocalPath(folder.parent))
-    with TemporaryDirectory(prefix=".export-", dir=folder.parent) as near:
-        # Use a subfolder: the temporary folder itself is readable only by its owner.
-        part = Path(near) / folder.name
-        part.mkdir()
+    with new_folder(folder) as part:
         written = _write_all(part, members, begun, ensemble=ensemble)
         write_model_card(part, written, found, record, storage, begun)
         write_digests(part)
-        try:
-            part.rename(folder)
-        except OSError as error:
-            _check_empty(folder)  # another export may have written it meanwhile
-            raise SclsearchError(
-                f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
-            ) from error
+        _check_empty(folder)  # another export may have written it meanwhile
     return written
 
 

@@ -4,11 +4,11 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import ClassVar
 
 from sclsearch.canonical import NotARegularFileError, check_regular
@@ -194,6 +194,30 @@ class LocalPath:
         """Return a unique temporary path beside the file; create its folder."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
+
+
+@contextmanager
+def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Yield a folder to write into, and rename it to `folder` if the body succeeds.
+
+    `folder` must be missing or empty, unless `replace` is True.
+
+    Raises:
+        SclsearchError: The rename failed.
+    """
+    with TemporaryDirectory(prefix=".sclsearch-", dir=folder.parent) as near:
+        # Use a subfolder: the temporary folder itself is readable only by its owner.
+        part = Path(near) / folder.name
+        part.mkdir()
+        yield part
+        try:
+            if replace and folder.exists():
+                shutil.rmtree(folder)
+            part.rename(folder)
+        except OSError as error:
+            raise SclsearchError(
+                f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
+            ) from error
 
 
 def publish(part: Path, place: Path) -> bool:

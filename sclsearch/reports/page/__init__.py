@@ -1,11 +1,9 @@
 """Report of studies as a folder: a self-contained HTML page, its figures and its tables."""
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,7 @@ from sclsearch.reports.page.results import StudyResults, read_results
 from sclsearch.reports.page.style import COLORS, ON_DARK, as_png, as_svg, inline_svg, style
 from sclsearch.reports.report import Report
 from sclsearch.reports.table import TableFormat, table_file
-from sclsearch.store.local import LocalPath
+from sclsearch.store.local import LocalPath, new_folder
 from sclsearch.store.objects import check_writable
 
 if TYPE_CHECKING:
@@ -67,9 +65,8 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
     _check_folder(folder)
     found = _read(reports)
     check_writable(LocalPath(folder.parent))
-    with TemporaryDirectory(prefix=".report-", dir=folder.parent) as near:
-        part = Path(near) / folder.name
-        (part / "figures").mkdir(parents=True)
+    with new_folder(folder, replace=True) as part:
+        (part / "figures").mkdir()
         (part / "tables").mkdir()
         with style():
             sections = list(_sections(found, options))
@@ -77,14 +74,6 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
         _write_tables(reports, sections, part / "tables")
         page = _rendered(studies.title(found), sections, figures)
         (part / PAGE).write_text(page, encoding="utf-8")
-        try:
-            if folder.exists():
-                shutil.rmtree(folder)
-            part.rename(folder)
-        except OSError as error:
-            raise SclsearchError(
-                f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
-            ) from error
     return folder / PAGE
 
 
