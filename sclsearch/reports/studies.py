@@ -1,7 +1,7 @@
 """Studies of a storage, with the search settings and the progress of each."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -9,13 +9,13 @@ from rich.filesize import decimal
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
-from sclsearch.selection.rules import parse_rule, score
+from sclsearch.selection.rules import parse_rule
 from sclsearch.store.cleanup import run_files
 from sclsearch.store.records import StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, study_names
-from sclsearch.tasks.metrics import METRICS
+from sclsearch.study.state import stored_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +112,14 @@ def _line(
 ) -> StudyLine:
     configurations, damaged = store.valid_configurations()
     replicates, more = store.valid_replicates()
-    keys = {
-        configuration.number: [
-            seed_run_key(record, configuration, replicate) for replicate in replicates
-        ]
-        for configuration in configurations
-    }
-    every = {key for own in keys.values() for key in own}
-    best, winner, failed = _best(record, keys, runs, stored)
+    keys = [
+        seed_run_key(record, one, replicate) for one in configurations for replicate in replicates
+    ]
+    rule = parse_rule(str(record.origin["rule"]))
+    state, _ = stored_state(runs, record, replicates, configurations, rule)
+    succeeded = {number for (number, _), run in state.seed_runs.items() if run.failure is None}
+    scores = [one for one in state.scores.values() if one.number in succeeded]
+    winner = max(scores, key=lambda one: one.rank, default=None)
     return StudyLine(
         name=store.name,
         method=str(record.training["method"]),
@@ -129,36 +129,12 @@ def _line(
         protocol=record.identity["protocol"],
         configurations=len(configurations),
         seeds=len(replicates),
-        stored=sum(key in stored for own in keys.values() for key in own),
-        metric=str(record.training["metric"]),
-        best=best,
-        winner=winner,
-        bytes=sum(store.folder.files().values()) + sum(sizes[key] for key in every),
+        stored=sum(key in stored for key in keys),
+        metric=state.metric,
+        best=None if winner is None else winner.score,
+        winner=None if winner is None else winner.number,
+        bytes=sum(store.folder.files().values()) + sum(sizes[key] for key in set(keys)),
         created=record.created,
-        failed=failed,
+        failed=sum(run.failure is not None for run in state.seed_runs.values()),
         faults=(*damaged, *more),
     )
-
-
-def _best(
-    record: StudyRecord,
-    keys: Mapping[int, Sequence[str]],
-    runs: RunStore,
-    stored: Collection[str],
-) -> tuple[float | None, int | None, int]:
-    """Return the best score of a configuration with all seeds, its number, and the failures.
-
-    A configuration needs one seed run that succeeded. The failures are those of all configurations.
-    """
-    metric, rule = str(record.training["metric"]), parse_rule(str(record.origin["rule"]))
-    scores, failed = {}, 0
-    for number, own in keys.items():
-        found, damaged = runs.get_valid(key for key in own if key in stored)
-        validation = [None if run is None else run.validated(metric) for run in found]
-        failed += sum(run is not None and run.failure is not None for run in found)
-        if len(found) == len(own) and not damaged and any(v is not None for v in validation):
-            scores[number] = score(rule, validation, METRICS[metric].minimum)
-    if not scores:
-        return None, None, failed
-    winner = max(scores, key=lambda number: (scores[number], -number))
-    return scores[winner], winner, failed

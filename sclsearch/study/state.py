@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from sclsearch.errors import lookup
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import FIRST, Race
 from sclsearch.selection.rules import Rule, parse_rule, reported_test, score
@@ -75,7 +76,7 @@ class SearchState:
         self.seed_runs: dict[SeedRunId, SeedRun] = {}
         self.scores: dict[int, ConfigurationScore] = {}
         self.tested_later: list[SeedRunId] = []
-        low = METRICS[self.metric].minimum
+        low = lookup(METRICS, self.metric, "metric").minimum
         self.race = Race(rule.score, low, MAXIMUM, len(replicates), risk, audit=record.name)
         # A damaged record leaves a gap in the numbers, but none in the race.
         self._indices: dict[int, int] = {}
