@@ -61,7 +61,7 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
         missing = len(line.seeds) < report.seeds
         table.add_row(
             str(line.number),
-            _validation(line),
+            validation_result(line),
             "…" if missing else test_result(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
             *([] if bounds is None else [histogram(scores[line.number], *bounds)]),
@@ -70,10 +70,9 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
             style="bold" if line is report.winner else None,
         )
     for line in report.baselines:
-        score = "–" if line.score is None else f"{line.score:.4f}"
         blank = [] if bounds is None else [""]
         name = f"[dim]baseline: {line.origin}[/]"
-        table.add_row("", score, test_result(line), "", *blank, name)
+        table.add_row("", validation_result(line, "–"), test_result(line), "", *blank, name)
     return table
 
 
@@ -104,12 +103,6 @@ def histogram(scores: Sequence[float], low: float, high: float) -> str:
     for score in scores:
         counts[min(int((score - low) / (high - low) * BINS), BINS - 1)] += 1
     return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
-
-
-def _validation(line: ConfigurationLine) -> str:
-    if line.score is not None:
-        return f"{line.score:.4f}"
-    return "…" if line.forecast is None else f"~{line.forecast.expected:.4f}"
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
@@ -185,6 +178,13 @@ def grid(
     for row in rows:
         table.add_row(*(escape(row[column]) for column in kept))
     return table
+
+
+def validation_result(line: ConfigurationLine, missing: str = "…") -> str:
+    """Return the score, or the expected one after `~`; without a forecast, `missing`."""
+    if line.score is not None:
+        return f"{line.score:.4f}"
+    return missing if line.forecast is None else f"~{line.forecast.expected:.4f}"
 
 
 def test_result(line: ConfigurationLine) -> str:

@@ -16,6 +16,7 @@ from sclsearch.reports.terminal import (
     rule_in_words,
     seed_scores,
     test_result,
+    validation_result,
     with_spread,
 )
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
@@ -88,14 +89,10 @@ def race_statement(report: Report) -> str:
 def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[object]:
     scores = seed_scores(line)
     std = mean_std(scores)[1] if scores else None
-    if line.score is not None:
-        score = f"{line.score:.4f}"
-    else:
-        score = f"~{line.forecast.expected:.4f}" if line.forecast else "–"
     name = f"baseline: {line.origin}" if baseline else settings(line.values)
     return [
         "" if baseline else line.number,
-        score,
+        validation_result(line, "–"),
         "–" if std is None else f"{std:.4f}",
         test_result(line) if len(line.seeds) == report.seeds else "–",
         f"{len(line.seeds) - line.failed}/{report.seeds}",
