@@ -37,7 +37,7 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
             return [run.info.run_id for run in runs_of(client, experiments, study)]
     except Exception as error:  # of SQLite, SQLAlchemy or MLflow
         raise SclsearchError(
-            f"{uri}: MLflow cannot read it: {first_line(error)}. Move the file away."
+            f"{uri}: MLflow cannot read it: {first_line(error).rstrip('.')}. Move the file away."
         ) from error
 
 

@@ -153,7 +153,7 @@ class Opus:
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise SclsearchError(
                 f"{folder}: transformers cannot load the files as a Marian model: "
-                f"{first_line(error)} Download the model again."
+                f"{first_line(error).rstrip('.')}. Download the model again."
             ) from error
         self.model.to("cuda" if torch.cuda.is_available() else "cpu")  # type: ignore[arg-type]
         code = TARGETS.get(target, "")
