@@ -33,7 +33,7 @@ def test_a_method_of_a_file_has_the_name_of_its_class_and_the_digest_of_its_file
 
 
 def test_a_field_of_a_custom_method_has_the_bounds_of_its_type(mine: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"^a test: smoothing: .*less than or equal to 1"):
+    with pytest.raises(SclsearchError, match=r"^a test: smoothing: must be at most 1, got 1.5"):
         build(load_custom_method(f"{mine}:Smoothed"), {"smoothing": 1.5}, "a test")
 
 
