@@ -65,7 +65,7 @@ SEEDS, FRESH = 10, 30
 TENS = 10
 """Seeds of the papers' rule: the top 3 of 10."""
 EPOCHS = {20: 30, 100: 8, 200: 4, 352: 3}
-"""Epochs of fine-tuning by number of examples: 52 to 66 updates of 16 texts."""
+"""Epochs of fine-tuning by number of examples: 52 to 66 updates of 16 texts, 150 if noisy."""
 FEWSHOT, NOISY, IMBALANCED = "gunel-fewshot", "gunel-noisy", "lacon-imbalance:10"
 CONDITIONS = {FEWSHOT: "", NOISY: "noisy", IMBALANCED: "1:10"}
 """What distinguishes the training rows of a protocol, as the tables name it."""
@@ -636,6 +636,10 @@ def row_notes(frames: Frames) -> Iterator[str]:
         yield f"- `{task}`: {'; '.join(own)}."
 
 
+UNLIKE = (
+    "Rows whose sides ran their fresh seeds on different devices, one on CPUs in float32 and the "
+    "other on the GPU in bfloat16"
+)
 SAME_TEST = "all seeds have the same test rows"
 MACHINES = {
     MODEL: "On CPUs: AMD EPYC or Intel Xeon, 2 cores, 24 GB; engine 6, Python 3.11.7, torch "
@@ -666,6 +670,8 @@ def page(model: str, frames: Frames) -> Iterator[str]:
     yield from row_notes(frames)
     devices = sorted({str(one) for frame in frames.values() for one in frame["device"].dropna()})
     yield f"\n{MACHINES.get(model, 'Devices: ' + ', '.join(devices) + '.')}\n"
+    if unlike := [one.row.name for one in found if len(set(_devices(one, model, frames))) > 1]:
+        yield f"{UNLIKE}: {', '.join(f'`{name}`' for name in unlike)}.\n"
     yield from markdown(SIDES, side_table(frames))
     yield f"\n{EDGES}"
     yield "## The top 3 of 10 flatter\n"
@@ -690,6 +696,12 @@ def page(model: str, frames: Frames) -> Iterator[str]:
             yield f"    sclsearch select {study} --storage {DEFAULT_STORAGE}"
         studies = " ".join(row.studies(model))
         yield f"    sclsearch compare {studies} --storage {DEFAULT_STORAGE}"
+
+
+def _devices(result: Result, model: str, frames: Frames) -> Iterator[frozenset[str]]:
+    """Yield the devices of each side's fresh seeds."""
+    for study in result.row.studies(model):
+        yield frozenset(of_kind(frames[study], "confirm")["device"].dropna())
 
 
 def _wrapped(command: Sequence[str]) -> str:
@@ -737,7 +749,8 @@ HOW = f"""\
   {FRESH} fresh seeds.
 - Both sides of a row search a grid of six configurations: three learning rates and two values of
   one more hyperparameter, with {SEEDS} seeds each and the rule `mean`. The spaces are in
-  `benchmarks/evidence/`. If the claim is about that hyperparameter, both sides have three.
+  `benchmarks/evidence/`. If the claim is about that hyperparameter, both sides have the three
+  learning rates alone.
 - The budget of both sides is equal in configurations and seeds. The race (risk 0.05) skips seed
   runs of losing configurations, so the numbers of trained seed runs differ.
 - The protocol is `{FEWSHOT}` (`{NOISY}` where the task says noisy): every seed draws its

@@ -116,6 +116,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("tasks", nargs="*", metavar="TASK-SIZE", help="such as sst2-20")
     options = parser.parse_args()
+    if options.rows and not options.tasks:
+        parser.error("--rows: needs tasks with a number of examples, such as sst2-20.")
     if options.rows:
         write_rows(options.rows, options.data_dir, options.tasks)
     if options.train:

@@ -137,14 +137,17 @@ def train(
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
         callbacks: As in `tune`.
-        options: As in `tune`, without those of a search: samplers, budgets and the race.
+        options: As in `tune`, without those of a search: configurations, sampler, budgets, race
+            and `test_scores`.
 
     Raises:
         SclsearchError: An argument or a file is invalid; the message says what to change.
         KeyboardInterrupt: The training was interrupted; the same call resumes it.
     """
-    for name in options.keys() & set(SEARCH_OPTIONS):
-        raise SclsearchError(f"{name}: is an option of searches. Leave it out, or call tune.")
+    if searching := [name for name in SEARCH_OPTIONS if name in options]:
+        raise SclsearchError(
+            f"{', '.join(searching)}: only searches have this. Leave it out, or call tune."
+        )
     spec = replace(_spec(method, task, options), searched=False)
     return _trained(spec, options, callbacks, progress=progress)
 

@@ -26,7 +26,7 @@ _NOT_A_MAPPING = "must be a mapping of keys to values"
 _MESSAGES: Mapping[str, str] = MappingProxyType(
     {
         "path_type": "must be a path",
-        "tuple_type": "must be a list such as [a,b]",
+        "tuple_type": "must be a list such as [0.1,0.2]",
         "missing": "must have more values",
         "greater_than_equal": "must be at least {ge:g}",
         "less_than_equal": "must be at most {le:g}",
@@ -35,7 +35,11 @@ _MESSAGES: Mapping[str, str] = MappingProxyType(
         "model_type": _NOT_A_MAPPING,
         "model_attributes_type": _NOT_A_MAPPING,
         "union_tag_not_found": "must have the key {discriminator}",
-        "union_tag_invalid": "{discriminator} must be one of {expected_tags}",
+        "too_short": "must have {min_length} or more items",
+        "too_long": "must have {max_length} or fewer items",
+        "string_too_short": "must have {min_length} or more characters",
+        "string_type": "must be text",
+        "invalid_key": "keys must be text",
     }
 )
 
@@ -97,7 +101,7 @@ def check_fields(thing: Any) -> None:
         try:
             fitting = check.validate_python(value)
         except ValidationError as error:
-            reasons = " or ".join(dict.fromkeys(map(fault_message, error.errors())))
+            reasons = all_reasons(error)
             option = _OPTIONS.get(name, name).replace("_", "-")
             lines.append(f"--{option}: {reasons}, got {value!r}.")
         else:
@@ -125,8 +129,16 @@ def fault_texts(error: "ValidationError", known: Iterable[str] = ()) -> list[str
         error: The errors of a value.
         known: Valid keys, for the hint at an unknown key.
     """
-    texts = [(place_of(fault["loc"]), fault_reason(fault, known)) for fault in error.errors()]
+    texts = [(place_of(path_of(fault)), fault_reason(fault, known)) for fault in error.errors()]
     return [f"{place}: {reason}" if place else reason for place, reason in texts]
+
+
+def path_of(fault: "ErrorDetails") -> list[str | int]:
+    """Return the path of an invalid value, or of the mapping that has an invalid key."""
+    path = [*fault["loc"]]
+    if path[-1:] == ["[key]"]:
+        return path[:-2]
+    return path[:-1] if fault["type"] == "invalid_key" else path
 
 
 def place_of(path: Iterable[str | int]) -> str:
@@ -143,8 +155,26 @@ def fault_reason(fault: "ErrorDetails", known: Iterable[str]) -> str:
         return f"unknown key.{suggestion(str(fault['loc'][-1]), known)}"
     if fault["type"] == "value_error":
         return fault["msg"].removeprefix("Value error, ")
-    value = "nothing" if fault["input"] is None else reprlib.repr(fault["input"])
-    return f"{fault_message(fault)}, got {value}"
+    if fault["type"] == "union_tag_invalid":
+        key, tag, tags = (fault["ctx"][one] for one in ("discriminator", "tag", "expected_tags"))
+        hint = suggestion(tag, re.findall(r"'(.*?)'", tags))
+        return f"unknown {key[1:-1]} {tag!r}.{hint}"
+    message = "keys must be text" if fault["loc"][-1:] == ("[key]",) else fault_message(fault)
+    return f"{message}, got {value_text(fault['input'])}"
+
+
+def value_text(value: object) -> str:
+    """Return a value as short text; null for None, as in YAML and JSON."""
+    return "null" if value is None else reprlib.repr(value)
+
+
+def all_reasons(error: "ValidationError") -> str:
+    """Return what must hold: for all items of a list, or one of the alternatives for a value."""
+    found = error.errors()
+    items = any(isinstance(key, int) for fault in found for key in fault["loc"])
+    if items:  # invalid items do not count, so that the list seems too short as well
+        found = [fault for fault in found if fault["type"] != "too_short"]
+    return (" and " if items else " or ").join(dict.fromkeys(map(fault_message, found)))
 
 
 def fault_message(fault: "ErrorDetails") -> str:

@@ -50,7 +50,7 @@ def print_plan(plan: "Plan", *, as_json: bool) -> None:
 
 
 def _show_plan(console: Console, plan: "Plan") -> None:
-    _show_setup(console, {"study": plan.study, "space": plan.space, **_setup(plan)}, plan.notes)
+    _show_setup(console, {"study": plan.study, **_setup(plan)}, plan.notes)
     rows = [(name, searched_values(spec), "searched") for name, spec in plan.searched.items()]
     rows += [(name, shown(one.value), one.source) for name, one in plan.fields.items()]
     console.print()
@@ -59,7 +59,7 @@ def _show_plan(console: Console, plan: "Plan") -> None:
 
 
 def _setup(plan: "Plan") -> dict[str, str]:
-    """Return what all methods of a command share, by its heading."""
+    """Return the data, the model and the places of a plan, by heading."""
     rows = " / ".join(str(count) for count in plan.rows)
     kinds = " / ".join(ROWS[: len(plan.rows)])
     return {
@@ -69,6 +69,7 @@ def _setup(plan: "Plan") -> dict[str, str]:
         "device": ", ".join(plan.numerics.split("-")),
         "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
         "rows": f"{rows} ({kinds})",
+        "space": plan.space,
         "storage": plan.storage,
         "mlflow": plan.tracking or "none",
     }
@@ -117,7 +118,8 @@ def _total(plan: "Plan") -> str:
 def show_plans(console: Console, methods: Sequence[str], plans: "Sequence[Plan]") -> None:
     """Print what each of several methods searches, its seed runs and time, and their sums."""
     notes = [note for note in plans[0].notes if all(note in one.notes for one in plans)]
-    _show_setup(console, _setup(plans[0]), notes)
+    shared = {what: text for what, text in _setup(plans[0]).items() if what != "space"}
+    _show_setup(console, shared, notes)
     console.print()
     for method, one in zip(methods, plans, strict=True):
         console.print(f"[bold]{escape(method)}[/]  {escape(one.study)}", soft_wrap=True)

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from sclsearch.arguments import fault_message
+from sclsearch.arguments import all_reasons, value_text
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
 
@@ -148,8 +147,7 @@ def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tup
             if isinstance(checked, int) and abs(checked) > LARGEST:
                 errors.append((name, f"must be at most {LARGEST}, got {value!r}"))
         except ValidationError as error:
-            reasons = " or ".join(dict.fromkeys(map(fault_message, error.errors())))
-            errors.append((name, f"{reasons}, got {reprlib.repr(value)}"))
+            errors.append((name, f"{all_reasons(error)}, got {value_text(value)}"))
     return errors
 
 

@@ -9,12 +9,11 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from sclsearch.arguments import fault_texts
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.spaces.schema import Entry
+from sclsearch.spaces.schema import StoredSpace, form_faults
 from sclsearch.spaces.space import Choice, Parameter
 
 
@@ -25,12 +24,13 @@ def stored_parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
         for entry in space["parameters"]
     }
     try:
-        stored = TypeAdapter(dict[str, Entry]).validate_python(entries)
+        stored = StoredSpace.model_validate({"space": entries})
     except ValidationError as error:
+        place, reason = form_faults(error)[0]
         raise SclsearchError(
-            f"stored space: {fault_texts(error)[0]}. Restore the study's record."
+            f"stored {place}: {reason.rstrip('.')}. Restore the study's record."
         ) from error
-    return {name: entry.parameter() for name, entry in stored.items()}
+    return {name: entry.parameter() for name, entry in stored.space.items()}
 
 
 def plain(value: Any) -> Any:

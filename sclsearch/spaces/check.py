@@ -1,6 +1,6 @@
 """Validation of search space files: first their form, then their values."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ def read_spaces(
     found, faults = _method(content.method, method)
     check: ValueCheck = partial(field_errors, found) if found else lambda _values: ()
     space, own = _space(content, file, check)
-    faults += own
+    faults += [*_null_faults(content.fixed, (), "fixed"), *own]
     spaces: dict[str | None, Space] = {None: space}
     for name, section in content.models.items():
         faults += _section_faults(content, section, name)
@@ -62,10 +62,16 @@ def _section_faults(content: SpaceFile, section: Section, name: str) -> Iterator
     """Return the errors of an encoder's name and of the keys that its section removes."""
     if reason := name_fault(name):
         yield f"models.{name}", reason
-    for part in ("fixed", "space"):
-        for key, value in getattr(section, part).items():
-            if value is None and key not in getattr(content, part):
-                yield f"models.{name}.{part}.{key}", "is null, and there is no key to remove"
+    yield from _null_faults(section.fixed, content.fixed, f"models.{name}.fixed")
+    yield from _null_faults(section.space, content.space, f"models.{name}.space")
+
+
+def _null_faults(
+    entries: Mapping[str, object], below: Collection[str], place: str
+) -> Iterator[Fault]:
+    for name, entry in entries.items():
+        if entry is None and name not in below:
+            yield f"{place}.{name}", "is null, and there is no key to remove"
 
 
 def _merged(content: SpaceFile, section: Section) -> SpaceFile:

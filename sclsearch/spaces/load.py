@@ -63,9 +63,10 @@ def load_space(path: Path, method: "type[Method] | str", model: str | None = Non
 
 
 def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
-    """Return all errors of a search space file, one line per error.
+    """Return the errors of a search space file, one line per error.
 
-    If `method` is None, the file may name any method.
+    Errors of values appear once keys, types and bounds are valid. If `method` is None, the file
+    may name any method.
     """
     from sclsearch.spaces.check import read_spaces
 

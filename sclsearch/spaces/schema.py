@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from sclsearch.arguments import fault_reason, place_of
+from sclsearch.arguments import fault_reason, path_of, place_of
 from sclsearch.spaces.space import Choice, Parameter, Range, same
 
 MOST_VALUES = 1000
@@ -112,6 +112,12 @@ class SpaceFile(Form):
     models: dict[str, Section] = {}
 
 
+class StoredSpace(Form):
+    """Searched parameters of a study's record."""
+
+    space: dict[str, Entry]
+
+
 ENTRIES: Mapping[str | int, type[Form]] = MappingProxyType(
     {"choice": ChoiceEntry, "float": RangeEntry, "log": RangeEntry, "int": IntEntry}
 )
@@ -124,7 +130,7 @@ def form_faults(error: ValidationError) -> list[Fault]:
 
 
 def _fault(fault: ErrorDetails) -> Fault:
-    path = [*fault["loc"]]
+    path = path_of(fault)
     form: type[Form] = SpaceFile if len(path) == 1 else Section
     start = 0 if path[:1] == ["space"] else 2
     match path[start:]:

@@ -30,7 +30,7 @@ _CONTENTS = {
 
 def _known_metric(name: str) -> str:
     if name not in METRICS:
-        raise ValueError(f"must be one of {', '.join(METRICS)}")
+        raise ValueError(f"must be one of {', '.join(METRICS)}, got {name!r}")
     return name
 
 

@@ -126,14 +126,15 @@ class StudyStore:
 
     def valid_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
         """Return the readable configurations by ascending number, and the errors of the others."""
+        opened, unreadable = 0, list[str]()
+        try:  # before the listing: a running search adds a configuration, then counts it
+            opened = self._opened()
+        except DamagedError as error:
+            unreadable.append(str(error))
         numbers = self._numbers("configurations")
         remedy = _REMEDY[ConfigurationRecord]
         found, faults = self._read("configurations", numbers, ConfigurationRecord)
-        opened = 0
-        try:
-            opened = self._opened()
-        except DamagedError as error:
-            faults.append(str(error))
+        faults += unreadable
         return found, [*faults, *self._deleted("configurations", numbers, remedy, opened)]
 
     def replicates(self) -> list[ReplicateRecord]:

@@ -167,8 +167,14 @@ class RunOptions:
 
 
 SEARCH_OPTIONS = (
-    *("sampler", "search_seed", "configs", "seed_runs", "compute_budget", "time_budget"),
-    *("race", "test_scores"),
+    "configs",
+    "sampler",
+    "search_seed",
+    "seed_runs",
+    "compute_budget",
+    "time_budget",
+    "race",
+    "test_scores",
 )
 """Options that a search has and the training of one configuration lacks."""
 

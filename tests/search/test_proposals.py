@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from sclsearch.canonical import canonical, digest
+from sclsearch.errors import SclsearchError
+from sclsearch.search.distributions import stored_parameters
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values, active
 from sclsearch.study.spec import Sampler
@@ -193,3 +195,12 @@ def test_a_space_without_parameters_has_one_configuration() -> None:
     space = replace(FINITE, parameters={}, published=())
     assert propose(space, "tpe", 0, []) == ({}, "given")
     assert propose(space, "tpe", 0, [ObservedConfiguration({}, 0.5)]) is None
+
+
+def test_a_stored_space_of_a_later_release_is_an_error_with_the_known_keys() -> None:
+    entry = {"name": "tau", "type": "log", "low": 0.1, "high": 1.0, "base": 2}
+    message = (
+        r"^stored space\.tau: base: unknown|^stored space\.tau\.base: unknown key\. Known: high"
+    )
+    with pytest.raises(SclsearchError, match=message):
+        stored_parameters({"parameters": [entry]})

@@ -20,9 +20,13 @@ from sclsearch.spaces.load import check_file, load_space
         (
             "type: choice, values: [[0",
             "type: choise, values: [[0",
-            "space.dropouts: 'type' must be",
+            "space.dropouts: unknown type 'choise'. Did you mean 'choice'? Known: choice, fl",
         ),
-        ("[[0, 0.1], [0.1, 0.1]]", "[]", "space.dropouts.values: list should have at least 1 item"),
+        (
+            "[[0, 0.1], [0.1, 0.1]]",
+            "[]",
+            "space.dropouts.values: must have 1 or more items",
+        ),
         ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, got"),
         ("[[0, 0.1], [0", "[[0, 1.5], [0, 0.1], [0", "space.dropouts: must be less than 1"),
         ("low: 1e-4,", "", "space.probe_learning_rate.low: is missing"),
@@ -138,21 +142,28 @@ def test_an_unknown_key_is_reported_with_the_known_keys(file: Path, place: str, 
 @pytest.mark.parametrize(
     ("entry", "place"),
     [
-        ("space: {1: {type: float, low: 0, high: 1}}", "space[1]"),
-        ("fixed: {1: 2}", "fixed[1]"),
-        ("published: [{1: 2}]", "published[0][1]"),
-        ("models: {1: {}}", "models[1]"),
-        ("models: {minilm: {1: 2}}", "models.minilm[1]"),
-        ("models: {minilm: {space: {1: null}}}", "models.minilm.space[1]"),
-        ("models: {minilm: {fixed: {1: 2}}}", "models.minilm.fixed[1]"),
-        ("models: {minilm: {published: [{1: 2}]}}", "models.minilm.published[0][1]"),
+        ("space: {1: {type: float, low: 0, high: 1}}", "space"),
+        ("fixed: {1: 2}", "fixed"),
+        ("published: [{1: 2}]", "published[0]"),
+        ("models: {1: {}}", "models"),
+        ("models: {minilm: {1: 2}}", "models.minilm"),
+        ("models: {minilm: {space: {1: null}}}", "models.minilm.space"),
+        ("models: {minilm: {fixed: {1: 2}}}", "models.minilm.fixed"),
+        ("models: {minilm: {published: [{1: 2}]}}", "models.minilm.published[0]"),
     ],
 )
 def test_a_number_as_a_key_is_reported_with_its_place(file: Path, entry: str, place: str) -> None:
     space = "" if entry.startswith("space") else "\nspace: {}"
     file.write_text(f"method: scl\nsource: x\n{entry}{space}\n")
-    (line,) = check_file(file)
-    assert line.startswith(f"mine.yaml: {place}")
+    assert check_file(file) == [f"mine.yaml: {place}: keys must be text, got 1"]
+
+
+def test_null_without_a_key_to_remove_is_an_error(file: Path) -> None:
+    file.write_text(
+        "method: scl\nsource: x\nspace: {}\nfixed: {epochs: null}\nmodels: {minilm: {note: y}}\n"
+    )
+    reason = "is null, and there is no key to remove"
+    assert f"mine.yaml: fixed.epochs: {reason}" in check_file(file)
 
 
 def test_a_condition_on_a_range_is_an_error(file: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_published_value_of_an_integer_range_stays_an_integer_in_a_float_field
         ("fixed: {tau: .nan}", "must have only texts"),
         ("fixed: &a [*a]", "line 1: *a: aliases are not allowed"),
         ("fixed: 2020-01-01", "must have only texts"),
-        ("", "must be a mapping of keys to values, got nothing"),
+        ("", "must be a mapping of keys to values, got null"),
         ("tau", "must be a mapping of keys to values, got 'tau'"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import DamagedError
+from sclsearch.store.objects import read_each
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -183,3 +184,17 @@ def test_training_sets_with_unequal_numbers_of_seeds_are_noted() -> None:
     assert uneven_seeds(replicates("a", "b", "c")) == []
     (note,) = uneven_seeds(replicates("a", "b", "c", "a"))
     assert note.startswith("seeds: 4 on 3 training sets, and some have more than others")
+
+
+def test_a_configuration_that_a_search_adds_while_another_process_reads_is_no_damage(
+    store: StudyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add(ConfigurationRecord(0, {}, {}, "sampled"))
+
+    def meanwhile(*arguments: Any) -> list[Any]:
+        store.add(ConfigurationRecord(1, {}, {}, "sampled"))
+        return read_each(*arguments)
+
+    monkeypatch.setattr("sclsearch.store.studies.read_each", meanwhile)
+    found, faults = store.valid_configurations()
+    assert ([one.number for one in found], faults) == ([0], [])

@@ -129,7 +129,7 @@ HEADERS: dict[str, tuple[object, str]] = {
     "another version": ({**HEADER, "paraphrases": 2}, "paraphrases: must be 1, got 2"),
     "no source": ({"paraphrases": 1}, "source: is missing"),
     "an empty source": ({**HEADER, "source": " "}, "source: must not be empty"),
-    "a number as a note": ({**HEADER, "note": 1}, "note: must be a valid string, got 1"),
+    "a number as a note": ({**HEADER, "note": 1}, "note: must be text, got 1"),
     "a text as temperature": ({**HEADER, "temperature": "0.7"}, "temperature: must be a valid nu"),
 }
 
