@@ -15,17 +15,22 @@ from sclsearch.store.records import seed_run_key
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
+from sclsearch.study.state import ConfigurationScore
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
 class Diary(Callback):
-    """Callback that records the seed runs, and whether each one was stored before."""
+    """Callback that records the seed runs, whether each was stored before, and the scores."""
 
     def __init__(self) -> None:
         self.seed_runs: list[tuple[tuple[int, int], bool]] = []
+        self.scores: list[int] = []
 
     def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
         self.seed_runs.append((task.id, stored))
+
+    def on_score(self, score: ConfigurationScore) -> None:
+        self.scores.append(score.number)
 
 
 def values(prepared: PreparedStudy) -> list[object]:
@@ -82,6 +87,33 @@ def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
         workers.finish(resumed, tasks[0])
     again = Scheduler(prepare(configs=40, concurrency=2).begin())
     assert len(workers.running(again, 16)) == 16
+
+
+def test_proposals_after_a_resume_with_more_workers_use_every_score_used_before(
+    prepare: Prepare, workers: Workers
+) -> None:
+    prepared = prepare(configs=40, concurrency=2).begin()
+    scheduler = Scheduler(prepared)
+    for _ in range(26):
+        workers.finish(scheduler, workers.running(scheduler, 2)[0])
+    resumed = Scheduler(prepare(configs=40, concurrency=16).begin())
+    resumed.widen(16)
+    for _ in range(20):
+        workers.finish(resumed, workers.running(resumed, 16)[0])
+    state, study = resumed.state, prepared.study
+    # 2 configurations were open before, and 9 are open from configuration 14 on.
+    assert len(state.configurations) > 22
+    for number, configuration in enumerate(state.configurations):
+        used = number - 1 if number < 14 else max(12, number - 8)
+        known = [
+            ObservedConfiguration(
+                c.values, state.scores[c.number].score if c.number < used else None
+            )
+            for c in state.configurations[:number]
+        ]
+        proposal = propose(study.space, study.sampler, study.search_seed, known)
+        assert proposal is not None
+        assert proposal[0] == configuration.values
 
 
 def test_every_proposal_depends_only_on_settled_scores(prepare: Prepare, workers: Workers) -> None:
@@ -163,6 +195,17 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
     assert again.complete
     assert sorted([*stored, *rest]) == sorted(everything)
     assert values(killed) == values(undisturbed)
+
+
+def test_a_seed_run_that_finishes_twice_counts_once(prepare: Prepare, workers: Workers) -> None:
+    diary = Diary()
+    scheduler = Scheduler(prepare(configs=None, seed_runs=4), callbacks=[diary])
+    first, second = workers.running(scheduler, 2)
+    for task in (first, second, first):
+        workers.finish(scheduler, task)
+    assert diary.seed_runs == [(first.id, False), (second.id, False)]
+    assert diary.scores == [0]
+    assert scheduler.spending.spent == 2
 
 
 @pytest.mark.parametrize("event", ["on_configuration", "on_seed_run", "on_score"])
