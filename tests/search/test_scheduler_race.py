@@ -138,6 +138,11 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
     assert not any(run.failure for run in study.runs.all())
 
 
+def test_a_race_opens_more_configurations_for_many_workers(prepare: Prepare) -> None:
+    assert prepared(prepare, concurrency=64).record.open_configurations == 33
+    assert prepared(prepare, "off", concurrency=64).record.open_configurations == 8
+
+
 def test_samplers_that_ignore_scores_open_all_configurations_at_once(
     make_spec: MakeSpec, prepare: Prepare
 ) -> None:
