@@ -1,7 +1,11 @@
 """Tests of proposals: a configuration depends only on its number and the visible scores."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -101,9 +105,26 @@ def test_the_same_arguments_give_the_same_proposal(sampler: Sampler) -> None:
     assert searched(WIDE, sampler, 14) == searched(WIDE, sampler, 14)
 
 
-def test_proposals_are_the_same_in_every_process() -> None:
+def test_the_random_start_of_tpe_is_the_same_in_every_release() -> None:
     epochs = [one.values["epochs"] for one in searched(WIDE, "tpe", RANDOM_START)]
     assert epochs == [5, 1, 9, 5, 5, 9, 1, 1, 1, 9]
+
+
+@pytest.mark.slow
+def test_proposals_are_the_same_in_every_process() -> None:
+    program = "from tests.search.test_proposals import *; print(searched(WIDE, 'tpe', 14))"
+    one, other = (
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    )
+    assert one == other
+    assert one.count(b"ObservedConfiguration") == 14
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
