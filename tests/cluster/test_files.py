@@ -204,8 +204,19 @@ def test_aws_machines_need_session_tokens_and_spot_notices_are_watched(read: Rea
     for kind in kinds.values():
         assert kind["node_config"]["MetadataOptions"] == {"HttpTokens": "required"}  # IMDSv2
         assert kind["min_workers"] == 0
-    assert kinds["gpu_spot"]["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
     assert any("spot_watch.py aws" in line for line in config["worker_start_ray_commands"])
+
+
+def test_aws_workers_lack_the_rights_of_the_head_and_only_gpu_spot_is_spot(read: Read) -> None:
+    kinds = yaml.safe_load(read("aws-gpu.yaml"))["available_node_types"]
+    nodes = {name: kind["node_config"] for name, kind in kinds.items()}
+    profiles = {name: node["IamInstanceProfile"]["Name"] for name, node in nodes.items()}
+    worker = "sclsearch-worker"
+    assert profiles == {"head": "sclsearch-head", "gpu_spot": worker, "gpu_ondemand": worker}
+    # Ray's own group, the default, opens port 22 to the internet.
+    assert all(node["SecurityGroupIds"] == ["sg-EXAMPLE"] for node in nodes.values())
+    markets = {name: node.get("InstanceMarketOptions") for name, node in nodes.items()}
+    assert markets == {"head": None, "gpu_spot": {"MarketType": "spot"}, "gpu_ondemand": None}
 
 
 def test_the_token_is_mounted_in_the_home_of_the_image_for_its_owner_only(read: Read) -> None:
