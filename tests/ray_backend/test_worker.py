@@ -1,8 +1,10 @@
 """Tests of a worker: what it stores for seed runs that finish, fail or meet a machine error."""
 
 import math
+import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -230,3 +232,35 @@ def test_workers_get_no_texts(make_spec: MakeSpec, prepare: Prepare, tmp_path: P
     assert not context.study.paraphrases.rows
     before = prepared.study.seed_run_spec({}, 0, prepared.splits[0])
     assert context.study.seed_run_spec({}, 0, prepared.splits[0]).key == before.key
+
+
+def resident() -> int:
+    """Return the memory of this process in MiB."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() // 2**20
+
+
+def test_a_trial_returns_memory_that_an_earlier_one_freed(
+    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without this a worker grows: glibc keeps freed memory for the thread of the earlier trial."""
+    monkeypatch.setattr("ray.tune.report", lambda _report: None)
+    context = worker_context(short, threads=1)
+    freed, end = threading.Event(), threading.Event()
+
+    def earlier() -> None:
+        blocks = [bytearray(b"x" * 60_000) for _ in range(4000)]  # 229 MiB, too small for mmap
+        del blocks[:-1]  # the last one keeps glibc from cutting the end off by itself
+        freed.set()
+        end.wait()
+        assert blocks
+
+    thread = threading.Thread(target=earlier)
+    thread.start()
+    freed.wait()
+    before = resident()
+    seed_run_trial({"deadline": 0.0}, context)
+    after = resident()
+    end.set()
+    thread.join()
+    assert before - after > 100
