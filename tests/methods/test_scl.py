@@ -129,3 +129,8 @@ def test_ce_cl_without_contrast_and_dropout_is_cross_entropy(
     torch.testing.assert_close(terms["ce"], plain.terms(model, batch)["ce"])
     assert terms["nt_xent"] == 0
     torch.testing.assert_close(method.scores(model, batch), plain.scores(model, batch))
+
+
+def test_ce_cl_weighs_the_contrast_twice_as_conserts_sum_of_two_directions() -> None:
+    # ConSERT's code adds both directions, each with weight 0.15; `nt_xent` averages them.
+    assert CECL().alpha == 2 * 0.15
