@@ -1,9 +1,17 @@
-"""Tests of the parsers of durations, settings and shares."""
+"""Tests of the options of commands: parsers of values, and copies of the Python API's types."""
+
+from dataclasses import fields
+from typing import Any, get_type_hints
 
 import pytest
 
-from sclsearch.cli.options import parse_fractions, parse_seconds, parse_settings
+from sclsearch.cli.export import predict
+from sclsearch.cli.formats import table
+from sclsearch.cli.options import SearchOptions, parse_fractions, parse_seconds, parse_settings
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.table import TableFormat, TableRows
+from sclsearch.study.spec import SEARCH_OPTIONS
+from sclsearch.tasks.streams import StreamFormat
 
 
 @pytest.mark.parametrize(
@@ -48,3 +56,21 @@ def test_shares_are_three_numbers() -> None:
 def test_invalid_shares_are_refused(text: str) -> None:
     with pytest.raises(SclsearchError, match=r"^--fractions: must be three numbers"):
         parse_fractions(text)
+
+
+def test_the_search_options_of_the_python_api_are_those_of_the_commands() -> None:
+    assert {field.name for field in fields(SearchOptions)} - {"space"} == set(SEARCH_OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "choices"),
+    [
+        (predict, "format_", StreamFormat),
+        (table, "form", TableFormat),
+        (table, "rows", TableRows),
+    ],
+)
+def test_the_choices_of_a_command_are_those_of_the_python_api(
+    command: Any, option: str, choices: Any
+) -> None:
+    assert get_type_hints(command)[option] == choices
