@@ -38,7 +38,7 @@ def test_commands_that_only_print_import_no_slow_package(
     assert not list(tmp_path.iterdir())
 
 
-def test_help_imports_no_numpy() -> None:
+def test_importing_the_commands_imports_neither_numpy_nor_pydantic() -> None:
     listing = "import sys, sclsearch.cli; print(*sys.modules)"
     command = [sys.executable, "-c", listing]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
