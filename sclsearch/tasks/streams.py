@@ -59,4 +59,4 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 
 def _error(place: int, reason: str) -> SclsearchError:
-    return SclsearchError(f"{NAME}: line {place}: {reason}. Correct the line.")
+    return SclsearchError(f"{NAME}: line {place}: {reason.rstrip('.')}. Correct the line.")
