@@ -153,6 +153,9 @@ def test_a_confirmation_has_three_scores_and_the_difference(
         "fresh - chosen -0.1000",
         f"stored as the study {name}",
     ]
+    splits = tuple({"train": name} for name in "abc")
+    shared = Confirmation(*(replace(one, rows=splits) for one in (found.chosen, found.fresh)))
+    assert "the new seeds share the search's rows" in printed(show_confirmation, shared)
 
 
 def test_a_confirmation_whose_seeds_all_failed_has_the_first_failure(
