@@ -68,7 +68,7 @@ EPOCHS = {20: 30, 100: 8, 200: 4, 352: 3}
 """Epochs of fine-tuning by number of examples: 52 to 66 updates of 16 texts, 150 if noisy."""
 FEWSHOT, NOISY, IMBALANCED = "gunel-fewshot", "gunel-noisy", "lacon-imbalance:10"
 CONDITIONS = {FEWSHOT: "", NOISY: "noisy", IMBALANCED: "1:10"}
-"""What distinguishes the training rows of a protocol, as the tables name it."""
+"""Label of each protocol's training rows in the tables."""
 LOGISTIC = "logistic regression on the frozen encoder"
 BASELINES = {
     "majority class": "majority class",
@@ -112,7 +112,7 @@ class Side:
 
     @property
     def condition(self) -> str:
-        """Return the task, and what distinguishes its training rows: `sst2, noisy`."""
+        """Return the task and the label of its training rows: `sst2, noisy`."""
         return f"{self.task}, {CONDITIONS[self.protocol]}".removesuffix(", ")
 
     def study(self, model: str) -> str:

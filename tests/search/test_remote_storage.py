@@ -1,7 +1,6 @@
 """Tests of an object store: a search stores the same there as in a folder, and resumes."""
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any
 import pytest
 from safetensors.torch import load
 
-from sclsearch.cli import main
 from sclsearch.store.objects import read
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
+from tests.workspace import Call
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -24,20 +23,13 @@ Command = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    """Return a function that runs sclsearch in this process and returns output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def command(sclsearch: Call) -> Command:
+    """Return a function that runs a command and returns its output and errors."""
 
     def command(*arguments: str) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        assert not ended.value.code, printed.err
-        return printed.out, printed.err
+        result = sclsearch(*arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout, result.stderr
 
     return command
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from sclsearch.tasks.custom import CustomTask
+from tests.processes import PATIENCE, wait_for
 from tests.workspace import Processes
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
-PATIENCE = 240.0
 COMMAND = [sys.executable, "-c", "from sclsearch.cli import main; main()"]
 
 
@@ -76,20 +76,17 @@ def study(tmp_path: Path) -> Path:
     return tmp_path / "storage" / "studies" / "s"
 
 
-def wait(driver: Driver, until: Callable[[], object]) -> None:
-    """Wait until a condition holds; fail if the driver ends first."""
-    end = time.monotonic() + PATIENCE
-    while not until():
-        assert driver.process.poll() is None, driver.ended()
-        assert time.monotonic() < end
-        time.sleep(0.05)
+def wait(driver: Driver, event: str, happened: Callable[[], object]) -> None:
+    """Wait until an event has happened; fail if the driver ends first."""
+    wait_for(event, lambda: happened() or driver.process.poll() is not None)
+    assert driver.process.poll() is None, driver.ended()
 
 
 def test_a_second_driver_is_refused_and_sigterm_ends_the_first_in_order(
     start: Start, study: Path, processes: Processes
 ) -> None:
     first = start()
-    wait(first, lambda: processes.named("ray::ImplicitFunc.train"))
+    wait(first, "a trial", lambda: processes.named("ray::ImplicitFunc.train"))
     code, _, err = start().ended()
     assert code == 2
     assert f"s: process {first.process.pid} on" in err
@@ -104,15 +101,12 @@ def test_a_second_driver_is_refused_and_sigterm_ends_the_first_in_order(
     assert "Traceback" not in err
     assert "No configuration is finished yet." in out
     assert not list(study.glob("driver*"))
-    end = time.monotonic() + PATIENCE
-    while processes.titles():
-        assert time.monotonic() < end, processes.titles()
-        time.sleep(0.2)
+    wait_for("the end of Ray's processes", lambda: not processes.titles())
 
 
 def test_ctrl_c_before_training_leaves_no_lock(start: Start, study: Path) -> None:
     driver = start()
-    wait(driver, (study / "study.json").exists)
+    wait(driver, "the study's record", (study / "study.json").exists)
     assert list(study.glob("driver*"))
     driver.process.send_signal(signal.SIGINT)
     code, _, err = driver.ended()
