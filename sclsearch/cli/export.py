@@ -71,16 +71,23 @@ def export(
     transformers, sentence-transformers or sclsearch load it; the command prints which ones.
     """
     from sclsearch.api import export as write
+    from sclsearch.api import select
+    from sclsearch.reports.comparison import confirmed_score
 
     record = write(
         study, folder, rule=rule, storage=storage, ensemble=ensemble, push=push, public=public
     )
+    fresh = confirmed_score(select(study, rule=rule, storage=storage))
+    quote = (
+        "that, or better the score on fresh seeds of `sclsearch confirm`."
+        if fresh is None
+        else f"the score on fresh seeds, {fresh.mean:.4f}."
+    )
     sys.stdout.write(
         f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
         f"{_exported(record)}\n"
-        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}. Quote that, "
-        "or better the score on fresh seeds of `sclsearch confirm`.\n"
-        f"{_usage(record, folder)}"
+        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}. Quote "
+        f"{quote}\n{_usage(record, folder)}"
     )
     if push is not None:
         sys.stdout.write(f"Uploaded to {push}, {'public' if public else 'private'}\n")

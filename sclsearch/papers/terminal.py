@@ -10,6 +10,7 @@ from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.reproduce import CellScore, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
+from sclsearch.reports.comparison import share_rows
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.terminal import (
@@ -153,8 +154,7 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
     console.print(f"  fresh seeds    {test_result(fresh)}, {_seeds(found.fresh, fresh)}")
     if fresh.test_mean is not None and winner.test_mean is not None:
         console.print(f"  fresh - chosen {fresh.test_mean - winner.test_mean:+.4f}")
-    before, now = ({rows["train"] for rows in one.rows} for one in (found.chosen, found.fresh))
-    if len(before) > 1 and now <= before:  # as with --splits
+    if share_rows(found.chosen, found.fresh):
         console.print("  the new seeds share the search's rows; weights and orders are new")
     show_notes(console, found.fresh)
     console.print(f"  stored as the study {found.fresh.study}", soft_wrap=True)

@@ -54,12 +54,15 @@ class ConfirmedScore:
         mean: Mean test score.
         std: Sample standard deviation; None for a single score.
         seeds: Number of fresh seeds.
+        same_rows: True if they read the training rows of the seeds that chose the winner, as with
+            `--splits`.
     """
 
     study: str
     mean: float
     std: float | None
     seeds: int
+    same_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +245,15 @@ def _confirmations(chosen: Report) -> tuple[ConfirmedScore | None, list[str]]:
             other = StudyStore(chosen.storage, name).record()
             if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
                 continue
-            winner = report(chosen.storage, name).winner
+            fresh = report(chosen.storage, name)
+            winner = fresh.winner
             if not winner or not winner.plain:
                 continue
             same = [one for one in chosen.configurations if one.fields == winner.fields]
             if winner.fields == own.fields and keys.isdisjoint(one.key for one in winner.seeds):
                 count = len(winner.seeds) - winner.failed
-                scores.append(ConfirmedScore(name, *winner.plain, count))
+                same_rows = share_rows(chosen, fresh)
+                scores.append(ConfirmedScore(name, *winner.plain, count, same_rows))
             elif winner.fields == own.fields:
                 notes.append(f"the seeds of {name} are not fresh: {chosen.study} has them too")
             elif same:
@@ -256,6 +261,12 @@ def _confirmations(chosen: Report) -> tuple[ConfirmedScore | None, list[str]]:
                 notes.append(f"the fresh seeds of {name} are of {configuration}, not of the winner")
     best = max(scores, key=lambda one: one.seeds, default=None)
     return best, [] if best else notes
+
+
+def share_rows(chosen: Report, fresh: Report) -> bool:
+    """Return True if new seeds train on subsets that the seeds of the search have, too."""
+    before, now = ({rows["train"] for rows in one.rows} for one in (chosen, fresh))
+    return len(before) > 1 and now <= before
 
 
 def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
-from sclsearch.reports.comparison import confirmed_score
+from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
 from sclsearch.reports.loading_examples import loading_examples, loading_note
@@ -104,11 +104,11 @@ def write_model_card(
     """
     from huggingface_hub import ModelCard
 
-    winner = finished_winner(found)
+    winner, fresh = finished_winner(found), confirmed_score(found)
     run = RunStore(storage).get(record.key)
     license_ = _license(record.base, begun)
     card = ModelCard.from_template(
-        _card_data(record, winner, license_),
+        _card_data(record, winner, fresh, license_),
         template_str=TEMPLATE,
         record=record,
         base=_hub_name(record.base) or Path(record.base).name,
@@ -122,7 +122,7 @@ def write_model_card(
         winner=winner,
         values=settings(winner.values) or "defaults",
         seeds=list(_seeds(record, winner)),
-        summary=_summary(found, winner),
+        summary=_summary(found, winner, fresh),
         comparison=baseline_comparison(found, study, storage),
         training=_training(record, run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
@@ -132,10 +132,16 @@ def write_model_card(
 
 
 def _card_data(
-    record: ExportRecord, winner: ConfigurationLine, license_: str | None
+    record: ExportRecord,
+    winner: ConfigurationLine,
+    fresh: ConfirmedScore | None,
+    license_: str | None,
 ) -> "ModelCardData":
     from huggingface_hub import EvalResult, ModelCardData
 
+    test, seeds = record.mean_test, counted(len(winner.seeds), "seed")
+    if fresh is not None:
+        test, seeds = fresh.mean, counted(fresh.seeds, "fresh seed")
     results = [
         EvalResult(
             task_type="text-classification",
@@ -143,8 +149,8 @@ def _card_data(
             dataset_name=record.task,
             dataset_split="test",
             metric_type=HUB_METRICS.get(record.metric, record.metric),
-            metric_name=f"{record.metric}, mean of {counted(len(winner.seeds), 'seed')}",
-            metric_value=record.mean_test and round(record.mean_test, 6),
+            metric_name=f"{record.metric}, mean of {seeds}",
+            metric_value=test and round(test, 6),
         )
     ]
     return ModelCardData(
@@ -154,7 +160,7 @@ def _card_data(
         pipeline_tag="text-classification",
         tags=["sclsearch", record.method, *(["ensemble"] if record.members else [])],
         model_name=f"{record.method}-{record.task}",
-        eval_results=results if record.mean_test is not None else None,
+        eval_results=results if test is not None else None,
     )
 
 
@@ -263,12 +269,11 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
             yield str(seed.replicate), f"{seed.validation:.4f}", f"{seed.test:.4f}", exported
 
 
-def _summary(found: Report, winner: ConfigurationLine) -> str:
+def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
     lines = [f"- Validation {found.metric} {winner.score:.4f} by the rule."]
     if len(winner.reported) < len(winner.seeds) - winner.failed:
         reported = counted(len(winner.reported), "reported seed")
         lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
-    fresh = confirmed_score(found)
     if winner.plain:
         every = counted(len(winner.seeds) - winner.failed, "seed")
         quote = ": quote this" if fresh is None else ""
@@ -276,9 +281,10 @@ def _summary(found: Report, winner: ConfigurationLine) -> str:
             f"- Test {found.metric} {with_spread(*winner.plain)} over {every}, none picked{quote}."
         )
     if fresh is not None:
+        chose = "weights and orders are new, the rows chose the winner" if fresh.same_rows else ""
         lines.append(
             f"- Test {found.metric} {with_spread(fresh.mean, fresh.std)} over "
-            f"{counted(fresh.seeds, 'fresh seed')}, which chose nothing: quote this."
+            f"{counted(fresh.seeds, 'fresh seed')}: {chose or 'they chose nothing'}. Quote this."
         )
     lines += [
         f"- Baseline, {line.origin}: test {found.metric} {_test(line)}." for line in found.baselines

@@ -582,7 +582,8 @@ def _not_above(
         low, high = found.interval
         interval = f" (95 %: {100 * low:+.1f} to {100 * high:+.1f})"
     if low <= 0:
+        how = "reliably " if found.difference > 0 else ""
         yield (
-            f"warning: the winner is not above the baseline {baseline.origin}: its test score "
+            f"warning: the winner is not {how}above the baseline {baseline.origin}: its test score "
             f"differs by {100 * found.difference:+.1f} points{interval}"
         )

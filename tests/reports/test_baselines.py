@@ -53,6 +53,7 @@ def test_a_winner_whose_interval_reaches_the_baseline_gets_a_warning(
 ) -> None:
     runs = [([[18, 2], [0, 80]], [[n, 20 - n], [0, 80]]) for n in (0, 0, 9)]
     (warning,) = warnings_for(runs, [[0, 20], [0, 80]])
+    assert warning.startswith("warning: the winner is not reliably above the baseline")
     assert "by +3.0 points (95 %: -" in warning
 
 

@@ -155,4 +155,15 @@ def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
     write_study([(1, 48), (1, 52)], name="again", confirms="made-up", fresh=7)
     text = card_of(storage, tmp_path / "confirmed")
     assert "over 2 seeds, none picked.\n" in text
-    assert "0.5000 ± 0.0283 over 2 fresh seeds, which chose nothing: quote this." in text
+    assert "0.5000 ± 0.0283 over 2 fresh seeds: they chose nothing. Quote this." in text
+    assert "name: accuracy, mean of 2 fresh seeds" in text
+
+
+def test_the_card_says_if_fresh_seeds_read_the_rows_of_the_search(
+    write_study: WriteStudy, tmp_path: Path
+) -> None:
+    splits = {"train": "ab", "test": "t"}
+    storage = write_study([(60, 50), (62, 54)], parameters=[], rows=splits)
+    write_study([(1, 48), (1, 52)], name="again", confirms="made-up", fresh=7, rows=splits)
+    text = card_of(storage, tmp_path / "confirmed")
+    assert "2 fresh seeds: weights and orders are new, the rows chose the winner. Quote" in text
