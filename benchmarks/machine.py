@@ -1,4 +1,4 @@
-"""Header of every benchmark (machine and versions) and tables in Markdown."""
+"""Header of every benchmark (machine and versions), tables in Markdown, scores in percent."""
 
 import importlib.metadata
 import os
@@ -78,3 +78,8 @@ def _version(package: str) -> str | None:
 
 if __name__ == "__main__":
     print(f"{machine()}. {versions('ray')}.")
+
+
+def percent(share: float) -> str:
+    """Return a score in percent."""
+    return f"{100 * share:.1f}"

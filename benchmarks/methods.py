@@ -13,8 +13,7 @@ from pathlib import Path
 from statistics import mean
 
 import sclsearch
-from benchmarks.evidence import percent
-from benchmarks.machine import header, markdown
+from benchmarks.machine import header, markdown, percent
 from sclsearch.methods import METHODS
 from sclsearch.reports.report import ConfigurationLine
 

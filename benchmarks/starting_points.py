@@ -17,18 +17,10 @@ from pathlib import Path
 import pandas as pd
 
 import sclsearch
-from benchmarks.evidence import (
-    DEFAULT_STORAGE,
-    FOLDER,
-    MODEL,
-    Side,
-    exported,
-    percent,
-    searched,
-    searched_scores,
-    stored,
-)
-from benchmarks.machine import markdown
+from benchmarks.evidence.records import exported, searched, stored
+from benchmarks.evidence.results import searched_scores
+from benchmarks.evidence.rows import DEFAULT_STORAGE, FOLDER, MODEL, Side
+from benchmarks.machine import markdown, percent
 from sclsearch.canonical import settings
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import storage_folder

@@ -14,7 +14,18 @@ import pytest
 import typer.main
 
 import sclsearch
-from benchmarks import evidence
+from benchmarks.evidence.__main__ import main
+from benchmarks.evidence.records import of_kind, stored_frames
+from benchmarks.evidence.results import LOGISTIC, paired, results, verdict
+from benchmarks.evidence.rows import (
+    FEWSHOT,
+    FOLDER,
+    FRESH,
+    IMBALANCED,
+    MODEL,
+    ROWS,
+    sides_of,
+)
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison_tables import compared, points
@@ -43,18 +54,18 @@ def test_the_command_prints_the_stored_page() -> None:
 
 def test_statistics_equal_those_of_the_stored_seed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    frames = evidence.stored_frames(evidence.MODEL)
-    found = evidence.results(evidence.MODEL, frames)
+    frames = stored_frames(MODEL)
+    found = results(MODEL, frames)
     assert found
     for one in found:
         files = [
             pd.read_csv(ROOT / f"benchmarks/evidence/{study}.csv")
-            for study in one.row.studies(evidence.MODEL)
+            for study in one.row.studies(MODEL)
         ]
         reference, better = (
             file[file["kind"] == "confirm"].set_index("replicate")["test"] for file in files
         )
-        assert len(better) == evidence.FRESH
+        assert len(better) == FRESH
         assert one.comparison.difference == pytest.approx((better - reference).mean())
         assert one.comparison == compare(better.tolist(), reference[better.index].tolist())
     assert [one.adjusted for one in found] == holm([one.comparison.p for one in found])
@@ -77,7 +88,7 @@ def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool
         fresh = {"confirms": name, "fresh": 10, "values": [{"tau": 0.2}], "method": method}
         write_study(scores(30, gain), name=f"{name}-fresh", rows=rows, **fresh)
         baseline = {split: {"confusion": [[51, 49], [0, 0]]} for split in ("validation", "test")}
-        names = ("majority class", evidence.LOGISTIC)
+        names = ("majority class", LOGISTIC)
         found = {number: dict.fromkeys(names, baseline) for number in range(30)}
         StudyStore(storage, f"{name}-fresh").save_baselines(found)
     return storage
@@ -87,7 +98,7 @@ def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool
 def no_seed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Change to a folder without stored seed runs."""
     monkeypatch.chdir(tmp_path)
-    evidence.FOLDER.mkdir(parents=True)
+    FOLDER.mkdir(parents=True)
 
 
 def printed(
@@ -95,7 +106,7 @@ def printed(
 ) -> tuple[str, str]:
     """Return what `python -m benchmarks.evidence` prints, and its messages."""
     monkeypatch.setattr("sys.argv", ["evidence", *options])
-    evidence.main()
+    main()
     done = capsys.readouterr()
     return done.out, done.err
 
@@ -130,7 +141,7 @@ def test_the_page_of_a_storage_has_the_values_of_compare(
     difference, interval, pairs, *_ = compared(search.comparison, 1.0)
     searched = points(search.search_interval)
     assert cells(page, "`scl-ce-sst2-20`")[1:] == [difference, interval, searched, pairs]
-    assert "- `cola`: test: a half; all seeds have the same test rows." in page
+    assert "- sst2, 20: test: a half; all seeds have the same test rows." in page
     top = sclsearch.select("scl-sst2-20", rule="top-3", storage=storage).winner
     assert top is not None
     assert top.test_mean is not None
@@ -163,17 +174,17 @@ def test_setfit_is_a_baseline_only_on_the_same_training_rows(
     write_side(write_study, "ce", 0)
     storage = write_side(write_study, "scl", 2)
     printed(monkeypatch, capsys, "--storage", str(storage))
-    frame = pd.read_csv(evidence.FOLDER / "ce-sst2-20.csv")
-    fresh = evidence.of_kind(frame, "confirm")
+    frame = pd.read_csv(FOLDER / "ce-sst2-20.csv")
+    fresh = of_kind(frame, "confirm")
     rows = fresh[["replicate", "train_rows"]].assign(
         kind="baseline", origin="SetFit", test=0.625, seconds=1
     )
-    file = evidence.FOLDER / f"setfit-cola-{frame['size'][0]:.0f}.csv"
+    file = FOLDER / f"setfit-cola-{frame['size'][0]:.0f}.csv"
     rows.to_csv(file, index=False)
     assert cells(printed(monkeypatch, capsys)[0], "[Gunel et al.]")[7] == "62.5"
     rows[::-1].to_csv(file, index=False)
     with pytest.raises(SclsearchError, match=r"setfit-cola-.*: must have the training rows of"):
-        evidence.stored_frames(evidence.MODEL)
+        stored_frames(MODEL)
 
 
 def test_sides_with_different_rows_are_an_error() -> None:
@@ -181,7 +192,7 @@ def test_sides_with_different_rows_are_an_error() -> None:
     side = pd.DataFrame([("a", "confirm", 0, 0.5, "r", "t")], columns=names)
     for name, value in (("replicate", 1), ("train_rows", "s"), ("test_rows", "u")):
         with pytest.raises(SclsearchError, match=f"a and a: must have the same {name}"):
-            evidence.paired(side, side.assign(**{name: value}))
+            paired(side, side.assign(**{name: value}))
 
 
 @pytest.mark.parametrize(
@@ -204,14 +215,14 @@ def test_verdicts(
     expected: str,
 ) -> None:
     found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted)
-    assert evidence.verdict(found, adjusted, published) == expected
+    assert verdict(found, adjusted, published) == expected
 
 
 @pytest.mark.parametrize("model", ["minilm", "roberta-base"])
 def test_both_sides_of_a_row_search_grids_of_six_configurations(model: str) -> None:
-    for row in evidence.ROWS:
+    for row in ROWS:
         for side in (row.reference, row.better):
-            space = load_space(ROOT / evidence.FOLDER / f"{side.method}.yaml", side.method, model)
+            space = load_space(ROOT / FOLDER / f"{side.method}.yaml", side.method, model)
             choices = [one for one in space.parameters.values() if isinstance(one, Choice)]
             assert len(choices) == len(space.parameters) == 2, side
             assert math.prod(len(one.values) for one in choices) == 6, side
@@ -219,7 +230,7 @@ def test_both_sides_of_a_row_search_grids_of_six_configurations(model: str) -> N
 
 @pytest.mark.parametrize("model", ["minilm", "roberta-base"])
 def test_each_side_has_a_study_of_its_own_and_valid_commands(model: str) -> None:
-    sides = evidence.sides_of(evidence.ROWS)
+    sides = sides_of(ROWS)
     assert len({side.study(model) for side in sides}) == len(sides)
     group: Any = typer.main.get_command(app)
     for side in sides:
@@ -228,7 +239,7 @@ def test_each_side_has_a_study_of_its_own_and_valid_commands(model: str) -> None
             parsed = group.commands[name].make_context(name, words).params
             assert parsed["study"] == side.study(model)
             if name == "tune":
-                drawn = side.protocol != evidence.IMBALANCED
+                drawn = side.protocol != IMBALANCED
                 assert parsed["train_size"] == (side.size if drawn else None)
 
 
@@ -237,9 +248,9 @@ def test_the_table_in_readme_equals_the_results_against_cross_entropy(
 ) -> None:
     monkeypatch.chdir(ROOT)
     cells: dict[str, dict[str, str]] = {}
-    for one in evidence.results(evidence.MODEL, evidence.stored_frames(evidence.MODEL)):
+    for one in results(MODEL, stored_frames(MODEL)):
         side = one.row.better
-        if one.row.reference.method == "ce" and side.protocol == evidence.FEWSHOT:
+        if one.row.reference.method == "ce" and side.protocol == FEWSHOT:
             difference, interval, *_ = compared(one.comparison, one.adjusted)
             bold = "**" * (one.adjusted <= ALPHA)
             row = cells.setdefault(f"{side.task}, {side.size}", {})
@@ -255,7 +266,7 @@ def test_the_table_in_readme_equals_the_results_against_cross_entropy(
 
 
 def test_published_differences_come_from_the_published_tables() -> None:
-    published = {row.name: row.published for row in evidence.ROWS if row.table}
+    published = {row.name: row.published for row in ROWS if row.table}
     assert published["scl-ce-sst2-20"] == pytest.approx(0.022)
     assert published["cmlm-tapt-sst2-100"] == pytest.approx(0.0029)
     assert None not in published.values()
