@@ -105,18 +105,22 @@ def histogram(scores: Sequence[float], low: float, high: float) -> str:
     return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
 
 
+def tied_configurations(report: Report, winner: ConfigurationLine) -> str:
+    """Return the numbers of the other configurations with the winner's score: `#1, #2`."""
+    return ", ".join(
+        f"#{one.number}"
+        for one in report.configurations
+        if one is not winner and one.reported and one.score == winner.score
+    )
+
+
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
     by = rule_in_words(report.rule.partition("/")[0], report.seeds)
     values = settings(winner.values) or CONFIGURATION[report.repeats]
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
-    tied = [
-        f"#{one.number}"
-        for one in report.configurations
-        if one is not winner and one.reported and one.score == winner.score
-    ]
-    if tied:
-        console.print(f"  tied by validation with {', '.join(tied)}: the lowest number wins")
+    if tied := tied_configurations(report, winner):
+        console.print(f"  tied by validation with {tied}: the lowest number wins")
     console.print(
         f"  [bold]test {report.metric} {test_result(winner)}[/], {seeds_in_words(report, winner)}"
     )

@@ -8,7 +8,12 @@ from typing import Any
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import method_option, rerun_command
-from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
+from sclsearch.reports.comparison import (
+    StudyComparison,
+    compare_studies,
+    confirmed_score,
+    unequal_budgets,
+)
 from sclsearch.reports.comparison_tables import (
     COLUMNS,
     Rows,
@@ -32,6 +37,8 @@ from sclsearch.reports.terminal import (
     rule_in_words,
     seeds_in_words,
     test_result,
+    tied_configurations,
+    with_spread,
 )
 from sclsearch.store.storage import storage_option
 from sclsearch.study.restore import restore_spec
@@ -46,7 +53,7 @@ def title(all_results: Sequence[StudyResults]) -> str:
 
 
 def answer(all_results: Sequence[StudyResults]) -> Section:
-    """Return the question and the answer: three sentences per study, and the comparison."""
+    """Return the question and the answer of each study, and their comparison."""
     section = Section("answer", "Question and answer")
     for one in all_results:
         section.text += [_question(one.report), " ".join(_answer(one))]
@@ -70,8 +77,10 @@ def _answer(results: StudyResults) -> Iterator[str]:
     by = rule_in_words(report.rule.partition("/")[0], report.seeds)
     count = counted(len(report.configurations), "configuration")
     lead = "" if report.lead is None else f", {report.lead:.4f} above the second configuration"
+    if tied := tied_configurations(report, winner):
+        lead = f", equal to that of {tied}; the lowest number wins"
     yield (
-        f"Of {count}, #{winner.number} ({values}) is best: validation {report.metric} "
+        f"Of {count}, #{winner.number} ({values}) is the winner: validation {report.metric} "
         f"{winner.score:.4f}, {by}{lead}."
     )
     above = _above(report, winner)
@@ -79,6 +88,11 @@ def _answer(results: StudyResults) -> Iterator[str]:
         f"Its test {report.metric} is {test_result(winner)}, {seeds_in_words(report, winner)}"
         f"{above}."
     )
+    if fresh := confirmed_score(report):
+        yield (
+            f"On {counted(fresh.seeds, 'fresh seed')} it is {with_spread(fresh.mean, fresh.std)} "
+            f"({fresh.study})."
+        )
     yield race_statement(report).replace(". The probability", "; the probability")
 
 

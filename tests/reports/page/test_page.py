@@ -205,6 +205,16 @@ def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
     assert "Warning: unequal budgets: configurations, seed runs." in budget
 
 
+def test_the_answer_names_configurations_with_the_same_score(write_study: WriteStudy) -> None:
+    storage = write_study([(60, 61), (62, 60)], [(61, 70), (61, 70)])
+    results = read_results(sclsearch.select("made-up", storage=storage), "")
+    answer = " ".join(study_sections.answer([results]).text)
+    assert (
+        "validation accuracy 0.6100, mean of 2 seeds, equal to that of #1; the lowest number wins."
+        in answer
+    )
+
+
 def without_seeds(report: Report, risk: float) -> Report:
     """Return the report with only one seed of the last configuration."""
     *lines, last = report.configurations
@@ -282,6 +292,9 @@ def test_the_page_shows_everything_that_compare_prints(
     storage = write_study([(1, 62), (1, 64)], name="again", **fresh)
     reports = [sclsearch.select(name, storage=storage) for name in ("base", "better")]
     results = [read_results(one, f"{one.study}-") for one in reports]
+    answer = " ".join(study_sections.answer(results).text)
+    assert "(tau=0.1) is the winner: " in answer
+    assert "On 2 fresh seeds it is 0.6300 ± 0.0141 (again)." in answer
     sections = [study_sections.comparison(results), study_sections.budget(results)]
     winners, differences, budget = (table.cells for one in sections for table in one.tables)
     assert winners["on fresh seeds"].tolist() == ["", "0.6300 ± 0.0141 (2 seeds)"]
