@@ -5,7 +5,7 @@ Error messages name the command line's option; the Python API replaces it by the
 
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache, wraps
@@ -103,12 +103,17 @@ def check_fields(thing: Any) -> None:
         except ValidationError as error:
             reasons = all_reasons(error)
             option = _OPTIONS.get(name, name).replace("_", "-")
-            lines.append(f"--{option}: {reasons}, got {value!r}.")
+            lines.append(f"--{option}: {reasons}, got {_given(value)}.")
         else:
             known = expanded(fitting) if isinstance(fitting, Path) else fitting
             object.__setattr__(thing, name, known)
     if lines:
         raise SclsearchError("\n".join(lines))
+
+
+def _given(value: object) -> str:
+    plain = value is None or isinstance(value, str | int | float | Sequence | Mapping | Path)
+    return repr(value) if plain else f"an object of type {type(value).__name__}"
 
 
 @cache

@@ -5,15 +5,17 @@ import inspect
 import sys
 import traceback
 from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.methods.base import Training
+from sclsearch.methods.base import Method, Training
 
 REQUIRED = ("protocol", "few_shot", "regression", "training", "check", "stages", "scores")
 """Members that the engine requires of a method; `sclsearch.methods.base.Method` has defaults."""
+OVERRIDABLE = ("check", "stages", "new_modules", "terms", "scores", "probabilities")
 
 
 def load_custom_method(place: str) -> type[Any]:
@@ -99,5 +101,27 @@ def _errors(kind: type) -> list[str]:
             errors.append(
                 f"{name}.{field.name} has no default. Give it one: a search space need not set "
                 "every field."
+            )
+    return errors + _misnamed(kind)
+
+
+def _misnamed(kind: type) -> list[str]:
+    """Return errors for members that look like a method or a field, but that the engine ignores."""
+    errors, typed = [], inspect.get_annotations(kind)
+    for member, value in vars(kind).items():
+        where = f"{kind.__name__}.{member}"
+        if member.startswith("_") or hasattr(Method, member):
+            continue
+        if isinstance(value, FunctionType):
+            meant = get_close_matches(member, OVERRIDABLE, n=1, cutoff=0.85)
+            if meant and meant[0] not in vars(kind):
+                errors.append(
+                    f"{where} is never called. Did you mean {meant[0]}? Otherwise rename it."
+                )
+        elif member not in typed and isinstance(value, bool | int | float | str):
+            name = type(value).__name__
+            errors.append(
+                f"{where} has no type, so it is not a hyperparameter. Write {member}: {name} = "
+                f"{value!r}, or ClassVar[{name}]."
             )
     return errors

@@ -1,9 +1,12 @@
 """Lookup and loading of search space files, with a YAML reader for JSON-compatible values."""
 
+from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.canonical import canonical, check_regular
+from sclsearch.arguments import place_of
+from sclsearch.canonical import check_regular
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
@@ -152,14 +155,27 @@ def load_yaml(text: str) -> Any:
         raise ValueError(f"{at}{problem}") from error
     except YAMLError as error:
         raise ValueError(f"is not YAML: {error}") from error
-    try:
-        canonical(read)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "must have only texts, finite numbers, true, false, lists and mappings with texts as "
-            f"keys: {error}"
-        ) from error
+    for path, fault in _unsupported(read):
+        raise ValueError(f"{place_of(path)}: {fault}" if path else fault)
     return read
+
+
+def _unsupported(value: object, *path: str | int) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the path and the fault of each key and value that JSON does not support."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if not isinstance(key, str):
+                yield path, f"keys must be text, got {key!r}"
+            yield from _unsupported(one, *path, str(key))
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _unsupported(one, *path, number)
+    elif not (value is None or isinstance(value, str | int) or _finite(value)):
+        yield path, f"must be text, a finite number, true, false or null, got {value}"
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, float) and isfinite(value)
 
 
 def _reader() -> "YAML":

@@ -110,9 +110,11 @@ def test_all_missing_members_are_named_at_once(tmp_path: Path) -> None:
     [
         ("a: int", r"Mine\.a has no default"),
         ("epochs: int = 3", r"Mine\.epochs is a field of every method"),
+        ("alpha = 0.5", r"Mine\.alpha has no type, .* Write alpha: float = 0\.5, or ClassVar"),
+        ("def term(self, *_): return {}", r"Mine\.term is never called\. Did you mean terms\?"),
     ],
 )
-def test_a_field_without_a_default_or_with_a_shared_name_is_an_error(
+def test_a_member_that_the_engine_would_ignore_or_cannot_set_is_an_error(
     tmp_path: Path, body: str, fault: str
 ) -> None:
     file = tmp_path / "mine.py"
