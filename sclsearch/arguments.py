@@ -26,6 +26,7 @@ _NOT_A_MAPPING = "must be a mapping of keys to values"
 _MESSAGES: Mapping[str, str] = MappingProxyType(
     {
         "path_type": "must be a path",
+        "dataclass_type": "must be a {class_name}",
         "tuple_type": "must be a list such as [0.1,0.2]",
         "missing": "must have more values",
         "greater_than_equal": "must be at least {ge:g}",

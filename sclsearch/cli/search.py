@@ -123,6 +123,7 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
     commands = [
         (f"compare {names}{where}", "compare again, without training"),
         (f"select {found.studies[0].study}{where}", "show the reference's full ranking"),
+        (f"report {names} --output report{where}", "write figures and tables"),
     ]
     if options.tracking is None:
         uri = find_tracking_uri(None, options.storage)

@@ -52,7 +52,7 @@ def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None
         try:
             return method_class(name), []
         except SclsearchError as error:
-            return None, [("method", str(error))]
+            return None, [("method", f"{error} Pass --method FILE.py:CLASS for a method of yours.")]
     if name == (expected := method_name(method)):
         return method, []
     return method, [("method", f"must be {expected!r}, got {name!r}")]
