@@ -344,6 +344,7 @@ def test_several_methods_end_with_the_comparison_of_their_winners(
     assert suggested(result.stdout) == [
         "sclsearch compare both-ce both-scl",
         "sclsearch select both-ce",
+        "sclsearch report both-ce both-scl --output report",
     ]
     assert result.stderr == "ce (1 of 2)\nscl (2 of 2)\n"
 
