@@ -17,7 +17,6 @@ from sclsearch.spaces.load import check_file
 ROOT = Path(__file__).parents[2]
 OWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*OWN, ROOT / "cluster/README.md"]
-GENERATED = ("methods", "protocols", "spaces", "tasks", "commands")
 GROUP: Any = typer.main.get_command(app)
 SHELL = re.compile(r"(?ms)^```(?:sh|console)\n(.*?)^```$")
 
@@ -100,12 +99,8 @@ def test_the_table_in_readme_has_a_row_per_method(name: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_linked_file_exists(page: Path) -> None:
     linked = re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8"))
-    generated = {f"reference/{name}.md" for name in GENERATED}
-    for target in linked:
-        path = (page.parent / target).resolve()
-        inside = path.relative_to(ROOT)
-        in_docs = inside.as_posix().removeprefix("docs/")
-        assert path.exists() or in_docs in generated, f"{page.name} links to {target}"
+    for target in linked:  # a generated page is missing where a host renders the repository
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 @pytest.mark.parametrize("target", ["quickstart", "test", "docs", "docs-examples"])
