@@ -60,7 +60,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     """
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
-    from sclsearch.methods.custom import load_custom_method, source_file
+    from sclsearch.methods.custom import check_custom_method, load_custom_method, source_file
 
     if not isinstance(method, str | type):
         raise SclsearchError(f"--method: must be a name, FILE.py:CLASS or a class, got {method!r}.")
@@ -73,6 +73,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
         raise SclsearchError(
             f"--method {file}:{name}: {name} is the name of a built-in method. Rename the class."
         )
+    check_custom_method(kind, method if isinstance(method, str) else f"{file}:{name}")
     return NamedMethod(name, kind, f"{file}:{name}", file_digest(file))
 
 

@@ -8,8 +8,12 @@ from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError
+
+from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
 
@@ -22,8 +26,7 @@ def load_custom_method(place: str) -> type[Any]:
     """Import a custom method, `FILE.py:CLASS`, and return its class.
 
     Raises:
-        SclsearchError: The file or class does not exist, or the class is not a valid method. The
-            message has one line per fault.
+        SclsearchError: The file or class does not exist.
     """
     path, _, name = place.rpartition(":")
     file = Path(path).expanduser().resolve()
@@ -36,10 +39,25 @@ def load_custom_method(place: str) -> type[Any]:
         raise SclsearchError(
             f"--method {place}: {path} has no class {name!r}.{suggestion(name, own)}"
         )
-    errors = _errors(classes[name])
+    return classes[name]
+
+
+def check_custom_method(kind: type[Any], place: str) -> None:
+    """Check the class of a custom method, and resolve its annotations.
+
+    Workers get the class without its module, in which annotations that are texts have their
+    meaning.
+
+    Raises:
+        SclsearchError: The class is not a valid method. The message has one line per fault.
+    """
+    errors = _errors(kind)
     if errors:
         raise SclsearchError("\n".join(f"--method {place}: {error}" for error in errors))
-    return classes[name]
+    for one in kind.__mro__:
+        if one.__module__ == kind.__module__:
+            hints, own = get_type_hints(one, include_extras=True), inspect.get_annotations(one)
+            one.__annotations__ = {name: hints[name] for name in own}
 
 
 def source_file(kind: type) -> Path:
@@ -61,7 +79,7 @@ def source_file(kind: type) -> Path:
 
 
 def _import(file: Path, place: str) -> ModuleType:
-    name = f"sclsearch_own_{file.stem}"
+    name = f"sclsearch_own_{file.stem}_{file_digest(file)[:8]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise SclsearchError(f"--method {place}: {file.name} is no Python file.")
@@ -69,7 +87,7 @@ def _import(file: Path, place: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses look up their module here
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         message = traceback.format_exception_only(error)[-1].strip()
         frames = traceback.extract_tb(error.__traceback__)
@@ -93,14 +111,26 @@ def _errors(kind: type) -> list[str]:
         for attribute in REQUIRED
         if not hasattr(kind, attribute)
     ]
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        return [*errors, f"{name}: the type of a field is unknown: {error}. Import it."]
     shared = {field.name for field in fields(Training)}
     for field in fields(kind):
+        where = f"{name}.{field.name}"
         if field.name in shared:
-            errors.append(f"{name}.{field.name} is a field of every method. Rename it.")
+            errors.append(f"{where} is a field of every method. Rename it.")
         if field.default is MISSING:
             errors.append(
-                f"{name}.{field.name} has no default. Give it one: a search space need not set "
-                "every field."
+                f"{where} has no default value. Give it one, not a factory: a search space need "
+                "not set every field."
+            )
+        try:
+            TypeAdapter(hints[field.name])
+        except PydanticSchemaGenerationError:
+            errors.append(
+                f"{where} has a type that no hyperparameter has. Use numbers, texts, bool, Literal "
+                "or tuples of them."
             )
     return errors + _misnamed(kind)
 

@@ -181,13 +181,16 @@ def build(
 def resolved(method: Method, training: Training) -> dict[str, object]:
     """Return all hyperparameters with their values, those of the method first.
 
-    The fields of `ADDED_LATER` are left out at their defaults. Thus stored keys stay valid.
+    The fields of `ADDED_LATER`, and those whose default is None, are left out at their defaults.
+    Thus stored keys stay valid.
     """
+    things: tuple[Any, ...] = (method, training)
     return {
-        name: value
-        for thing in (method, training)
-        for name in _field_names(type(thing))
-        if ADDED_LATER.get(name) != (value := getattr(thing, name))
+        field.name: value
+        for thing in things
+        for field in fields(thing)
+        if (value := getattr(thing, field.name)) != field.default
+        or value != ADDED_LATER.get(field.name)
     }
 
 

@@ -11,6 +11,8 @@ from sclsearch.study.seed_runs import SeedRunId
 RETRIES: Mapping[str, float] = {
     "hang": 1,
     "out-of-memory": 1,
+    # The method raised an exception in the test, as it would on every machine.
+    "untestable": 0,
     # A method that triggers a GPU assertion does so on every machine.
     "gpu-assert": 1,
     # Without a limit, a seed run that always kills its worker would retry forever.

@@ -265,7 +265,8 @@ def fit(
 
 def _failure_of(result: dict[str, Any]) -> WorkerFailure:
     """Return the failure of a worker that ended normally without a stored seed run."""
-    node, out_of_memory = str(result.get("node_ip", "")), result.get("out_of_memory")
-    if out_of_memory:
-        return WorkerFailure("out-of-memory", out_of_memory, node)
+    node = str(result.get("node_ip", ""))
+    if result.get("failure"):
+        cause, message = result["failure"]
+        return WorkerFailure(cause, message, node)
     return WorkerFailure("storage-unseen", f"the driver does not see what {node} stored", node)

@@ -115,28 +115,15 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
         return
     # A worker trains many seed runs; Ray sets the thread count for its first trial only.
     torch.set_num_threads(context.threads)
-    runs, store = RunStore(context.storage), StudyStore(context.storage, context.name)
+    store = StudyStore(context.storage, context.name)
     study = replace(context.study, model=model_here(context.study, store, context.versions))
     fields, number = json.loads(config["fields"]), config["replicate"]
     spec = study.seed_run_spec(fields, number, context.splits[number])
+    failure: tuple[str, ...] = ()
     try:
-        with _storage_faults(context.storage):
-            there = runs.get(spec.key)
-        if there is None:
-            run, result = attempt(spec, context, config["configuration"], test=config["test"])
-            rows = None
-            if result is not None:
-                score = run.validated(spec.metric)
-                if score is None or score >= config["weights_from"]:
-                    _keep_weights(store, spec, result)
-                rows = row_results(spec, context, result)
-            with _storage_faults(context.storage):
-                runs.put(run, rows)
-        elif config["test"] and there.untested:
-            run, tested = with_test(there, spec, context)
-            with _storage_faults(context.storage):
-                runs.put_test(run, tested)
-        tune.report({"key": spec.key, "out_of_memory": ""})
+        _finish(spec, config, context, store)
+    except UntestableError as error:
+        failure = "untestable", str(error)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -144,7 +131,31 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
         forget_encoder()
         torch.cuda.empty_cache()
         reason = traceback.format_exception_only(error)[-1].strip().rstrip(".")
-        tune.report({"key": spec.key, "out_of_memory": f"{reason}. {MEMORY_ADVICE}"})
+        failure = "out-of-memory", f"{reason}. {MEMORY_ADVICE}"
+    tune.report({"key": spec.key, "failure": failure})
+
+
+def _finish(
+    spec: SeedRunSpec, config: Mapping[str, Any], context: WorkerContext, store: StudyStore
+) -> None:
+    """Train and test a seed run as far as the storage lacks its results, and store them."""
+    runs = RunStore(context.storage)
+    with _storage_faults(context.storage):
+        stored = runs.get(spec.key)
+    if stored is None:
+        run, result = attempt(spec, context, config["configuration"], test=config["test"])
+        rows = None
+        if result is not None:
+            score = run.validated(spec.metric)
+            if score is None or score >= config["weights_from"]:
+                _keep_weights(store, spec, result)
+            rows = row_results(spec, context, result)
+        with _storage_faults(context.storage):
+            runs.put(run, rows)
+    elif config["test"] and stored.untested:
+        run, tested = with_test(stored, spec, context)
+        with _storage_faults(context.storage):
+            runs.put_test(run, tested)
 
 
 def return_freed_memory() -> None:
@@ -159,6 +170,21 @@ def return_freed_memory() -> None:
 
 class BrokenStorageError(SclsearchError):
     """Failure of a worker to read or write the storage; not a fault of the seed run."""
+
+
+class UntestableError(SclsearchError):
+    """Error of a method in the test of a trained seed run; it would occur on every machine."""
+
+
+@contextmanager
+def _test_errors(method: NamedMethod) -> Iterator[None]:
+    """Convert errors of the body to UntestableError, except those that a retry may avoid."""
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error) or is_of_machine(error):
+            raise
+        raise UntestableError(error_text(error, method)) from error
 
 
 @contextmanager
@@ -189,6 +215,9 @@ def with_test(
     The test uses as many threads as the training. If the storage has lost the weights, the seed run
     is trained again. All of its results are then those of the new training, which differ on a
     different machine.
+
+    Raises:
+        UntestableError: The method raised an exception.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -204,7 +233,8 @@ def with_test(
     except (DamagedError, SafetensorError):
         weights = rows = None
     if weights is None or rows is None:
-        result = train(data, graphs=context.graphs)
+        with _test_errors(context.study.method):
+            result = train(data, graphs=context.graphs)
         _keep_weights(store, spec, result)
         again = replace(
             with_result(run, result),
@@ -212,7 +242,8 @@ def with_test(
             environment=environment(threads, context.gpus),
         )
         return again, row_results(spec, context, result)
-    result = evaluate_test(data, weights)
+    with _test_errors(context.study.method):
+        result = evaluate_test(data, weights)
     tested = row_results(spec, context, result)
     rows = RowResults(
         {**rows.labels, **tested.labels}, {**rows.probabilities, **tested.probabilities}

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from sclsearch.canonical import one_line, shown
-from sclsearch.errors import lookup
+from sclsearch.errors import SclsearchError, lookup
 from sclsearch.reports.frames import configuration_frame, seed_run_frame
 from sclsearch.reports.report import ConfigurationLine, Report
 
@@ -56,6 +56,9 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     scores of the winners in bold. LaTeX needs the package `booktabs`.
     """
     frame = study_table(reports, rows)
+    if frame.empty and form in {"md", "latex"}:
+        names = ", ".join(one.study for one in reports)
+        raise SclsearchError(f"{names}: has no rows for a table yet. Wait for a seed run.")
     if form == "csv":
         return frame.to_csv(index=False).encode()
     if form == "parquet":

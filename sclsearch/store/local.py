@@ -132,7 +132,11 @@ class LocalPath:
             shutil.rmtree(self.path)
 
     def move_into(self, folder: str, name: str) -> "LocalPath":
-        """Move the file into a subfolder of its folder, under an unused name; return its path."""
+        """Move the file into a subfolder of its folder, under an unused name; return its path.
+
+        Raises:
+            FileNotFoundError: There is no file.
+        """
         target = self.path.parent / folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         _rename(self.path, target)
@@ -233,7 +237,7 @@ def publish(part: Path, place: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        part.replace(place)  # files with equal names are equal, so two writers do no harm
+        part.replace(place)  # without hard links, of two writers at one moment the later one wins
     finally:
         part.unlink(missing_ok=True)
     _sync(place.parent)

@@ -127,9 +127,16 @@ class RemotePath:
         return self._ask(lambda files: _listed(files, self.uri))
 
     def move_into(self, folder: str, name: str) -> "RemotePath":
-        """Move the object into a folder beside it; return its new path."""
+        """Move the object into a folder beside it; return its new path.
+
+        Raises:
+            FileNotFoundError: There is no object.
+        """
+        content = self.read()
+        if content is None:
+            raise FileNotFoundError(self.uri)
         target = replace(self, uri=f"{self.uri.rpartition('/')[0]}/{folder}/{name}")
-        target.write(self.read() or b"")
+        target.write(content)
         self.remove()
         return target
 

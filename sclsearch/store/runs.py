@@ -192,7 +192,7 @@ class RunStore:
         return create(self._place(run.key), written)
 
     def put_test(self, run: SeedRun, rows: RowResults) -> None:
-        """Store the test scores of a seed run, and its rows, if the store has it without them."""
+        """Replace a stored seed run without a test score by the tested one, with its rows."""
         self._rows_place(run.key).write(rows.encoded())
         write(self._place(run.key), sealed(asdict(run)))
 
@@ -201,12 +201,17 @@ class RunStore:
         run = self.get(key)
         if run is None or run.failure is None:
             return False
-        write(self.folder / "retried" / f"{key}-{time.time_ns()}.json", asdict(run))
-        now = self.get(key)
-        if now is not None and now.failure is None:  # another study has stored scores meanwhile
+        try:
+            moved = self._place(key).move_into("retried", f"{key}-{time.time_ns()}.json")
+        except FileNotFoundError:  # another study has moved it
             return False
-        self._place(key).remove()
-        return True
+        stored = read(moved, _REMEDY)
+        if stored is None or stored.get("failure") is not None:
+            return True
+        # Another study has stored scores meanwhile.
+        create(self._place(key), stored)
+        moved.remove()
+        return False
 
     def rows(self, runs: Sequence[SeedRun]) -> list[RowResults | None]:
         """Return labels and class probabilities of several seed runs.

@@ -30,7 +30,7 @@ class Classifier:
         self._predictor = load(folder)
 
     def predict(self, table: "DataFrame", params: Mapping[str, Any] | None = None) -> "DataFrame":
-        """Return the label of each row, and the score of each class.
+        """Return the label of each row, and the score of each class, with the table's index.
 
         The table has one column per text, named as in the model's signature; `params` is ignored.
         """
@@ -41,7 +41,8 @@ class Classifier:
         rows = table[list(text_columns(record))].itertuples(index=False, name=None)
         found = self._predictor.predict(list(rows))
         columns = [LABEL, *score_columns(record)]
-        return DataFrame([[one.label, *one.scores.values()] for one in found], columns=columns)
+        cells = [[one.label, *one.scores.values()] for one in found]
+        return DataFrame(cells, columns=columns, index=table.index)
 
 
 def _load_pyfunc(path: str) -> Classifier:

@@ -1,14 +1,17 @@
 """Custom methods: the example of README, and files without a valid method."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from ray import cloudpickle
 
 from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import check_method_name, find_method
 from sclsearch.methods.custom import load_custom_method
-from sclsearch.methods.fields import build
+from sclsearch.methods.fields import build, field_errors, resolved
 from sclsearch.methods.scl import SCL
 
 FROZEN = "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Mine:\n    {body}\n"
@@ -111,6 +114,8 @@ def test_all_missing_members_are_named_at_once(tmp_path: Path) -> None:
         ("a: int", r"Mine\.a has no default"),
         ("epochs: int = 3", r"Mine\.epochs is a field of every method"),
         ("alpha = 0.5", r"Mine\.alpha has no type, .* Write alpha: float = 0\.5, or ClassVar"),
+        ("table: object = field(default_factory=list)", r"Mine\.table has no default value"),
+        ("table: Encoder | None = None", r"Mine\.table has a type that no hyperparameter has"),
         ("def term(self, *_): return {}", r"Mine\.term is never called\. Did you mean terms\?"),
     ],
 )
@@ -119,9 +124,71 @@ def test_a_member_that_the_engine_would_ignore_or_cannot_set_is_an_error(
 ) -> None:
     file = tmp_path / "mine.py"
     text = FROZEN.format(body=body).replace("class Mine", "class Mine(Method)")
-    file.write_text(f"from sclsearch.methods.base import Method\n{text}", encoding="utf-8")
+    imports = "from dataclasses import field\nfrom sclsearch.methods.base import Encoder, Method\n"
+    file.write_text(f"{imports}{text}", encoding="utf-8")
     with pytest.raises(SclsearchError, match=fault):
         find_method(f"{file}:Mine")
+
+
+def test_a_file_that_exits_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    with pytest.raises(
+        SclsearchError, match=r"importing mine\.py failed: SystemExit: 0 \(line 2\)"
+    ):
+        find_method(f"{file}:Mine")
+
+
+WITH_TEXTS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Annotated
+from annotated_types import Gt
+from sclsearch.methods.base import Method
+
+Positive = Annotated[float, Gt({bound})]
+
+@dataclass(frozen=True)
+class Mine(Method):
+    margin: Positive | None = {bound}.5
+"""
+
+
+def test_annotations_that_are_texts_are_resolved_by_the_class_s_own_file(tmp_path: Path) -> None:
+    kinds = []
+    for bound in (0, 1):
+        file = tmp_path / str(bound) / "mine.py"
+        file.parent.mkdir()
+        file.write_text(WITH_TEXTS.format(bound=bound), encoding="utf-8")
+        kinds.append(find_method(f"{file}:Mine").kind)
+    first, second = (field_errors(kind, {"margin": 0.7}) for kind in kinds)
+    assert not first
+    assert second == [("margin", "must be greater than 1, got 0.7")]
+
+
+def test_a_worker_without_the_file_reads_the_fields_of_a_class(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(WITH_TEXTS.format(bound=0), encoding="utf-8")
+    method = find_method(f"{file}:Mine")
+    cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
+    (tmp_path / "class").write_bytes(cloudpickle.dumps(method.kind))
+    code = (
+        "import pickle, sys; from sclsearch.methods.fields import field_types\n"
+        "print(*field_types(pickle.load(open(sys.argv[1], 'rb'))))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "class")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.startswith("margin learning_rate ")
+
+
+def test_a_field_that_may_be_none_keeps_none(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(WITH_TEXTS.format(bound=0), encoding="utf-8")
+    kind = find_method(f"{file}:Mine").kind
+    fields = resolved(*build(kind, {"margin": None}, "a test"))
+    assert fields["margin"] is None
+    assert resolved(*build(kind, fields, "a test")) == fields
 
 
 def test_a_class_without_a_file_is_an_error() -> None:

@@ -23,7 +23,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.local import NotAFolderError
 from tests.workspace import Prepare, Workers
 
-ENDED = {"key": "", "out_of_memory": "", "node_ip": "10.0.0.1"}
+ENDED = {"key": "", "node_ip": "10.0.0.1"}
 
 
 def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> None:
@@ -59,7 +59,7 @@ def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(prepare: Prep
     searcher = SeedSearcher(scheduler, math.inf)
     for trial in ("t1", "t2"):
         searcher.suggest(trial)
-        searcher.on_trial_complete(trial, {**ENDED, "out_of_memory": "2 GiB"})
+        searcher.on_trial_complete(trial, {**ENDED, "failure": ("out-of-memory", "2 GiB")})
     ((_, run),) = scheduler.state.seed_runs.items()
     assert run.failure is not None
     assert (run.failure.cause, run.failure.message) == ("out-of-memory", "2 GiB")

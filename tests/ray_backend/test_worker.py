@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from sclsearch.canonical import canonical
+from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.ray_backend.worker import (
     attempt,
     seed_run_trial,
@@ -95,7 +96,7 @@ def test_a_finished_seed_run_is_stored_with_its_weights_and_can_be_rerun(
 ) -> None:
     report, run = trial(short, monkeypatch)
     assert run is not None
-    assert report == {"key": run.key, "out_of_memory": ""}
+    assert report == {"key": run.key, "failure": ()}
     assert run.failure is None
     assert short.store.kept_weights() == {run.key}
     (rows,) = short.runs.rows([run])
@@ -123,7 +124,7 @@ def test_running_out_of_memory_is_reported_and_stores_nothing(
 ) -> None:
     loss_raises(torch.OutOfMemoryError("a test has no more"))
     report, run = trial(short, monkeypatch)
-    assert "a test has no more" in report["out_of_memory"]
+    assert "a test has no more" in report["failure"][1]
     assert run is None
 
 
@@ -164,7 +165,7 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
 
     monkeypatch.setattr(StudyStore, "weights", full)
     report, run = trial(short, monkeypatch)
-    assert not report["out_of_memory"]
+    assert not report["failure"]
     assert run is not None
     assert run.failure is None
     assert caplog.text.count("its weights cannot be kept: [Errno 28] No space left") == 1
@@ -215,6 +216,27 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     assert rows.encoded() == later_rows.encoded()
     assert rerun(later.storage, tested.key).same
     assert Scheduler(later).next() is None
+
+
+def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
+    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch, loss_raises: Raises
+) -> None:
+    later = replace(short, tests_all=False)
+    _, trained = trial(later, monkeypatch)
+    assert trained is not None
+    later.store.weights(trained.key).remove()
+    loss_raises(ValueError("an own error"))
+    report, untested = trial(later, monkeypatch)
+    assert untested == trained
+    cause, message = report["failure"]
+    assert cause == "untestable"
+    assert message.startswith("ValueError: an own error (")
+    scheduler = Scheduler(later)
+    task = scheduler.next()
+    assert task is not None
+    scheduler.record_failure(task, WorkerFailure(cause, message))
+    assert scheduler.next() is None
+    assert scheduler.complete
 
 
 def test_workers_get_no_texts(make_spec: MakeSpec, prepare: Prepare, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import write
+from sclsearch.store.local import LocalPath
 from sclsearch.store.rows import RowResults
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 
@@ -125,12 +125,12 @@ def test_a_result_stored_while_a_failure_is_forgotten_stays(
     result = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     runs.put(FAILED)
 
-    def write_meanwhile(*arguments: Any) -> None:
+    def put_meanwhile(place: LocalPath, *arguments: str) -> LocalPath:
         monkeypatch.undo()
         assert runs.put(result)
-        write(*arguments)
+        return place.move_into(*arguments)
 
-    monkeypatch.setattr("sclsearch.store.runs.write", write_meanwhile)
+    monkeypatch.setattr(LocalPath, "move_into", put_meanwhile)
     assert not runs.forget_failure(FAILED.key)
     assert runs.get(FAILED.key) == result
 

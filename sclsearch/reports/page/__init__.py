@@ -74,6 +74,7 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
         _write_tables(reports, sections, part / "tables")
         page = _rendered(studies.title(found), sections, figures)
         (part / PAGE).write_text(page, encoding="utf-8")
+        _check_folder(folder)  # its content is deleted now, and may have changed meanwhile
     return folder / PAGE
 
 

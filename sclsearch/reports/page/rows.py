@@ -1,4 +1,4 @@
-"""Statistics of the winner's predictions: classes, calibration, and rows that most seeds miss."""
+"""Statistics of the winner's predictions: classes, calibration, and misclassified rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ def _bins(rows: "pd.DataFrame") -> list[tuple[float, float, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """Test row that several seeds predict wrongly.
+    """Test row that one or more seeds misclassify.
 
     Attributes:
         place: Split and number of the row in the task's data.

@@ -45,12 +45,12 @@ def restore_winner(
 
 def classes(results: StudyResults) -> Section:
     """Return the confusion matrix and the scores of each class, means over the winner's seeds."""
-    section = Section(f"{results.prefix}classes", "Classes")
+    name, title = f"{results.prefix}classes", "Classes"
     tests = [results.runs[seed.key].test for seed in results.winner.seeds]
     counts = [np.array(test["confusion"], float) for test in tests if "confusion" in test]
     if not counts:
-        section.text = [NO_CLASSES]
-        return section
+        return Section(name, title, [NO_CLASSES])
+    section = Section(name, title)
     labels = results.labels or tuple(map(str, range(len(counts[0]))))
     seeds = counted(len(counts), "seed")
     caption = (
@@ -71,18 +71,17 @@ def classes(results: StudyResults) -> Section:
 
 def reliability(results: StudyResults) -> Section:
     """Return the reliability diagram and the expected calibration error of the winner."""
-    section = Section(f"{results.prefix}calibration", "Calibration")
+    name, title = f"{results.prefix}calibration", "Calibration"
     if not results.labels:
-        section.text = [NO_CLASSES]
-        return section
+        return Section(name, title, [NO_CLASSES])
     found = calibration(results.predictions)
     if found is None:
-        section.text = [NO_PROBABILITIES]
-        return section
-    section.text = [
+        return Section(name, title, [NO_PROBABILITIES])
+    text = (
         f"Expected calibration error (Guo et al., 2017; {BINS} bins of equal width): "
         f"{with_spread(*found.error)}, mean over the seeds of the winner. 0 is perfect."
-    ]
+    )
+    section = Section(name, title, [text])
     caption = "Reliability diagram on the test rows, all seeds of the winner together."
     figure = plots.reliability_plot(found.bins)
     section.plots = [Plot(f"{results.prefix}reliability", caption, figure)]
@@ -90,8 +89,8 @@ def reliability(results: StudyResults) -> Section:
 
 
 def wrong_texts(results: StudyResults, restored: Restored, *, texts: bool) -> Section:
-    """Return the test texts that most seeds of the winner get wrong."""
-    section = Section(f"{results.prefix}mistakes", "Texts that most seeds get wrong")
+    """Return the test texts that the most seeds of the winner misclassify."""
+    section = Section(f"{results.prefix}mistakes", "Most often misclassified test texts")
     if not texts:
         section.text = ["Texts of the task are left out."]
     elif not results.labels:
@@ -144,27 +143,26 @@ def _mistake_table(results: StudyResults, study: "Study", found: list[Mistake]) 
 
 def embeddings(results: StudyResults, restored: Restored) -> Section:
     """Return the t-SNE map of the test rows by the winner's best seed, and their geometry."""
-    section = Section(f"{results.prefix}embeddings", "Embeddings of the winner's best seed")
+    name, title = f"{results.prefix}embeddings", "Embeddings of the winner's best seed"
     report = results.report
     best = results.winner.seeds[results.winner.reported[0]]
     if not results.labels:
-        section.text = [NO_CLASSES]
-        return section
+        return Section(name, title, [NO_CLASSES])
     if isinstance(restored, str):
-        section.text = [restored]
-        return section
+        return Section(name, title, [restored])
     path = StudyStore(report.storage, report.study).weights(best.key)
     weights = path.read()
     if weights is None:
-        section.text = [
-            "The weights of the winner's best seed are not stored. "
-            f"`{rerun_command(report, best.key, str(path.local or path.name))}` writes them."
-        ]
-        return section
+        rerun = rerun_command(report, best.key, str(path.local or path.name))
+        missing = f"The weights of the winner's best seed are not stored. `{rerun}` writes them."
+        return Section(name, title, [missing])
     from sclsearch.reports.page import embeddings as embedded
 
     found = embedded.embed_test_rows(*restored, weights)
     z = found.values
+    if len(z) < 2:
+        return Section(name, title, ["There is one test row, so there is no map."])
+    section = Section(name, title)
     section.text = [
         f"Embedding: {found.description}, normalized, of {counted(len(z), 'test row')} by seed "
         f"{best.replicate} of the winner.",
@@ -183,5 +181,5 @@ def embeddings(results: StudyResults, restored: Restored) -> Section:
         "meaning in t-SNE."
     )
     figure = plots.embedding_plot(points, found.y, results.labels, vectors)
-    section.plots = [Plot(f"{results.prefix}embeddings", caption, figure)]
+    section.plots = [Plot(name, caption, figure)]
     return section
