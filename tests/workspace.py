@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.cli import main
-from sclsearch.ray_backend.retries import WorkerFailure
+from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import SearchResult, run

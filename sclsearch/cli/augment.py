@@ -15,8 +15,6 @@ from sclsearch.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sclsearch.papers.augmentation.backends import Options
-    from sclsearch.papers.augmentation.texts import TextSelection
     from sclsearch.papers.augmentation.write import Written
 
 PLAIN_SECONDS = 30.0
@@ -85,10 +83,14 @@ def augment(
 
     Run the same command again to resume.
     """
+    from rich.console import Console
+
     from sclsearch.cli.spec import own_files
+    from sclsearch.papers.augmentation import BACKENDS
     from sclsearch.papers.augmentation.backends import Options
     from sclsearch.papers.augmentation.texts import select_texts
-    from sclsearch.tasks import check_data_dir
+    from sclsearch.papers.augmentation.write import header, write
+    from sclsearch.tasks import check_data_dir, load_task
 
     named = own_files(task, own) or task
     texts = o.parse_unlabeled(unlabeled)
@@ -103,34 +105,18 @@ def augment(
         models=models,
     )
     path = out or Path(f"paraphrases-{selection.file_name}-{backend}.jsonl")
-    _go(selection, backend, options, data_dir, path)
-
-
-def _go(
-    selection: "TextSelection",
-    name: BackendName,
-    options: "Options",
-    data_dir: Path | None,
-    path: Path,
-) -> None:
-    from rich.console import Console
-
-    from sclsearch.papers.augmentation import BACKENDS
-    from sclsearch.papers.augmentation.write import header, write
-    from sclsearch.tasks import load_task
-
-    backend = BACKENDS[name](options)
-    if backend.english:
-        selection.check_english(name)
+    made = BACKENDS[backend](options)
+    if made.english:
+        selection.check_english(backend)
     data = load_task(selection.task, data_dir)
     rows = selection.texts(data)
-    first = header(name, options.views, backend, selection, data, rows)
+    first = header(backend, options.views, made, selection, data, rows)
     console = Console(stderr=True)
     console.print(
         f"{len(rows)} texts of {selection.name} ({data.source}): {first['source']}", soft_wrap=True
     )
-    with _progress(console, len(rows)) as tell:
-        written = write(path, first, rows, backend, tell)
+    with _progress(console, len(rows)) as show_progress:
+        written = write(path, first, rows, made, show_progress)
     given = [*selection.options, "--paraphrases", str(path)]
     given += ["--data-dir", str(data_dir)] if data_dir else []
     _say(written, path, first, shlex.join(["sclsearch", "tune", *given]))
@@ -164,7 +150,7 @@ def _progress(console: "Console", wanted: int) -> "Iterator[Callable[[int], None
     task = bar.add_task("texts", total=wanted)
     shown = time.monotonic()
 
-    def tell(done: int) -> None:
+    def show_progress(done: int) -> None:
         nonlocal shown
         bar.update(task, completed=done)
         now = time.monotonic()
@@ -173,4 +159,4 @@ def _progress(console: "Console", wanted: int) -> "Iterator[Callable[[int], None
             console.print(f"{done}/{wanted} texts")
 
     with bar:
-        yield tell
+        yield show_progress

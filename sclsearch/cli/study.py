@@ -37,10 +37,13 @@ def tune(
     for method in methods:
         check_method_name(method)
     chosen = spec_and_options(replace(study, method=methods[0]), own, search, resources)
-    if len(methods) > 1:
-        _go_in_turn(resources, methods, *chosen)
-    else:
-        _go(resources, *chosen)
+    if len(methods) == 1:
+        _train(resources, *chosen)
+        return
+    from sclsearch.cli.search import print_plans, run_in_turn
+
+    act = print_plans if resources.dry_run else run_in_turn
+    act(methods, *chosen, as_json=resources.json_)
 
 
 def train(study: o.StudyOptions, resources: o.ResourceOptions, own: o.OwnFileOptions) -> None:
@@ -48,7 +51,7 @@ def train(study: o.StudyOptions, resources: o.ResourceOptions, own: o.OwnFileOpt
 
     Example: sclsearch train --method scl --task cola --set tau=0.3
     """
-    _go(resources, *spec_and_options(study, own, None, resources))
+    _train(resources, *spec_and_options(study, own, None, resources))
 
 
 def rerun(
@@ -92,7 +95,8 @@ def _ended(found: "Comparison") -> str:
     return f"differs in {', '.join(found.differing)}."
 
 
-def _go(resources: o.ResourceOptions, spec: "StudySpec", options: "RunOptions") -> None:
+def _train(resources: o.ResourceOptions, spec: "StudySpec", options: "RunOptions") -> None:
+    """Train a study, or print its plan."""
     from sclsearch.cli.output import print_plan
     from sclsearch.cli.search import run_search
 
@@ -104,12 +108,3 @@ def _go(resources: o.ResourceOptions, spec: "StudySpec", options: "RunOptions") 
 
     planned = plan(spec, options, partial(finished, options.storage))
     print_plan(planned, as_json=resources.json_)
-
-
-def _go_in_turn(
-    resources: o.ResourceOptions, methods: list[str], spec: "StudySpec", options: "RunOptions"
-) -> None:
-    from sclsearch.cli.search import print_plans, run_in_turn
-
-    act = print_plans if resources.dry_run else run_in_turn
-    act(methods, spec, options, as_json=resources.json_)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from sclsearch.canonical import counted
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.masked_lm_head import load_head_weights
 from sclsearch.errors import SclsearchError
@@ -78,8 +79,8 @@ def _pretrained(
     lacking = [key for key in missing if not key.startswith("pooler.")]
     if lacking:
         raise SclsearchError(
-            f"--model {name}: model.safetensors lacks {lacking[0]} and {len(lacking) - 1} more "
-            f"weights of {kind}. Take a complete checkpoint."
+            f"--model {name}: model.safetensors lacks {counted(len(lacking), 'weight')} of {kind}, "
+            f"the first {lacking[0]}. Take a complete checkpoint."
         )
     if missing:
         model.pooler = None  # type: ignore[assignment]  # its weights would be random

@@ -145,14 +145,21 @@ def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tup
         try:
             checked = types[name].validate_python(as_tuples(value), strict=True)
             if isinstance(checked, int) and abs(checked) > LARGEST:
-                errors.append((name, f"must be at most {LARGEST}, got {value!r}"))
+                errors.append((name, f"must be between -{LARGEST} and {LARGEST}, got {value!r}"))
         except ValidationError as error:
             errors.append((name, f"{all_reasons(error)}, got {value_text(value)}"))
     return errors
 
 
-def typed(method: type[Method], values: Mapping[str, object]) -> dict[str, object]:
-    """Return valid values converted to the types of their fields: 1 of a float field is 1.0."""
+def typed(method: type[Method], values: Mapping[str, object], where: str) -> dict[str, object]:
+    """Return values converted to the types of their fields: 1 of a float field is 1.0.
+
+    Raises:
+        SclsearchError: A field is unknown or out of bounds; the message has one line per such
+            field, which begins with `where` and the field.
+    """
+    if errors := field_errors(method, values):
+        raise SclsearchError("\n".join(f"{where}{name}: {reason}" for name, reason in errors))
     types = field_types(method)
     return {name: types[name].validate_python(as_tuples(v)) for name, v in values.items()}
 
@@ -170,10 +177,7 @@ def build(
     Raises:
         SclsearchError: A field is unknown or out of bounds; the message names all such fields.
     """
-    errors = field_errors(method, values)
-    if errors:
-        raise SclsearchError("\n".join(f"{where}: {name}: {reason}" for name, reason in errors))
-    checked: dict[str, Any] = typed(method, values)
+    checked: dict[str, Any] = typed(method, values, f"{where}: ")
     shared = {name: checked.pop(name) for name in _field_names(Training) if name in checked}
     return method(**checked), Training(**shared)
 

@@ -250,12 +250,12 @@ class LaConFusion(LabelMatching):
     fusion_exclude_special: bool = False
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError as `LaCon.check` does, or if `fusion_kernel` is even."""
+        """Raise SclsearchError as `LabelMatching.check` does, or if `fusion_kernel` is even."""
         check_window(self.fusion_kernel, "fusion_kernel")
         return super().check(encoder)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return LaCon's new modules and a new attention module."""
+        """Return label vectors, projection g and a new attention module."""
         new_modules = super().new_modules(encoder, classes)
         new_modules["attention"] = WindowAttention(
             classes, self.fusion_kernel, mixing=self.fusion_conv, relu=self.fusion_relu

@@ -1,6 +1,6 @@
 """LaCon losses on texts and label vectors (Zhang et al., 2022, https://arxiv.org/abs/2205.10227).
 
-Both are rows of width d. The losses depend only on their cosines and normalize them here.
+Both are rows of width d. The losses L2-normalize them, so only their cosines matter.
 """
 
 from typing import Literal

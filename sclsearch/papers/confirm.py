@@ -12,7 +12,7 @@ from sclsearch.search.plan import Plan, plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
 from sclsearch.selection.rules import parse_rule
-from sclsearch.selection.variance import Observation, Spread, components, design
+from sclsearch.selection.variance import Observation, VarianceDecomposition, components, design
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.storage import storage_option
 from sclsearch.store.studies import existing_study
@@ -49,7 +49,7 @@ def confirm(study: str, count: int, options: RunOptions, console: Console) -> Co
 
 def variance(
     study: str, levels: Mapping[str, int], options: RunOptions, console: Console
-) -> Spread:
+) -> VarianceDecomposition:
     """Train a study's winner over crossed seeds and return the sources of the score's variance.
 
     `levels` has the number of seeds of `subset`, `initialization` and `order`.

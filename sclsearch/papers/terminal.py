@@ -22,7 +22,7 @@ from sclsearch.reports.terminal import (
     with_spread,
 )
 from sclsearch.selection.significance import in_points
-from sclsearch.selection.variance import Component, Spread
+from sclsearch.selection.variance import Component, VarianceDecomposition
 
 SEEDS_OF_PAPERS = 10
 
@@ -63,7 +63,8 @@ def _show_total(console: Console, costs: Sequence[StudyCost]) -> None:
         least, at_once = "at least " if unknown else "", counted(times[0].at_once, "seed run")
         total = f"{least}{total}, {at_once} at a time, by {' or '.join(known)}"
     console.print(
-        f"\n{len(costs)} studies, {runs} seed runs, {missing} of them to train; time: {total}."
+        f"\n{'1 study' if len(costs) == 1 else f'{len(costs)} studies'}, {runs} seed runs, "
+        f"{missing} of them to train; time: {total}."
     )
     for reason in unknown:
         console.print(f"- time unknown: {escape(reason)}", soft_wrap=True)
@@ -160,7 +161,7 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
     console.print(f"  stored as the study {found.fresh.study}", soft_wrap=True)
 
 
-def show_spread(console: Console, study: str, spread: Spread) -> None:
+def show_spread(console: Console, study: str, spread: VarianceDecomposition) -> None:
     """Print the sources of a score's variance, and the differences that seeds can detect."""
     console.print(
         f"[bold]{escape(study)}[/], its winner: {spread.runs} seed runs, mean test score "

@@ -91,7 +91,7 @@ def from_train(data: TaskData) -> Splits:
 
 
 def held_out_split(data: TaskData, *, share: float) -> Splits:
-    """Return `from_train` with a fixed share of the training split as validation."""
+    """Hold out a share of the training rows for validation; all replicates share the rows."""
     return hold_out(data, from_train(data), share=share, seed=0)
 
 

@@ -16,7 +16,7 @@ _ONE_SIGNAL_SECONDS = 5.0
 
 
 @contextmanager
-def kept_signals() -> Iterator[None]:
+def restored_signal_handlers() -> Iterator[None]:
     """Restore the signal handlers after the body.
 
     Ray and Tune leave their own handlers installed; Tune's intercepts Ctrl-C and does nothing.
@@ -49,13 +49,13 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    deaf = signal.getsignal(END_SIGNAL)
+    before_tune = signal.getsignal(END_SIGNAL)
     last = -_ONE_SIGNAL_SECONDS
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         nonlocal last
         before, last = last, time.monotonic()
-        if signal.getsignal(END_SIGNAL) != deaf:
+        if signal.getsignal(END_SIGNAL) != before_tune:
             signal.raise_signal(END_SIGNAL)
         elif last - before >= _ONE_SIGNAL_SECONDS:
             raise KeyboardInterrupt

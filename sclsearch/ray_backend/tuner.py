@@ -19,17 +19,17 @@ from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
 from sclsearch.ray_backend.leftovers import scratch_folder
-from sclsearch.ray_backend.retries import WorkerFailure
-from sclsearch.ray_backend.signals import END_SIGNAL
-from sclsearch.ray_backend.startup import send_own_code
-from sclsearch.ray_backend.worker import WorkerContext, seed_run_trial
-from sclsearch.ray_backend.worker_failures import (
+from sclsearch.ray_backend.ray_errors import (
     failure_cause,
     line_of,
     node_address,
     patch_out_of_memory,
     ray_message,
 )
+from sclsearch.ray_backend.signals import END_SIGNAL
+from sclsearch.ray_backend.startup import send_own_code
+from sclsearch.ray_backend.worker import WorkerContext, seed_run_trial
+from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
 from sclsearch.study.spec import Ending, RunOptions

@@ -1,85 +1,88 @@
-"""Classification of worker failures by Ray's error messages."""
+"""Retry limits for failed workers, and the decision whether a machine is at fault."""
 
-import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from ray.air.execution._internal import actor_manager
-from ray.exceptions import RayActorError, RayError, RayTaskError
-from ray.tune.experiment import Trial
+from sclsearch.errors import SclsearchError
+from sclsearch.study.seed_runs import SeedRunId
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-"""Terminal escape sequences that color Ray's process names."""
-LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
-
-
-def failure_cause(message: str) -> str:
-    """Return the cause of a failure, by Ray's message; it determines the number of retries."""
-    if "OutOfMemoryError" in message or "out of memory" in message.lower():
-        return "out-of-memory"
-    if "UnfitNodeError" in message:
-        return "node-unfit"
-    if "BrokenStorageError" in message:
-        return "storage-broken"
-    if "StorageError" in message:
-        return "storage-lost"
-    # CUDA adds advice on device-side assertions to each of its errors.
-    if "device-side assert triggered" in message:
-        return "gpu-assert"
-    if any(sign in message for sign in LOST_NODE):
-        return "node-lost"
-    return "worker-silent" if "is unavailable: " in message else "worker-lost"
+RETRIES: Mapping[str, float] = {
+    "hang": 1,
+    "out-of-memory": 1,
+    # The method raised an exception in the test, as it would on every machine.
+    "untestable": 0,
+    # A method that triggers a GPU assertion does so on every machine.
+    "gpu-assert": 1,
+    # Without a limit, a seed run that always kills its worker would retry forever.
+    "worker-lost": 4,
+    "storage-lost": 4,
+    # The disk is full or not writable: every further seed run would fail too.
+    "storage-broken": 0,
+    "storage-unseen": 4,
+    # Usually the node is lost and Ray has not yet noticed.
+    "worker-silent": 20,
+    # Each retry takes half a minute. The seed run is never the cause: the search ends after the
+    # last.
+    "node-unfit": 20,
+    "node-lost": math.inf,
+}
 
 
-def ray_message(trial: Trial) -> str:
-    """Return Ray's error message of a failed trial, from the trial's error file.
+@dataclass(frozen=True, slots=True)
+class WorkerFailure:
+    """Failure of a worker before its seed run finished.
 
-    Ray's own accessor reads a copy of the file that arrives later.
+    Attributes:
+        cause: One of `RETRIES`.
+        message: The error message, one line.
+        node: Address of the worker's machine; empty if unknown.
     """
-    file = Path(trial.error_file or "")
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return _ESCAPES.sub("", text.partition("\n")[2]).strip() or "no reason given"
+
+    cause: str
+    message: str
+    node: str = ""
 
 
-def line_of(message: str) -> str:
-    """Return the line of Ray's error message that describes the error.
+class WorkerFailures:
+    """Worker failures of a search, by seed run, and the machines that work."""
 
-    In Ray's own errors it is the first line. In a traceback it follows the last call and precedes
-    CUDA's advice.
-    """
-    lines = message.splitlines()
-    if not message.startswith("ray::"):
-        return lines[0]
-    last_call = max((number for number, line in enumerate(lines) if line[:1] == " "), default=-1)
-    return lines[min(last_call + 1, len(lines) - 1)].strip()
+    def __init__(self) -> None:
+        self._failures: dict[SeedRunId, list[WorkerFailure]] = defaultdict(list)
+        self._sound: set[str] = set()
 
+    def finished_on(self, node: str) -> None:
+        """Record that a machine finished a seed run."""
+        self._sound.add(node)
 
-def node_address(message: str) -> str:
-    """Return the machine address in Ray's error message, or an empty string without one."""
-    found = re.search(r"\bip[:=]\s*([\w.:]+)", message)
-    return found[1] if found else ""
+    def count(self, place: SeedRunId) -> int:
+        """Return the number of worker failures of a seed run."""
+        return len(self._failures[place])
 
+    def add(self, place: SeedRunId, failure: WorkerFailure) -> bool:
+        """Record a worker failure; return True if the search retries the seed run.
 
-def patch_out_of_memory() -> None:
-    """Make Tune treat a worker that Ray's memory monitor killed as a failed trial.
-
-    Ray 2.60 handles only actor and task errors; OutOfMemoryError is neither. It ends the whole run
-    if it occurs while a trial runs. It leaves no cause if it occurs while a worker starts.
-    """
-    manager = actor_manager.RayActorManager
-    for name in ("_actor_start_failed", "_actor_task_failed"):
-        original = getattr(manager, name)
-        if not getattr(original, "patched", False):
-            setattr(manager, name, _patched(original))
-
-
-def _patched(original: Callable[..., None]) -> Callable[..., None]:
-    def patched(self: Any, *, exception: Exception, **tracked: Any) -> None:
-        known = isinstance(exception, RayActorError | RayTaskError)
-        if isinstance(exception, RayError) and not known:
-            exception = RayActorError(error_msg=f"{type(exception).__name__}: {exception}"[:400])
-        original(self, exception=exception, **tracked)
-
-    patched.patched = True  # type: ignore[attr-defined]
-    return patched
+        Raises:
+            SclsearchError: No retry is left and the storage or a machine is at fault. A machine is
+                at fault if it is unfit. It is also at fault if only its workers died while other
+                machines finish seed runs.
+        """
+        self._failures[place].append(failure)
+        alike = [one for one in self._failures[place] if one.cause == failure.cause]
+        if len(alike) <= RETRIES[failure.cause]:
+            return True
+        if failure.cause.startswith("storage-"):
+            raise SclsearchError(
+                f"--storage: cannot store seed runs: {failure.message.rstrip('.')}. Make room or "
+                "repair the storage, then run the same command to resume; nothing finished is lost."
+            )
+        nodes = {one.node for one in alike}
+        alone = "" not in nodes and len(nodes) == 1 and bool(self._sound - nodes)
+        if failure.cause == "node-unfit" or (failure.cause == "worker-lost" and alone):
+            raise SclsearchError(
+                f"node {failure.node}: a seed run failed there {len(alike)} times: "
+                f"{failure.message.rstrip('.')}. Repair the machine or take it out of the cluster, "
+                "then run the same command to resume."
+            )
+        return False

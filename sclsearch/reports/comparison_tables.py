@@ -142,14 +142,12 @@ def confirmations(found: StudyComparison) -> tuple[str, list[str]]:
     """
     fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
     where = storage_option(found.reports[0].storage)
-    verb, commands = (
-        "Test",
-        [
-            f"sclsearch confirm {one.study}{method_option(report)}{where}"
-            for one, report in zip(found.studies, found.reports, strict=True)
-            if not one.repeats and one.confirmed is None
-        ],
-    )
+    verb = "Test"
+    commands = [
+        f"sclsearch confirm {one.study}{method_option(report)}{where}"
+        for one, report in zip(found.studies, found.reports, strict=True)
+        if not one.repeats and one.confirmed is None
+    ]
     if len(fresh) == len(found.studies):
         verb, commands = "Compare", [f"sclsearch compare {' '.join(fresh)}{where}"]
     if not commands:

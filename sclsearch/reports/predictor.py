@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -180,7 +181,7 @@ class _SeedClassifier:
     def compute(self, rows: Sequence[Texts], batch_size: int) -> tuple[Scores, Scores]:
         from sclsearch.protocols.base import Rows
         from sclsearch.training.data import tokenize_task
-        from sclsearch.training.evaluation import class_probabilities, scores_of
+        from sclsearch.training.evaluation import class_probabilities, outputs_of
 
         labels = self.record.labels
         task = Task(self.record.task, "new texts", labels, self.record.metric, self.record.pair)
@@ -188,9 +189,8 @@ class _SeedClassifier:
         data = TaskData(task, {SPLIT: split}, "memory")
         tokens = tokenize_task(data, self.tokenizer, self.training.max_length)
         every = Rows(SPLIT, np.arange(len(rows)))
-        scores = scores_of(
-            self.model, self.method, tokens, every, None, self.backend, batch_size=batch_size
-        )
+        compute = partial(self.method.scores, self.model)
+        scores = outputs_of(self.model, compute, tokens, every, None, self.backend, batch_size)
         return scores, class_probabilities(self.method, scores) if labels else scores
 
 

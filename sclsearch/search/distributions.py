@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.spaces.schema import StoredSpace, form_faults
+from sclsearch.spaces.schema import StoredSpace, form_faults, parameter_of
 from sclsearch.spaces.space import Choice, Parameter
 
 
@@ -30,7 +30,7 @@ def stored_parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
         raise SclsearchError(
             f"stored {place}: {reason.rstrip('.')}. Restore the study's record."
         ) from error
-    return {name: entry.parameter() for name, entry in stored.space.items()}
+    return {name: parameter_of(entry) for name, entry in stored.space.items()}
 
 
 def plain(value: Any) -> Any:

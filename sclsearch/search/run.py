@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
+from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
 from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, Progress, notify
 from sclsearch.search.prepare import check_new, prepare_study
@@ -98,7 +98,7 @@ def run_prepared(
     check_model_name(options.register, uri)
     if uri is not None:
         prepare_database(uri)
-    with sole_driver(store.folder, tell=console.print) as lost:
+    with sole_driver(store.folder, show_message=console.print) as lost:
         earlier = store.budget()
         prepared = prepared.begin()
         notify(callbacks, "on_study", prepared.record)
@@ -244,7 +244,7 @@ def _train(
     logger: MLflowLogger | None,
     lost: Event,
 ) -> Ending:
-    with kept_signals():
+    with restored_signal_handlers():
         with held_ctrl_c():
             from sclsearch.ray_backend import startup, tuner
             from sclsearch.ray_backend.preflight import check_nodes

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sclsearch.canonical import digest
 from sclsearch.errors import RETRY, SclsearchError
-from sclsearch.ray_backend.retries import WorkerFailure, WorkerFailures
+from sclsearch.ray_backend.worker_failures import WorkerFailure, WorkerFailures
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.selection.race import FIRST

@@ -293,7 +293,7 @@ def _train(
         if not running:
             return clock, float(seconds[rows.opened].sum()) / min(slots, len(rows.opened) * seeds)
         clock, number, seed = heapq.heappop(running)
-        race.note(number, seed, float(scores[rows.opened[number], seed]))
+        race.record_score(number, seed, float(scores[rows.opened[number], seed]))
 
 
 class _Rows:
@@ -330,7 +330,7 @@ class _Rows:
             proposal = propose(self.space, self.sampler, self.search_seed, known)
             row = left[0] if proposal is None else self._nearest(proposal[0], left)
         self.opened.append(row)
-        race.open()
+        race.add_configuration()
 
     def _nearest(self, values: Mapping[str, Any], left: Sequence[int]) -> int:
         assert self.space is not None

@@ -90,12 +90,12 @@ class Race:
         self._fit: tuple[ScorePosterior, Audit] | None = None
         self._begun = 0
 
-    def open(self) -> None:
+    def add_configuration(self) -> None:
         """Add a configuration without any scores."""
         self.scores.append([math.nan] * self.seeds)
         self._fit = None
 
-    def note(self, number: int, seed: int, score: float | None) -> None:
+    def record_score(self, number: int, seed: int, score: float | None) -> None:
         """Record the score of a configuration (`number`) and seed, both counted from 0.
 
         A score of None means that the seed run failed; it counts as the lowest possible score.

@@ -77,35 +77,24 @@ class Rule:
 MEAN = Rule(score=Top(), report=Top())
 
 
+_TOP = re.compile(r"mean|best|top-[1-9]\d*")
+
+
 def parse_rule(text: str) -> Rule:
     """Return the rule for a name: `mean`, `best`, `top-3`, or score and report as `mean/best`.
 
     Raises:
         SclsearchError: The text is not the name of a rule.
     """
-    splits = text.split("/")
-    if len(splits) > 2:
-        raise _unknown(text)
-    tops = [_parse_top(part, text) for part in splits]
+    parts = text.split("/")
+    if len(parts) > 2 or not all(_TOP.fullmatch(part) for part in parts):
+        raise SclsearchError(
+            f"Unknown rule {text!r}. Known: mean, best, top-K, or one for the score and one for "
+            "the report, as in mean/best."
+        )
+    known = {"mean": Top(), "best": Top(1)}
+    tops = [known.get(part) or Top(int(part.removeprefix("top-"))) for part in parts]
     return Rule(tops[0], tops[-1])
-
-
-def _parse_top(part: str, text: str) -> Top:
-    if part == "mean":
-        return Top()
-    if part == "best":
-        return Top(1)
-    found = re.fullmatch(r"top-([1-9]\d*)", part)
-    if found is None:
-        raise _unknown(text)
-    return Top(int(found[1]))
-
-
-def _unknown(text: str) -> SclsearchError:
-    return SclsearchError(
-        f"Unknown rule {text!r}. Known: mean, best, top-K, or one for the score and one for the "
-        "report, as in mean/best."
-    )
 
 
 def score(rule: Rule, validation: Sequence[float | None], minimum: float) -> float:

@@ -67,7 +67,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class VarianceDecomposition:
     """Variance decomposition of the scores of one configuration.
 
     Attributes:
@@ -141,7 +141,7 @@ def design(levels: Mapping[str, int]) -> list[dict[str, int]]:
     ]
 
 
-def components(observations: Sequence[Observation]) -> Spread:
+def components(observations: Sequence[Observation]) -> VarianceDecomposition:
     r"""Return the variance component of each source, by random-effects analysis of variance.
 
     The model of a score is a mean plus an independent random effect of every set of sources $T$.
@@ -169,7 +169,7 @@ def components(observations: Sequence[Observation]) -> Spread:
     squares = np.array([_sum_of_squares(scores, some) for some in sets])
     solved = np.array([[_weight(one, of, scores.shape) for of in sets] for one in sets])
     found = {source: _component(solved[axis], squares, freedom) for axis, source in named}
-    return Spread(
+    return VarianceDecomposition(
         runs=scores.size,
         mean=float(scores.mean()),
         components={**found, "residual": _component(solved[len(found) :].sum(0), squares, freedom)},
@@ -224,8 +224,8 @@ def _check_varied(sources: Sequence[str]) -> None:
     if len(sources) < 2:
         raise SclsearchError(
             f"levels: at least two of {', '.join(SOURCES)} must vary, only "
-            f"{' and '.join(sources) or 'none'} does. Without a second source the first cannot be "
-            "told from chance."
+            f"{' and '.join(sources) or 'none'} does. With one source, its variance cannot be "
+            "separated from random variation."
         )
 
 

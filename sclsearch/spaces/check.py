@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
 from sclsearch.methods.fields import as_tuples, field_errors, field_types
-from sclsearch.spaces.schema import Fault, Section, SpaceFile, form_faults
+from sclsearch.spaces.schema import Fault, Section, SpaceFile, form_faults, parameter_of
 from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values
 
 ValueCheck = Callable[[Values], Sequence[Fault]]
@@ -88,7 +88,7 @@ def _merged(content: SpaceFile, section: Section) -> SpaceFile:
 
 def _space(content: SpaceFile, file: str, check: ValueCheck) -> tuple[Space, list[Fault]]:
     """Return the space of a file's keys, and its errors."""
-    parameters = {name: entry.parameter() for name, entry in content.space.items()}
+    parameters = {name: parameter_of(entry) for name, entry in content.space.items()}
     space = Space(
         method=content.method,
         source=content.source,
@@ -165,9 +165,11 @@ def _typed(space: Space, method: type[Method]) -> Space:
         parameters[name] = replace(parameter, when=when)
         if isinstance(parameter, Choice):
             parameters[name] = Choice(tuple(typed(name, v) for v in parameter.values), when)
-    return replace(
+    found = replace(
         space,
         parameters=parameters,
         published=tuple({k: typed(k, v) for k, v in each.items()} for each in space.published),
         fixed={name: typed(name, value) for name, value in space.fixed.items()},
-    ).with_settings({})
+    )
+    # Conditions on fixed keys are resolved, and published configurations outside the space removed.
+    return found.with_settings({})

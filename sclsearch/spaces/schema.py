@@ -35,10 +35,6 @@ class ChoiceEntry(Form):
     values: Annotated[list[Any], Field(min_length=1, max_length=MOST_VALUES)]
     when: Condition = {}
 
-    def parameter(self) -> Parameter:
-        """Return the parameter of the entry."""
-        return Choice(tuple(self.values), self.when)
-
 
 class RangeEntry(Form):
     """YAML entry of a float parameter: `{type: float, low: …, high: …}`, or with type `log`."""
@@ -47,10 +43,6 @@ class RangeEntry(Form):
     low: float
     high: float
     when: Condition = {}
-
-    def parameter(self) -> Parameter:
-        """Return the parameter of the entry."""
-        return Range(self.low, self.high, self.type, when=self.when)
 
 
 class IntEntry(Form):
@@ -62,12 +54,16 @@ class IntEntry(Form):
     step: Annotated[int, Field(ge=1)] = 1
     when: Condition = {}
 
-    def parameter(self) -> Parameter:
-        """Return the parameter of the entry."""
-        return Range(self.low, self.high, self.type, self.step, self.when)
-
 
 AnyEntry = ChoiceEntry | RangeEntry | IntEntry
+
+
+def parameter_of(entry: AnyEntry) -> Parameter:
+    """Return the parameter of an entry."""
+    if isinstance(entry, ChoiceEntry):
+        return Choice(tuple(entry.values), entry.when)
+    step = entry.step if isinstance(entry, IntEntry) else None
+    return Range(entry.low, entry.high, entry.type, step, entry.when)
 
 
 def _check_entry(entry: AnyEntry) -> AnyEntry:

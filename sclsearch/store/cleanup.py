@@ -118,10 +118,13 @@ def plan_garbage(storage: Storage) -> Cleanup:
     )
 
 
-def check_no_drivers(storage: Storage, tell: Callable[[str], object]) -> None:
-    """Raise SclsearchError if a driver of any study is alive; `tell` is that of `sole_driver`."""
+def check_no_drivers(storage: Storage, show_message: Callable[[str], object]) -> None:
+    """Raise SclsearchError if a driver of any study is alive.
+
+    `show_message` receives the name of a driver that the function waits for.
+    """
     for name in _study_folders(storage):
-        check_no_driver(storage_path(storage) / "studies" / name, tell, WAIT)
+        check_no_driver(storage_path(storage) / "studies" / name, show_message, WAIT)
 
 
 def delete_files(storage: Storage, found: Cleanup, last: str = "") -> None:

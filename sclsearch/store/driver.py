@@ -41,7 +41,9 @@ class Beat(NamedTuple):
 
 @contextmanager
 def sole_driver(
-    folder: StoragePath, tell: Callable[[str], object] = lambda _: None, advice: str = ADVICE
+    folder: StoragePath,
+    show_message: Callable[[str], object] = lambda _: None,
+    advice: str = ADVICE,
 ) -> Iterator[threading.Event]:
     """Hold the driver lock of a study while the `with` body runs.
 
@@ -54,7 +56,7 @@ def sole_driver(
 
     Args:
         folder: The study's folder.
-        tell: Receives a message that names the driver for which this one waits.
+        show_message: Receives a message that names the driver for which this one waits.
         advice: Advice for the user, appended to the error for a live driver.
 
     Raises:
@@ -76,7 +78,7 @@ def sole_driver(
     write(mine, {**me, "time": time.time()})
     beat.start()
     try:
-        _become_sole(folder, token, tell, advice)
+        _become_sole(folder, token, show_message, advice)
         me["drives"] = True
         write(mine, {**me, "time": time.time()})
         yield lost
@@ -87,13 +89,15 @@ def sole_driver(
             mine.remove()
 
 
-def check_no_driver(folder: StoragePath, tell: Callable[[str], object], advice: str) -> None:
+def check_no_driver(
+    folder: StoragePath, show_message: Callable[[str], object], advice: str
+) -> None:
     """Raise SclsearchError if a driver of a study is alive; the arguments are those above.
 
     The function writes to the folder, and may wait, only if the folder has the claim of a driver.
     """
     if any(name.startswith("driver") for name in folder.names()):
-        with sole_driver(folder, tell, advice):
+        with sole_driver(folder, show_message, advice):
             pass
 
 
@@ -107,7 +111,7 @@ def lost_to_another(folder: StoragePath) -> SclsearchError:
 
 
 def _become_sole(
-    folder: StoragePath, token: str, tell: Callable[[str], object], advice: str
+    folder: StoragePath, token: str, show_message: Callable[[str], object], advice: str
 ) -> None:
     """Wait until no other driver claims the study; raise SclsearchError if one has priority."""
     heard: dict[str, Beat] = {}
@@ -124,7 +128,7 @@ def _become_sole(
             if _is_here(other) or again:
                 raise SclsearchError(f"{folder.name}: {who} already runs this study. {advice}")
             if known is None:
-                tell(
+                show_message(
                     f"{folder.name}: {who} was running this study. Waiting up to "
                     f"{EXPIRES_SECONDS:g} s for its next heartbeat."
                 )

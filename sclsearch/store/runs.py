@@ -297,8 +297,8 @@ def _check(run: SeedRun, name: str) -> None:
         raise ValueError(f"it holds the seed run {str(run.key)[:12]}")
     if digest(run.identity) != run.key:
         raise ValueError("its identity is not the one that its key was made from")
-    splits = (run.identity, run.origin, run.environment)
-    if not all(isinstance(part, Mapping) for part in splits):
+    parts = (run.identity, run.origin, run.environment)
+    if not all(isinstance(part, Mapping) for part in parts):
         raise TypeError("identity, origin and environment must be objects")
     if run.failure is None:
         _check_scores(run)

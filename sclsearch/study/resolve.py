@@ -7,7 +7,7 @@ from sclsearch.encoders.models import base_model, check_name, has_pooler, model_
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
-from sclsearch.methods.fields import build, field_errors, field_types, typed
+from sclsearch.methods.fields import build, field_types, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import (
@@ -65,7 +65,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
             f"--seeds {seeds}: must be at most {protocol.replicates}, the number of combinations. "
             "Leave it out."
         )
-    spec = replace(spec, settings=_settings(spec, method))
+    spec = replace(spec, settings=typed(method, spec.settings, "--set "))
     numerics = _numerics(spec.precision, options)
     model_name = protocol.model if spec.model is None else str(spec.model)
     check_name(model_name)
@@ -183,13 +183,6 @@ def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
     if spec.fresh is not None:
         return fresh(protocol, spec.fresh, spec.first_fresh)
     return protocol if spec.crossed is None else crossed(protocol, spec.crossed)
-
-
-def _settings(spec: StudySpec, method: type[Method]) -> Values:
-    faults = field_errors(method, spec.settings)
-    if faults:
-        raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
-    return typed(method, spec.settings)
 
 
 def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:

@@ -103,7 +103,7 @@ class SearchState:
         """Add a configuration without seed runs."""
         self._indices[configuration.number] = len(self.configurations)
         self.configurations.append(configuration)
-        self.race.open()
+        self.race.add_configuration()
 
     def add_seed_run(
         self, configuration: int, replicate: int, run: SeedRun
@@ -127,7 +127,7 @@ class SearchState:
         # Predictions of thousands of seed runs would fill the memory.
         self.seed_runs[configuration, replicate] = replace(run, predictions={})
         index, seed = self._indices[configuration], self.seeds[replicate]
-        self.race.note(index, seed, run.validated(self.metric))
+        self.race.record_score(index, seed, run.validated(self.metric))
 
     def _score(self, configuration: int) -> ConfigurationScore:
         runs = self.runs_of(configuration).values()

@@ -134,10 +134,10 @@ class Study:
                 f"{self.data.task.name}, not the usual {self.data.task.metric}: compare it with "
                 "results of this protocol alone"
             )
-        if self.unlabeled is None and (bare := self.data.splits["train"].unlabeled):
+        if self.unlabeled is None and (unlabeled := self.data.splits["train"].unlabeled):
             reads = reads_unlabeled(*self._built({}))
             use = "; --unlabeled all gives them to the stages that read no labels" if reads else ""
-            found.append(f"training rows without a label that are not read: {bare}{use}")
+            found.append(f"training rows without a label that are not read: {unlabeled}{use}")
         return [*found, *self.data.notes]
 
     @property
@@ -254,7 +254,7 @@ class Study:
         replicate = self.protocol.replicate(number)
         return draw_rows(self.protocol, self.data, self.size, self.unlabeled, replicate)
 
-    def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
+    def _built(self, values: Mapping[str, object]) -> tuple[Method, Training]:
         merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}
         # A configuration may have another batch size than the defaults.
         settings = self.protocol.training(self.rows, int(str(merged["batch_size"])))
@@ -264,22 +264,21 @@ class Study:
             if origin.source == "protocol" and name in settings.keys() - values.keys()
         }
         method, training = build(self.method.kind, {**merged, **by_protocol}, self.space.file)
-        if training.batch_sampling == "balanced" and self.data.task.regression:
-            raise SclsearchError(
-                f"batch_sampling: 'balanced' needs classes, but {self.data.task.name} has scores."
-            )
-        if training.class_weights == "balanced":
-            self._check_weights()
+        self._check_balanced(training)
         return method, training
 
-    def _check_weights(self) -> None:
-        """Raise SclsearchError if the method or the task has no classes to weight."""
-        if self.data.task.regression:
-            reason = f"{self.data.task.name} has scores"
-        elif not getattr(self.method.kind, "cross_entropy", True):
-            reason = f"{self.method.name} has no cross-entropy"
-        else:
-            return
-        raise SclsearchError(
-            f"class_weights: 'balanced' needs classes, but {reason}. Leave it out."
-        )
+    def _check_balanced(self, training: Training) -> None:
+        """Raise SclsearchError if there are no classes to balance, or no loss that weights them."""
+        for name in ("batch_sampling", "class_weights"):
+            if getattr(training, name) == "balanced" and self.data.task.regression:
+                raise SclsearchError(
+                    f"{name}: 'balanced' needs classes, but {self.data.task.name} has scores. "
+                    "Leave it out."
+                )
+        if training.class_weights == "balanced" and not getattr(
+            self.method.kind, "cross_entropy", True
+        ):
+            raise SclsearchError(
+                f"class_weights: 'balanced' weights a cross-entropy, but {self.method.name} has "
+                "none. Leave it out."
+            )

@@ -142,8 +142,8 @@ def _digest(splits: Mapping[str, Split]) -> str:
 
 
 def _unlabeled_digest(splits: Mapping[str, Split]) -> str:
-    bare = {name: split.texts[split.labeled :] for name, split in splits.items()}
-    found = {name: _texts_digest(texts) for name, texts in bare.items() if texts}
+    unlabeled = {name: split.texts[split.labeled :] for name, split in splits.items()}
+    found = {name: _texts_digest(texts) for name, texts in unlabeled.items() if texts}
     return digest(found) if found else ""
 
 

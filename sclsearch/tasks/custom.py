@@ -323,7 +323,7 @@ def _load_table(path: Path, columns: tuple[str, ...]) -> Table:
 
 
 def _is_quoted(cell: str) -> bool:
-    """Return whether a program for CSV files has quoted a cell, as it has a quote."""
+    """Return True if a cell is in quotes and the quotes in it are doubled, as in CSV files."""
     inner = cell[1:-1]
     quotes = cell[:1] == cell[-1:] == '"' and '""' in inner
     return quotes and '"' not in inner.replace('""', "")

@@ -81,7 +81,7 @@ def _ranking_of_group(results: Sequence[StudyResult]) -> str:
 
 def study_report(report: Report) -> str:
     """Return the winner, the ranking of configurations and the notes of a study."""
-    size = f", {report.size} training examples" if report.size else ""
+    size = f", training size {report.size}" if report.size else ""
     about = (
         f"{report.method} on {report.task}{size}, {report.model}, protocol {report.protocol}, "
         f"rule {report.rule}, {counted(report.seeds, 'seed')} per configuration."

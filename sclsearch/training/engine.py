@@ -23,7 +23,7 @@ from sclsearch.training.device import Backend, backend_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
-    judge,
+    evaluate_predictions,
     predict,
 )
 from sclsearch.training.final_test import add_test, features_of
@@ -144,7 +144,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         predictions, probabilities = predict(
             model, spec.method, data.tokens, spec.splits.validation, features, backend
         )
-        evaluation = judge(spec, data.tokens, spec.splits.validation, predictions)
+        evaluation = evaluate_predictions(spec, data.tokens, spec.splits.validation, predictions)
         result.evaluations.append({**record, "validation": evaluation})
         score = value(spec.metric, evaluation)
         if spec.keep == "last" or score > best_score:

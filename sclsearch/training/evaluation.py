@@ -106,7 +106,8 @@ def predict(
     Raises:
         NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
     """
-    scores = scores_of(model, method, task, rows, features, backend)
+    compute = partial(method.scores, model)
+    scores = outputs_of(model, compute, task, rows, features, backend)
     if not np.isfinite(scores).all():
         raise NonFiniteLossError(
             f"{rows.split}: scores are NaN or infinite. Lower the learning rate."
@@ -123,20 +124,6 @@ def class_probabilities(method: Method, scores: npt.NDArray[np.float32]) -> Prob
     own = getattr(method, "probabilities", None)
     probabilities: Tensor = found.softmax(1) if own is None else own(found)
     return probabilities.numpy()
-
-
-def scores_of(
-    model: Model,
-    method: Method,
-    task: TokenizedTask,
-    rows: Rows,
-    features: Features | None,
-    backend: Backend,
-    batch_size: int | None = None,
-) -> npt.NDArray[np.float32]:
-    """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
-    compute = partial(method.scores, model)
-    return outputs_of(model, compute, task, rows, features, backend, batch_size)
 
 
 @torch.inference_mode()
@@ -186,7 +173,7 @@ def _batches(tokens: Tokens, index: Index, size: int | None, backend: Backend) -
     return by_length(tokens.lengths_of(index), size or EVALUATION_BATCH)
 
 
-def judge(
+def evaluate_predictions(
     spec: SeedRunSpec, task: TokenizedTask, rows: Rows, predictions: Predictions
 ) -> dict[str, object]:
     """Return the metrics of predictions in the form that the run store keeps."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Model
 from sclsearch.training.device import Backend, backend_for
-from sclsearch.training.evaluation import Features, compute_features, judge, predict
+from sclsearch.training.evaluation import Features, compute_features, evaluate_predictions, predict
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
 
@@ -53,7 +53,7 @@ def add_test(
     )
     result.predictions["test"] = predictions.tolist()
     result.probabilities["test"] = probabilities
-    result.test = judge(spec, data.tokens, spec.splits.test, predictions)
+    result.test = evaluate_predictions(spec, data.tokens, spec.splits.test, predictions)
 
 
 def features_of(data: TrainingData, position: int, model: Model, backend: Backend) -> Features:

@@ -10,7 +10,7 @@ import pytest
 
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.protocols.standard import gunel_few_shot_training
-from sclsearch.ray_backend.retries import WorkerFailure
+from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.objects import sealed, unsealed
 from sclsearch.study.prepared import PreparedStudy

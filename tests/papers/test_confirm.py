@@ -13,7 +13,7 @@ from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.papers.confirm import Confirmation, confirm, plan_repetition, variance
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.selection.variance import Spread
+from sclsearch.selection.variance import VarianceDecomposition
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -61,7 +61,7 @@ def confirmed(study: str, options: RunOptions, count: int = 3) -> Confirmation:
     return confirm(study, count, options, QUIET)
 
 
-def spread(study: str, options: RunOptions, **levels: int) -> Spread:
+def spread(study: str, options: RunOptions, **levels: int) -> VarianceDecomposition:
     return variance(study, levels, options, QUIET)
 
 

@@ -104,7 +104,7 @@ def test_costs_are_seed_runs_and_time_or_a_reason(demo: Table) -> None:
     ]
     text = lines(printed(show_costs, costs, planned))
     assert "CE demo 6 4 10 min" in text
-    assert "1 studies, 6 seed runs, 4 of them to train; time: 10 min" in " ".join(text)
+    assert "1 study, 6 seed runs, 4 of them to train; time: 10 min" in " ".join(text)
     assert "- N=20, CE + SCL, Demo: no [file]" in text
 
 

@@ -10,15 +10,15 @@ import pytest
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 
-from sclsearch.ray_backend.retries import RETRIES
-from sclsearch.ray_backend.tuner import SeedSearcher
-from sclsearch.ray_backend.worker_failures import (
+from sclsearch.ray_backend.ray_errors import (
     failure_cause,
     line_of,
     node_address,
     patch_out_of_memory,
     ray_message,
 )
+from sclsearch.ray_backend.tuner import SeedSearcher
+from sclsearch.ray_backend.worker_failures import RETRIES
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.local import NotAFolderError
 from tests.workspace import Prepare, Workers

@@ -7,14 +7,19 @@ import threading
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.signals import END_SIGNAL, held_ctrl_c, kept_signals, sigterm_as_ctrl_c
+from sclsearch.ray_backend.signals import (
+    END_SIGNAL,
+    held_ctrl_c,
+    restored_signal_handlers,
+    sigterm_as_ctrl_c,
+)
 
 
 def test_sigterm_becomes_the_end_signal_and_all_handlers_are_restored() -> None:
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, END_SIGNAL)
     before = [signal.getsignal(number) for number in numbers]
-    with sigterm_as_ctrl_c(), kept_signals():
+    with sigterm_as_ctrl_c(), restored_signal_handlers():
         for number in (signal.SIGINT, END_SIGNAL):  # as Tune does
             signal.signal(number, lambda number, _frame: received.append(number))
         os.kill(os.getpid(), signal.SIGTERM)
@@ -26,7 +31,7 @@ def test_a_search_outside_the_main_thread_is_refused() -> None:
     messages: list[str] = []
 
     def search() -> None:
-        with pytest.raises(SclsearchError) as caught, kept_signals():
+        with pytest.raises(SclsearchError) as caught, restored_signal_handlers():
             pytest.fail("it went on")
         messages.append(str(caught.value))
 

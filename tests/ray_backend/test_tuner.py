@@ -11,7 +11,7 @@ from unittest.mock import ANY
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.retries import WorkerFailure
+from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import SearchResult

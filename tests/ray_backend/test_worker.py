@@ -15,12 +15,12 @@ import pytest
 import torch
 
 from sclsearch.canonical import canonical
-from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.ray_backend.worker import (
     attempt,
     seed_run_trial,
     worker_context,
 )
+from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.search.rerun import rerun
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun

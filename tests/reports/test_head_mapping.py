@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from sclsearch.reports.export_record import ExportRecord
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import Backend
-from sclsearch.training.evaluation import scores_of
+from sclsearch.training.evaluation import outputs_of
 from tests.conftest import Save
 
 TEXTS = ["the film was good", "it was awful, and very dull", "a lovely film and not bad"]
@@ -87,9 +88,8 @@ def exported(
     )
     tokens = tokenize_task(data, load_tokenizer(encoder), 16)
     every = Rows("texts", np.arange(len(rows)))
-    return Export(
-        folder, scores_of(model, method, tokens, every, None, Backend(torch.device("cpu")))
-    )
+    compute, cpu = partial(method.scores, model), Backend(torch.device("cpu"))
+    return Export(folder, outputs_of(model, compute, tokens, every, None, cpu))
 
 
 def read_format(folder: Path) -> str:

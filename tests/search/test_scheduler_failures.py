@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.retries import RETRIES, WorkerFailure
+from sclsearch.ray_backend.worker_failures import RETRIES, WorkerFailure
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
 from tests.workspace import MakeSpec, Prepare, Workers

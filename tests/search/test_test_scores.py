@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.retries import WorkerFailure
+from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.prepare import CHEAP_TEST

@@ -26,7 +26,7 @@ def few_shot(draw: np.random.Generator, configs: int = 20) -> Numbers:
 def race_of(configs: int, risk: float | None, seeds: int = 10, top: Top | None = None) -> Race:
     race = Race(top or Top(), 0.0, 1.0, seeds, risk)
     for _ in range(configs):
-        race.open()
+        race.add_configuration()
     return race
 
 
@@ -41,7 +41,7 @@ def finish(race: Race, scores: Numbers, slots: int = 2, order: random.Random | N
             return race
         number, seed = running.pop(order.randrange(len(running)) if order else 0)
         assert math.isnan(race.scores[number][seed])
-        race.note(number, seed, float(scores[number, seed]))
+        race.record_score(number, seed, float(scores[number, seed]))
 
 
 def winner(top: Top, scores: list[list[float]]) -> int:
@@ -99,12 +99,12 @@ def test_a_resumed_race_takes_the_same_decisions_and_keeps_its_risk(seed: int, s
     for _ in range(stop):
         if (place := first.next((), all_open=True)) is None:
             break
-        first.note(*place, float(scores[place]))
+        first.record_score(*place, float(scores[place]))
     resumed = race_of(10, 0.05)
     known = np.argwhere(~np.isnan(np.array(first.scores))).tolist()
     random.Random(seed).shuffle(known)
     for number, seed_number in known:
-        resumed.note(number, seed_number, float(scores[number, seed_number]))
+        resumed.record_score(number, seed_number, float(scores[number, seed_number]))
     assert resumed.next((), all_open=True) == first.next((), all_open=True)
     finish(resumed, scores)
     finish(first, scores)
@@ -141,7 +141,7 @@ def test_first_seeds_come_first_then_the_leader_then_the_likeliest_rival() -> No
         place = race.next((), all_open=True)
         assert place is not None
         places.append(place)
-        race.note(*place, float(scores[place]))
+        race.record_score(*place, float(scores[place]))
     assert places[:6] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
     assert places[6:14] == [(1, seed) for seed in range(FIRST, 10)]
     assert places[14][0] == 2
@@ -151,8 +151,8 @@ def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
     race = race_of(1, 0.05)
     assert race.next((), all_open=False) == (0, 0)
     assert race.next([(0, 0)], all_open=False) == (0, 1)
-    race.note(0, 0, 0.5)
-    race.note(0, 1, 0.6)
+    race.record_score(0, 0, 0.5)
+    race.record_score(0, 1, 0.6)
     assert race.next((), all_open=False) is None
     assert race.next((), all_open=True) == (0, 2)
 
@@ -161,10 +161,10 @@ def test_free_workers_wait_if_the_running_seeds_will_probably_end_the_race() -> 
     race = race_of(4, 0.05)
     for number, mean in enumerate((0.9, 0.4, 0.4, 0.4)):
         for seed in range(10 if number == 0 else FIRST):
-            race.note(number, seed, mean + 0.001 * seed)
+            race.record_score(number, seed, mean + 0.001 * seed)
     assert race.certain
-    race.note(1, 0, 0.88)
-    race.note(1, 1, 0.90)
+    race.record_score(1, 0, 0.88)
+    race.record_score(1, 1, 0.90)
     place = race.next((), all_open=True)
     assert place == (1, 2)
     assert race.next([place], all_open=True) is None
@@ -172,8 +172,8 @@ def test_free_workers_wait_if_the_running_seeds_will_probably_end_the_race() -> 
 
 def test_a_failed_seed_counts_as_the_minimum() -> None:
     race = Race(Top(), -1.0, 1.0, 3)
-    race.open()
-    race.note(0, 1, None)
+    race.add_configuration()
+    race.record_score(0, 1, None)
     assert race.scores[0][1] == -1.0
 
 
@@ -210,7 +210,7 @@ def test_the_estimate_of_needed_seed_runs_is_within_bounds_and_ends_at_0() -> No
     estimates = []
     while (place := race.next((), all_open=True)) is not None:
         estimates.append(race.needed())
-        race.note(*place, float(scores[place]))
+        race.record_score(*place, float(scores[place]))
         total += 1
     assert race.needed() == (0, 0, 0)
     assert all(least <= likely <= most for least, likely, most in estimates)

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Replicate, all_seeds
 from sclsearch.randomness import stream
-from sclsearch.selection.variance import SOURCES, Observation, Spread, components, design
+from sclsearch.selection.variance import (
+    SOURCES,
+    Observation,
+    VarianceDecomposition,
+    components,
+    design,
+)
 
 LEVELS = st.lists(st.integers(1, 4), min_size=3, max_size=3).filter(
     lambda counts: sum(count > 1 for count in counts) > 1
@@ -26,7 +32,7 @@ def observed(scores: np.ndarray) -> list[Observation]:
     return [Observation(s, i, o, float(scores[s, i, o])) for s, i, o in cells]
 
 
-def simulated(seed: int, levels: int) -> Spread:
+def simulated(seed: int, levels: int) -> VarianceDecomposition:
     """Return a crossing with the deviations STDS; half the residual is subset × initialization."""
     random = stream(seed, "simulated")
     subset = random.normal(0, STDS["subset"], (levels, 1, 1))
@@ -37,7 +43,7 @@ def simulated(seed: int, levels: int) -> Spread:
 
 
 @pytest.fixture(scope="module")
-def spreads() -> list[Spread]:
+def spreads() -> list[VarianceDecomposition]:
     """Return crossings of four levels each."""
     return [simulated(seed, 4) for seed in range(150)]
 
@@ -61,7 +67,7 @@ def by_pairs(observations: list[Observation]) -> dict[str, float]:
     return {**found, "residual": total - sum(found.values()), "total": total}
 
 
-def estimates(spread: Spread) -> dict[str, float]:
+def estimates(spread: VarianceDecomposition) -> dict[str, float]:
     return {s: c.estimate for s, c in spread.components.items()} | {"total": spread.total.estimate}
 
 
@@ -97,7 +103,7 @@ def test_estimates_equal_those_from_pairs_of_runs(counts: list[int], seed: int) 
 
 
 @pytest.mark.slow
-def test_intervals_have_at_least_the_stated_coverage(spreads: list[Spread]) -> None:
+def test_intervals_have_at_least_the_stated_coverage(spreads: list[VarianceDecomposition]) -> None:
     least = 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(spreads))
     for source, std in STDS.items():
         ends = np.array([spread.components[source].interval for spread in spreads])

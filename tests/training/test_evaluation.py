@@ -14,7 +14,12 @@ from sclsearch.tasks.base import TaskData
 from sclsearch.training.data import collate
 from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
-from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
+from sclsearch.training.evaluation import (
+    NonFiniteLossError,
+    compute_features,
+    evaluate_predictions,
+    predict,
+)
 from tests.training.conftest import Rebuilt, Trained, WorkFor
 
 CPU = torch.device("cpu")
@@ -32,7 +37,7 @@ def test_predictions_are_in_row_order(
     with torch.inference_mode():
         expected = work.spec.method.scores(model, batch).argmax(1)
     assert predictions.tolist() == expected.tolist()
-    counts: Any = judge(work.spec, work.tokens, rows, predictions)["confusion"]
+    counts: Any = evaluate_predictions(work.spec, work.tokens, rows, predictions)["confusion"]
     hits = int((predictions == work.tokens.splits[rows.split].y[rows.index]).sum())
     assert counts[0][0] + counts[1][1] == hits
 
