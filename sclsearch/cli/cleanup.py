@@ -68,7 +68,7 @@ def _show(found: "Cleanup") -> None:
         (kind, str(len(sizes)), decimal(sum(sizes.values()))) for kind, sizes in found.files.items()
     ]
     rows.append(("together", str(sum(map(len, found.files.values()))), decimal(found.bytes)))
-    Console().print(grid(("", "files", "size"), rows))
+    Console().print(grid(("files of", "number", "size"), rows))
 
 
 def _show_what_stays(found: "Cleanup") -> None:

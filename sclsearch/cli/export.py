@@ -77,17 +77,17 @@ def export(
     record = write(
         study, folder, rule=rule, storage=storage, ensemble=ensemble, push=push, public=public
     )
-    fresh = confirmed_score(select(study, rule=rule, storage=storage))
-    quote = (
-        "that, or better the score on fresh seeds of `sclsearch confirm`."
-        if fresh is None
-        else f"the score on fresh seeds, {fresh.mean:.4f}."
-    )
+    found = select(study, rule=rule, storage=storage)
+    quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
+    if fresh := confirmed_score(found):
+        quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."
+    elif found.repeats:
+        quote = "Quote that: the seeds did not choose the winner."
     sys.stdout.write(
         f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
         f"{_exported(record)}\n"
-        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}. Quote "
-        f"{quote}\n{_usage(record, folder)}"
+        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}. {quote}\n"
+        f"{_usage(record, folder)}"
     )
     if push is not None:
         sys.stdout.write(f"Uploaded to {push}, {'public' if public else 'private'}\n")
@@ -113,7 +113,7 @@ def _usage(record: "ExportRecord", folder: Path) -> str:
     others = {
         "transformers": f'transformers: pipeline("text-classification", model={quoted})',
         "sentence-transformers": f"sentence-transformers: SentenceTransformer({quoted}).encode("
-        "texts) returns the class scores.",
+        f"texts) returns the {'class scores' if record.labels else 'score'}.",
         "sclsearch": "transformers cannot load this classifier; sclsearch.load can.",
     }
     use = f"Use it: sclsearch predict {name} FILE{own}, or --model {name}"
@@ -233,12 +233,13 @@ def _rows(
 
     A file is checked as a whole first; rows of standard input come as they arrive.
     """
+    from sclsearch.tasks.custom import load_own_table
     from sclsearch.tasks.streams import NAME, stream_rows
-    from sclsearch.tasks.tables import check_faults, check_rows, load_table, text_faults
+    from sclsearch.tasks.tables import check_faults, check_rows, text_faults
 
     if file == STDIN:
         return NAME, "line", stream_rows(sys.stdin.buffer, form, every, texts)
-    table = load_table(file, every)
+    table = load_own_table(file, every)
     check_rows(table, table.rows)
     cells = ((row.place, row.cells[:texts]) for row in table.rows)
     check_faults(table, text_faults(cells, blank_texts=True))
@@ -290,7 +291,8 @@ def _write_csv(header: Sequence[str], results: "Results", *, proba: bool) -> Non
         else:
             values = one.probabilities if proba else one.scores
             numbers = (f"{value:.6g}" for value in values.values())
-            table.writerow([*row.cells, one.label, *numbers])
+            label = one.label if isinstance(one.label, str) else f"{one.label:.6g}"
+            table.writerow([*row.cells, label, *numbers])
 
 
 def _write_json_lines(header: Sequence[str], results: "Results", *, proba: bool) -> None:

@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt, Interval, Lt
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
+from sclsearch.errors import SclsearchError
 from sclsearch.objectives import prediction_loss
 
 Terms = Mapping[str, Tensor]
@@ -225,8 +226,31 @@ class Stage:
         return self.dropout_rates(update)
 
     def loss(self, terms: Terms) -> Tensor:
-        """Return the sum of the terms that are not monitored, a scalar."""
+        """Return the sum of the terms that are not monitored, a scalar.
+
+        Raises:
+            SclsearchError: The terms are not scalar tensors by name.
+        """
+        _check_terms(terms, self.name)
         return torch.stack([t for name, t in terms.items() if name not in self.monitored]).sum()
+
+
+def _check_terms(terms: Any, stage: str) -> None:
+    if not isinstance(terms, Mapping):
+        raise SclsearchError(
+            f"{stage}: the loss terms must be a mapping of names to scalar tensors, got an object "
+            f"of type {type(terms).__name__}."
+        )
+    for name, term in terms.items():
+        if not isinstance(term, Tensor):
+            raise SclsearchError(
+                f"{stage}: loss term {name!r}: must be a tensor, got {type(term).__name__}."
+            )
+        if term.ndim:
+            raise SclsearchError(
+                f"{stage}: loss term {name!r}: must be a scalar, such as a mean, got the shape "
+                f"{list(term.shape)}."
+            )
 
 
 class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods

@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -36,6 +36,18 @@ def restored_signal_handlers() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def before_ctrl_c(announce: Callable[[], object]) -> None:
+    """Call a function before the present handler of Ctrl-C; main thread only."""
+    handler = signal.getsignal(signal.SIGINT)
+
+    def announced(number: int, frame: FrameType | None) -> None:
+        announce()
+        if callable(handler):
+            handler(number, frame)
+
+    signal.signal(signal.SIGINT, announced)
 
 
 @contextmanager

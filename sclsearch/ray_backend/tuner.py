@@ -26,7 +26,7 @@ from sclsearch.ray_backend.ray_errors import (
     patch_out_of_memory,
     ray_message,
 )
-from sclsearch.ray_backend.signals import END_SIGNAL
+from sclsearch.ray_backend.signals import END_SIGNAL, before_ctrl_c
 from sclsearch.ray_backend.startup import send_own_code
 from sclsearch.ray_backend.worker import WorkerContext, seed_run_trial
 from sclsearch.ray_backend.worker_failures import WorkerFailure
@@ -170,14 +170,28 @@ class Watchdog(tune.Callback):
         searcher: The searcher.
         timeout: Seconds after which a trial counts as hung; None for never.
         tick: Function called in every step of Tune's loop; an exception of it ends the search.
+        stopping: Function called at the first Ctrl-C, which Tune takes some seconds to obey.
     """
 
-    def __init__(self, searcher: SeedSearcher, timeout: float | None, tick: Tick) -> None:
-        self.searcher, self.tick = searcher, tick
+    def __init__(
+        self,
+        searcher: SeedSearcher,
+        timeout: float | None,
+        tick: Tick,
+        stopping: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.searcher, self.tick, self.stopping = searcher, tick, stopping
+        self.begun = False
         self.timeout = math.inf if timeout is None else timeout
         self.running: dict[str, tuple[Trial, float]] = {}
         self.took: list[float] = []
         self.hung: set[str] = set()
+
+    def on_step_begin(self, **_: Any) -> None:
+        """Announce a Ctrl-C; Tune has set its signal handlers before the first step."""
+        if not self.begun:
+            self.begun = True
+            before_ctrl_c(self.stopping)
 
     def on_trial_start(self, *, trial: Trial, **_: Any) -> None:
         """Start the trial's clock."""
@@ -220,6 +234,7 @@ def fit(
     gpus: float,
     concurrency: int,
     tick: Tick,
+    stopping: Callable[[], object] = lambda: None,
     reuse_actors: bool = True,
 ) -> Ending:
     """Train the scheduler's remaining seed runs; return how the run ended.
@@ -234,7 +249,7 @@ def fit(
     patch_out_of_memory()
     deadline = math.inf if options.time_budget is None else time.time() + options.time_budget
     searcher = SeedSearcher(scheduler, deadline)
-    watchdog = Watchdog(searcher, options.trial_timeout, tick)
+    watchdog = Watchdog(searcher, options.trial_timeout, tick, stopping)
     with scratch_folder() as scratch:
         send_own_code(context.study.method)
         tune.Tuner(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -28,6 +29,8 @@ from sclsearch.tracking.model import check_model_name
 from sclsearch.tracking.publish import publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
 from sclsearch.tracking.server import prepare as prepare_database
+
+STOPPING = "Stopping; Ctrl-C again stops at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +287,13 @@ def _train(
             progress.start()
             try:
                 return tuner.fit(
-                    scheduler, context, options, gpus=gpus, concurrency=concurrency, tick=tick
+                    scheduler,
+                    context,
+                    options,
+                    gpus=gpus,
+                    concurrency=concurrency,
+                    tick=tick,
+                    stopping=partial(_show_step, progress.console, STOPPING),
                 )
             finally:
                 _count_left(progress, scheduler)

@@ -139,10 +139,11 @@ class Race:
     def forecasts(self) -> tuple[dict[int, Forecast], float]:
         """Return forecasts of all incomplete configurations, and the risk that any of them wins.
 
-        Configurations without any score have no forecast; each counts as probability 1 in the risk.
+        Configurations that lack first seeds have no forecast; each counts as probability 1 in the
+        risk.
         """
         lacking = [number for number in range(len(self.scores)) if self.missing(number)]
-        known = [number for number in lacking if self.missing(number) < self.seeds]
+        known = [number for number in lacking if not self.missing(number, FIRST)]
         if not known:
             return {}, float(bool(lacking))
         found = {number: self.posterior.forecast(number) for number in known}

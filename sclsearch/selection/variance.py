@@ -25,6 +25,12 @@ Numbers = npt.NDArray[np.float64]
 SOURCES = ("subset", "initialization", "order")
 """Sources of variance. The noise seed always equals the order seed."""
 DRAWS = 10_000
+ROUNDING = 1e-12
+LARGEST_VARIANCE = 0.25
+"""Largest variance of scores between 0 and 1."""
+TOO_FEW_LEVELS = (
+    "the intervals reach beyond the largest possible variance: train more seeds of each source"
+)
 ONE_SUBSET = (
     "subset: all seed runs here have one training subset, but the protocol draws one for each "
     "seed, which spreads them further; --subsets 3 tells how far"
@@ -94,12 +100,14 @@ class VarianceDecomposition:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the report on components that count as 0 or are missing."""
-        below = [
+        notes = [
             f"{source}: the estimate is {component.estimate:.2g}, below 0, and counts as 0"
             for source, component in self.components.items()
-            if component.estimate < 0
+            if component.estimate < -ROUNDING
         ]
-        return (*below, ONE_SUBSET) if self.one_subset else tuple(below)
+        if self.total.interval[1] > LARGEST_VARIANCE:
+            notes.append(TOO_FEW_LEVELS)
+        return (*notes, ONE_SUBSET) if self.one_subset else tuple(notes)
 
     def detectable(self, n: int) -> tuple[float, float, float]:
         """Return the smallest mean difference of two such configurations that n seeds detect.

@@ -194,8 +194,8 @@ class SearchState:
     def forecasts(self) -> tuple[dict[int, Forecast], float]:
         """Return forecasts of incomplete configurations, and the risk that one of them would win.
 
-        Configurations without a seed run have no forecast. The risk is a probability under the
-        model of `ScorePosterior`, given that every configuration gets all its seeds.
+        Configurations with fewer than two seed runs have no forecast. The risk is a probability
+        under the model of `ScorePosterior`, given that every configuration gets all its seeds.
         """
         forecasts, risk = self.race.forecasts()
         return {self.configurations[index].number: f for index, f in forecasts.items()}, risk

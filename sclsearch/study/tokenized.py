@@ -81,7 +81,7 @@ def reading_notes(study: Study, splits: Splits) -> list[str]:
     notes = []
     if cut > FEW_CUT * len(texts):
         notes.append(
-            f"max_length {most} cuts {cut} of {len(texts)} texts, the longest of "
+            f"max_length {most} cuts {cut} of {len(texts)} training and test texts, the longest of "
             f"{max(lengths)} tokens: --set max_length=… reads more of them"
         )
     unknown = float(np.mean(np.concatenate(texts) == unknown_token))

@@ -304,13 +304,13 @@ def _load_tables(files: CustomTask) -> list[tuple[Table, dict[str, list[Row]]]]:
     """Return each file's table with its rows by split."""
     columns = (*files.text, files.label)
     if files.split_column is not None:
-        table = _load_table(files.path, (*columns, files.split_column))
+        table = load_own_table(files.path, (*columns, files.split_column))
         return [(table, _by_column(table))]
-    tables = {name: _load_table(path, columns) for name, path in files.paths.items()}
+    tables = {name: load_own_table(path, columns) for name, path in files.paths.items()}
     return [(table, {name: table.rows}) for name, table in tables.items()]
 
 
-def _load_table(path: Path, columns: tuple[str, ...]) -> Table:
+def load_own_table(path: Path, columns: tuple[str, ...]) -> Table:
     """Read a file; a TSV cell that is quoted as in CSV is a fault, since its quotes would stay."""
     table = load_table(path, columns)
     if path.suffix.lower() == ".tsv":
@@ -433,6 +433,6 @@ def _source(files: CustomTask) -> str:
     drawn = {name: share for name, share in shares if share}
     others = [f", {path} ({name})" for name, path in files.paths.items() if name != "train"]
     return (
-        f"{files.path}, drawn {'/'.join(map(str, drawn.values()))} into {'/'.join(drawn)}, every "
-        f"class in its share{''.join(others)}"
+        f"{files.path}, drawn {'/'.join(map(str, drawn.values()))} into {'/'.join(drawn)}"
+        f"{'' if files.regression else ', every class in its share'}{''.join(others)}"
     )

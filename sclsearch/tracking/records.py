@@ -216,11 +216,12 @@ def _seed_run_record(
 
 
 def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[RunRecord]:
-    """Yield the forecasts of incomplete configurations, and the winner's scores with the risk."""
+    """Yield the winner's scores with the risk, and forecasts of the others after a race."""
     forecasts, risk = state.forecasts()
     # Stored records do not tell whether a race has ended. It has not if another may well win.
     status = "FINISHED" if risk < MOST_RISK else None
-    for number, forecast in forecasts.items():
+    # MLflow keeps metrics: forecasts of a stopped search would stand beside later scores.
+    for number, forecast in forecasts.items() if status else ():
         metrics = {"expected_score": forecast.expected, "win_probability": forecast.better}
         yield _part(state, (number,), metrics, status)
     # MLflow keeps metrics: the score of an untested winner would stand beside an older test score.

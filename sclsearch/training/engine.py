@@ -219,10 +219,12 @@ def _mean_terms(
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = wrong[0]
-        epoch, step = divmod(update - len(history) + int(row), per_epoch)
+        before = update - len(history) + int(row)
+        epoch, step = divmod(before, per_epoch)
+        cause = "Lower the learning rate." if before else "Correct the loss: no weight has changed."
         raise NonFiniteLossError(
             f"{where}{names[column]} is {values[row, column]} at epoch {epoch + 1}, update "
-            f"{step + 1} of {per_epoch}. Lower the learning rate."
+            f"{step + 1} of {per_epoch}. {cause}"
         )
     # A sum in order: the last digits do not depend on how the sum is split.
     sums = reduce(np.add, values)

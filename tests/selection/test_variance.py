@@ -14,6 +14,7 @@ from sclsearch.protocols.base import Replicate, all_seeds
 from sclsearch.randomness import stream
 from sclsearch.selection.variance import (
     SOURCES,
+    TOO_FEW_LEVELS,
     Observation,
     VarianceDecomposition,
     components,
@@ -79,7 +80,7 @@ def test_a_two_by_two_table_matches_the_decomposition_by_hand() -> None:
     )
     assert (spread.runs, spread.mean) == (4, 2.25)
     assert spread.share("initialization") == pytest.approx(0.875)
-    assert spread.notes == ()
+    assert spread.notes == (TOO_FEW_LEVELS,)  # scores are between 0 and 1
 
 
 def test_an_estimate_below_zero_counts_as_zero_and_is_noted() -> None:
@@ -92,7 +93,13 @@ def test_an_estimate_below_zero_counts_as_zero_and_is_noted() -> None:
     assert spread.notes == (
         "initialization: the estimate is -1.5, below 0, and counts as 0",
         "order: the estimate is -2, below 0, and counts as 0",
+        TOO_FEW_LEVELS,
     )
+
+
+def test_many_levels_and_rounding_errors_need_no_note() -> None:
+    levels = np.add.outer(np.arange(6), np.arange(6))[None] / 100
+    assert components(observed(levels)).notes == ()
 
 
 @FEW

@@ -146,9 +146,7 @@ def test_class_weights_make_the_loss_a_weighted_mean() -> None:
 def test_methods_without_a_cross_entropy_reject_class_weights() -> None:
     settings = {"class_weights": "balanced"}
     spec = StudySpec(method="lacon", task="demo", model="minilm", settings=settings)
-    with pytest.raises(
-        SclsearchError, match=r"^class_weights: .* but lacon has none"
-    ):
+    with pytest.raises(SclsearchError, match=r"^class_weights: .* but lacon has none"):
         resolve(spec, RunOptions(gpus_per_trial=0))
 
 
