@@ -443,6 +443,8 @@ def export(
     """
     if push is not None:
         check_repository(push)
+    elif public:
+        raise SclsearchError("--public: is for an upload. Pass --push owner/name, or leave it out.")
     found = select(study, rule=rule, storage=storage)
     target = expanded(Path(folder))
     record = export_winner(found, storage_folder(storage, make=False), target, ensemble=ensemble)

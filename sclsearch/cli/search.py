@@ -177,7 +177,8 @@ def _show_ending(progress: Console, done: SearchResult, options: RunOptions) -> 
     """Print what MLflow lacks, and the reason for an early end."""
     if done.tracking:
         command = f"sclsearch track {done.name}{_stored(done, options)}"
-        progress.print(f"MLflow: {done.tracking}. `{command}` completes it.", soft_wrap=True)
+        missing = f"MLflow: {done.tracking}. `{command}` completes it."
+        progress.print(missing, markup=False, soft_wrap=True)
     if done.ending != "complete":
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
         tests = f", {done.to_test} to test" if done.to_test else ""

@@ -122,15 +122,12 @@ def _risk(text: str) -> float | None:
     if text == "off":
         return None
     try:
-        risk = float(text)
-    except ValueError:
-        risk = -1.0
-    if not 0 <= risk < 1:
-        raise SclsearchError(f"--race: must be off, or from 0 to below 1, got {text!r}.")
-    return risk
+        return float(text)
+    except ValueError as error:
+        raise SclsearchError(f"--race: must be off, or from 0 to below 1, got {text!r}.") from error
 
 
 def _slots(text: str) -> int:
-    if not text.isdecimal() or not int(text):
+    if not text.isdecimal():
         raise SclsearchError(f"--slots: must be a whole number of at least 1, got {text!r}.")
     return int(text)

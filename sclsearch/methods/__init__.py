@@ -100,7 +100,12 @@ def find_recorded_method(
                 f"{where}: {recorded}: is a built-in method, but the record has the hash of a "
                 "file. Restore the record, or train again."
             )
-        return find_method(recorded)
+        found = find_method(recorded)
+        if given is not None and find_method(given) != found:
+            raise SclsearchError(
+                f"{where}: --method: the method is {recorded}, a built-in one. Leave it out."
+            )
+        return found
     if given is None:
         raise SclsearchError(
             f"{where}: names a method in a Python file, {recorded}, which is not imported without "

@@ -42,6 +42,8 @@ SAME_TIME = 2.0
 """The same of training times, which depend on what else the machines do."""
 SHORT = 300.0
 """Training time in seconds up to which the start of the workers matters more than the budget."""
+FRESH = "fresh replicates"
+"""What `confirm` adds to the title of a protocol."""
 READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
 
 
@@ -275,8 +277,8 @@ def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
     if own.pop("numerics", "") != its.pop("numerics", ""):
         own["engine"] = its["engine"] = None  # devices have engine versions of their own
     same = all(study.identity[key] == fresh.identity[key] for key in ("task", "model", "size"))
-    title = str(fresh.identity["protocol"])
-    return own == its and same and title.startswith(str(study.identity["protocol"]))
+    repeated = f"{study.identity['protocol']}, {FRESH}"
+    return own == its and same and str(fresh.identity["protocol"]).startswith(repeated)
 
 
 def _check(base: Report, other: Report, seeds: int) -> None:

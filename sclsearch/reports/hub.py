@@ -3,6 +3,10 @@
 from pathlib import Path
 
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.export_record import DIGESTS
+
+OWN_FILES = ["*.json", "*.safetensors", "*.model", "*vocab.txt", "*merges.txt", DIGESTS]
+"""Patterns of the files that an export may have, at any depth."""
 
 
 def check_repository(repository: str) -> None:
@@ -50,7 +54,10 @@ def push(folder: Path, repository: str, *, public: bool = False) -> str:
                 f"or name another one. The export is in {folder}."
             )
         sent = api.upload_folder(
-            repo_id=name, folder_path=folder, commit_message="Upload an export of sclsearch"
+            repo_id=name,
+            folder_path=folder,
+            commit_message="Upload an export of sclsearch",
+            delete_patterns=OWN_FILES,  # files of an earlier export that this one lacks
         )
     # Errors of a connection derive from the base of HfHubHTTPError in the hub's HTTP library. The
     # hub's answer on an invalid README.md is a ValueError.

@@ -249,10 +249,13 @@ def _load_seed(
     found = find_recorded_method(record.place, record.method_digest, custom_method, where)
     fields = {name: as_tuples(value) for name, value in record.fields.items()}
     method, training = build(found.kind, fields, where)
-    encoder = load_encoder(encoder_folder(folder), str(folder))
+    # A transformers export has its encoder at the top; a folder beside it is of an earlier upload.
+    at_top = record.format == "transformers"
+    place = folder if at_top else encoder_folder(folder)
+    encoder = load_encoder(place, str(folder))
     model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(record.labels)))
     _load_parts(model.new_modules, folder / PARTS)
-    tokenizer = load_tokenizer(encoder_folder(folder))
+    tokenizer = load_tokenizer(place)
     bf16 = record.numerics.endswith("bf16") and not full_precision and fast_bf16(device)
     backend = Backend(device, bf16)
     return _SeedClassifier(record, method, training, model.to(device).eval(), tokenizer, backend)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sclsearch.encoders.models import CARD
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import find_recorded_method
 from sclsearch.reports.export_record import ExportRecord, changed_files, read_record
 from sclsearch.reports.predictor import BATCH_SIZE, Predictor, load
@@ -241,8 +241,16 @@ def _by_transformers(
     from sclsearch.encoders.load import quiet_transformers
 
     with quiet_transformers():
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        # Code of the folder must not run, not even after a question on the terminal.
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(
+                folder, trust_remote_code=False, use_safetensors=True
+            ).eval()
+        except (OSError, ValueError) as error:
+            raise SclsearchError(
+                f"{folder}: transformers cannot load it: {first_line(error)}. Export again."
+            ) from error
     found: list[float] = []
     for start in range(0, len(texts), BATCH_SIZE):
         columns = [list(column) for column in zip(*texts[start : start + BATCH_SIZE], strict=True)]

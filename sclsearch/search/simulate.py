@@ -210,6 +210,11 @@ def simulate(
         SclsearchError: The options do not fit the table.
     """
     top = parse_rule(rule).score
+    if race is not None and not 0 <= race < 1:
+        raise SclsearchError(f"--race: must be off, or from 0 to below 1, got {race}.")
+    for name, number in (("slots", slots), ("searches", searches)):
+        if number < 1:
+            raise SclsearchError(f"--{name}: must be at least 1, got {number}.")
     table = tables[0]
     count, seeds = table.scores.shape
     if configs is not None and not 2 <= configs <= count:

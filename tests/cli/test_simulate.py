@@ -31,9 +31,9 @@ def test_a_table_of_scores_is_simulated(sclsearch: Call) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--race", "2"), "--race: must be off, or from 0 to below 1, got '2'."),
+        (("--race", "2"), "--race: must be off, or from 0 to below 1, got 2.0."),
         (("--race", "x"), "--race: must be off, or from 0 to below 1, got 'x'."),
-        (("--slots", "0"), "--slots: must be a whole number of at least 1, got '0'."),
+        (("--slots", "0"), "--slots: must be at least 1, got 0."),
     ],
 )
 def test_invalid_options_are_refused(

@@ -94,13 +94,14 @@ def write_study(tmp_path: Path) -> WriteStudy:
         fixed: Mapping[str, Any] = MappingProxyType({}),
         confirms: str | None = None,
         gpus: Sequence[str] = (),
+        protocol: str = "gunel-fewshot",
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
         identity = {
             "task": "cola",
             "model": model,
-            "protocol": "gunel-fewshot",
+            "protocol": protocol + ", fresh replicates" * bool(fresh),
             "size": "100",
             "space": {
                 "parameters": [{"name": name} for name in searched]

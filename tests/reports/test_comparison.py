@@ -143,13 +143,24 @@ def test_training_times_are_unequal_only_if_they_are_long(write_study: WriteStud
     assert unequal_budgets(long) == ["training time"]
 
 
+def test_fresh_seeds_of_another_protocol_are_not_those_of_the_winner(
+    write_study: WriteStudy,
+) -> None:
+    storage = write_study(BASE, name="base", values=[{}])
+    fresh = {"values": [{}], "confirms": "base", "fresh": 7}
+    write_study(BASE, name="other", protocol="gunel-fewshot-b", **fresh)
+    assert confirmed_score(report(storage, "base")) is None
+    write_study(BASE, name="again", **fresh)
+    assert confirmed_score(report(storage, "base")) is not None
+
+
 def test_a_repeated_winner_is_marked_as_a_repetition(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_study(BASE, name="base", settings={"tau": 0.1})
     storage = write_study(BASE, name="again", values=[{}], fresh=7)
     found = compared(storage, "base", "again")
-    assert found.notes == ("again has other seeds than base: pairs share nothing but rows",)
+    assert "again has other seeds than base: pairs share nothing but rows" in found.notes
     assert any(line.endswith("#0 the winner that it repeats") for line in text_of(found, capsys))
 
 

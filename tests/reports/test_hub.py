@@ -38,6 +38,10 @@ class Handler(BaseHTTPRequestHandler):
     hub: Hub
 
     def do_GET(self) -> None:
+        if "/tree/" in self.path:
+            files = [{"type": "file", "path": p, "oid": "0", "size": 1} for p in self.hub.files]
+            self.answer(files)
+            return
         name = "/".join(self.path.partition("?")[0].split("/")[3:5])
         self.answer({"id": name, "private": self.hub.private[name], "siblings": []})
 
@@ -72,6 +76,8 @@ class Handler(BaseHTTPRequestHandler):
             if entry["key"] == "file":
                 content = base64.b64decode(entry["value"]["content"])
                 self.hub.files[entry["value"]["path"]] = content
+            elif entry["key"] == "deletedFile":
+                del self.hub.files[entry["value"]["path"]]
         url = f"{self.hub.address}/{REPOSITORY}/commit/abc"
         self.answer({"commitUrl": url, "commitOid": "abc", "hookOutput": ""})
 
@@ -124,6 +130,16 @@ def test_a_folder_is_uploaded_to_a_new_private_repository(hub: Hub, folder: Path
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+def test_files_of_an_earlier_export_are_deleted_and_other_files_stay(
+    hub: Hub, folder: Path
+) -> None:
+    push(folder, REPOSITORY)
+    hub.files["notes.md"] = b""
+    (folder / "encoder" / "config.json").rename(folder / "config.json")
+    push(folder, REPOSITORY)
+    assert hub.files.keys() == {"README.md", "config.json", "notes.md"}
 
 
 def test_a_public_repository_is_used_only_on_request(hub: Hub, folder: Path) -> None:

@@ -100,6 +100,23 @@ def test_transformers_is_compared_in_float32_after_training_in_bf16(
     assert one.agreeing == one.rows
 
 
+def test_code_of_the_folder_never_runs(exported: Path) -> None:
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    config |= {
+        "model_type": "bert-generation",
+        "auto_map": {"AutoModelForSequenceClassification": "hostile.Hostile"},
+    }
+    (exported / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    marker = exported.parent / "it ran"
+    code = f"from pathlib import Path\nPath({str(marker)!r}).touch()\nclass Hostile: pass\n"
+    (exported / "hostile.py").write_text(code, encoding="utf-8")
+    write_digests(exported)
+    result = CliRunner().invoke(app, ["verify", str(exported)], input="y\n" * 9)
+    assert result.exit_code != 0
+    assert isinstance(result.exception, SclsearchError | SystemExit)
+    assert not marker.exists()
+
+
 def test_different_labels_or_test_rows_are_refused(exported: Path) -> None:
     record = read_record(exported)
     replace(record, labels=record.labels[::-1]).write(exported)
