@@ -13,6 +13,7 @@ from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore
 from sclsearch.tracking.model import is_registered
 from sclsearch.tracking.server import connect, quietly
+from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import LEVEL, runs_of
 
 AT_ONCE = 500
@@ -44,22 +45,26 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
 def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
     """Delete runs, their artifacts and their models from the MLflow database inside a storage.
 
+    The descriptions of their experiments then rank the other studies.
     Registered models stay. In a copy of a storage, runs may have their artifacts in the original.
     Such runs are only marked as deleted, and their artifacts stay.
     """
     uri, folder = _own_database(storage), storage_path(storage).local
     if uri is None or folder is None:
         return
-    inside = []
+    inside, experiments = [], set[str]()
     with quietly():
         client = connect(uri)
         for run_id in run_ids:
             run = client.get_run(run_id)
+            experiments.add(run.info.experiment_id)
             if run.info.artifact_uri.startswith(f"{folder.as_uri()}/"):
                 inside.append(run_id)
                 if run.data.tags.get(LEVEL) == "study":
                     _delete_models(client, run.info.experiment_id, run_id)
             client.delete_run(run_id)
+        for experiment in experiments:
+            describe_experiment(client, experiment)
     for start in range(0, len(inside), AT_ONCE):
         _delete_permanently(uri, inside[start : start + AT_ONCE])
     for run_id in inside:

@@ -30,14 +30,13 @@ def describe_experiment(client: Any, experiment_id: str) -> None:
     runs = [
         run for run in client.search_runs([experiment_id], query) if "score" in run.data.metrics
     ]
-    if not runs:
-        return
     described = experiment.tags.get(DESCRIPTION, "")
-    texts = {_VIEW_TAG: json.dumps(_view(runs))}
+    texts = {_VIEW_TAG: json.dumps(_view(runs))} if runs else {}
     if not described or described.startswith(WINNER):
-        texts[DESCRIPTION] = ranking_of_studies([_result(run) for run in runs])
+        ranking = ranking_of_studies([_result(run) for run in runs]) if runs else ""
+        texts[DESCRIPTION] = ranking
     for name, text in texts.items():
-        if experiment.tags.get(name) != text:
+        if experiment.tags.get(name, "") != text:
             client.set_experiment_tag(experiment_id, name, text)
 
 

@@ -9,6 +9,7 @@ import sclsearch
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.ranking import StudyResult, ranking_of_studies
+from sclsearch.tracking.server import connect
 from sclsearch.tracking.view import VIEW, describe_experiment
 from tests.tracking.conftest import Shown
 from tests.workspace import Prepare, Workers
@@ -79,3 +80,19 @@ def test_studies_of_another_metric_or_data_set_are_ranked_separately() -> None:
     assert text.count("**Winner: ") == 3
     assert text.startswith("**Winner: scl tau=0.3**, accuracy 0.8000, 0.1000 above c;")
     assert "| 1 | b | scl | tau=0.3 | 0.9500 |  |" in text
+
+
+def test_the_description_no_longer_ranks_a_removed_study(
+    prepare: Prepare, workers: Workers, tmp_path: Path
+) -> None:
+    storage = tmp_path / "storage"
+    for study in ("b", "a"):
+        finish(Scheduler(prepare(study=study, race="off").begin()), workers, (12, 15, 18, 9))
+        sclsearch.track(study, storage=storage)
+    client = connect(f"sqlite:///{storage / 'mlflow.db'}")
+    (experiment,) = client.search_experiments(filter_string="name != 'Default'")
+    for removed, ranked in (("", ["a", "b"]), ("a", ["b"]), ("b", [])):
+        if removed:
+            sclsearch.remove_study(removed, storage=storage)
+        text = client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"]
+        assert [name for name in ("a", "b") if f" | {name} | scl | " in text] == ranked
