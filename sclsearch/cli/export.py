@@ -90,7 +90,8 @@ def export(
         f"{_usage(record, folder)}"
     )
     if push is not None:
-        sys.stdout.write(f"Uploaded to {push}, {'public' if public else 'private'}\n")
+        # A public upload may go to a repository that is private and stays so.
+        sys.stdout.write(f"Uploaded to {push}{'' if public else ', private'}\n")
 
 
 def _exported(record: "ExportRecord") -> str:

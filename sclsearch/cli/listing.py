@@ -73,7 +73,8 @@ def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
     from rich.table import Table
 
     if not sys.stdout.isatty():
-        sys.stdout.writelines(f"{name}\t{summary}\n" for name, summary in summaries.items())
+        lines = (f"{name}\t{'; '.join(text.splitlines())}\n" for name, text in summaries.items())
+        sys.stdout.writelines(lines)
         return
     console = Console()
     if not in_rows:

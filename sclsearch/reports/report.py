@@ -585,5 +585,5 @@ def _not_above(
         how = "reliably " if found.difference > 0 else ""
         yield (
             f"warning: the winner is not {how}above the baseline {baseline.origin}: its test score "
-            f"differs by {100 * found.difference:+.1f} points{interval}"
+            f"differs by {round(100 * found.difference, 1) + 0.0:+.1f} points{interval}"
         )

@@ -157,7 +157,10 @@ def _tsv_rows(file: TextIO, _: list[Fault]) -> Cells:
 
 def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
     """Read a file with one JSON object per line; only line feeds end lines."""
-    return _fill(Table(path), record_rows(json_objects(path), columns))
+    records = list(json_objects(path))
+    if keys := {key for _, record, _ in records for key in record}:
+        column_positions(path, sorted(keys), columns)  # raises for a key that no object has
+    return _fill(Table(path), record_rows(iter(records), columns))
 
 
 def json_objects(path: Path) -> Records:

@@ -122,7 +122,12 @@ FAULTS = {
     "huge number": ("jsonl", f'{{"text": "one", "label": {"1" * 5000}}}', "line 1", "invalid JSON"),
     "repeated key": ("jsonl", '{"text": "one", "text": "two"}', "line 1", "'text' is there twice"),
     "list": ("json", '[{"text": "one", "label": 1}]', "line 1", "got a list"),
-    "missing key": ("jsonl", '{"text": "one", "lable": 1}', "line 1", "'lable'?"),
+    "missing key": (
+        "jsonl",
+        '{"text": "one", "lable": 1}\n{"text": "two", "label": 1}',
+        "line 1",
+        "'lable'?",
+    ),
     "list as a text": ("jsonl", '{"text": ["one"], "label": 1}', "line 1", "got ['one']"),
     "long list": ("jsonl", json.dumps({"text": ["a"] * 999, "label": 1}), "line 1", "'a', ...]"),
     "NaN": ("jsonl", '{"text": "one", "label": NaN}', "line 1", "'label' must be"),
@@ -200,3 +205,10 @@ def test_an_unreadable_file_is_named(
     with pytest.raises(SclsearchError) as raised:
         load_table(file, PAIR)
     assert str(raised.value).startswith(f"{file}: {place}")
+
+
+def test_a_key_that_no_object_has_is_one_error(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": "one", "lable": 1}\n' * 9, encoding="utf-8")
+    with pytest.raises(SclsearchError, match=r"^\S+: no column is called 'label'\. Did you mean"):
+        load_table(file, ("text", "label"))
