@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
     from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
+    from sclsearch.search.run import SearchResult
     from sclsearch.search.simulate import Simulation
     from sclsearch.tracking.publish import TrackedStudy
 
@@ -189,6 +190,8 @@ def _tuned_in_turn(
     faults = [f"{result.method}: {result.error}" for result in results if result.error]
     if faults:
         raise SclsearchError("\n".join(faults))
+    for one in done:
+        _warn_of_tracking(one)
     return compare_studies([one.report() for one in done])
 
 
@@ -211,7 +214,13 @@ def _trained(
     done = run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
+    _warn_of_tracking(done)
     return done.report()
+
+
+def _warn_of_tracking(done: "SearchResult") -> None:
+    if done.tracking:
+        _LOG.warning("MLflow: %s. track(%r) completes it.", done.tracking, done.name)
 
 
 def select(
@@ -602,5 +611,6 @@ def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
         return plan_garbage(place)
     check_no_drivers(place, _LOG.warning)
     found = plan_garbage(place)
+    check_no_drivers(place, _LOG.warning)  # a search that started meanwhile reads seed runs
     delete_files(place, found)
     return found

@@ -103,13 +103,26 @@ def check_fields(thing: Any) -> None:
             fitting = check.validate_python(value)
         except ValidationError as error:
             reasons = all_reasons(error)
-            option = _OPTIONS.get(name, name).replace("_", "-")
-            lines.append(f"--{option}: {reasons}, got {_given(value)}.")
+            lines.append(f"--{_option(name)}: {reasons}, got {_given(value)}.")
         else:
             known = expanded(fitting) if isinstance(fitting, Path) else fitting
             object.__setattr__(thing, name, known)
+            if isinstance(known, str | Path) and not _is_utf_8(str(known)):
+                lines.append(f"--{_option(name)}: must be valid UTF-8, got {str(known)!r}.")
     if lines:
         raise SclsearchError("\n".join(lines))
+
+
+def _option(name: str) -> str:
+    return _OPTIONS.get(name, name).replace("_", "-")
+
+
+def _is_utf_8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a path with bytes of another encoding
+        return False
+    return True
 
 
 def _given(value: object) -> str:

@@ -157,6 +157,8 @@ class Jobs:
         """Convert errors of the client to SclsearchError."""
         try:
             yield
+        except BrokenPipeError:  # of the output, whose reader has enough
+            raise
         except AuthenticationError as error:
             raise token_refused(f"--cluster {self.cluster}", error) from None
         except (OSError, RuntimeError, aiohttp.ClientError) as error:

@@ -83,6 +83,7 @@ class SeedSearcher(Searcher):
         self.tasks: dict[str, SeedRunTask] = {}
         self.causes: dict[str, WorkerFailure] = {}
         self.fault: Exception | None = None
+        self.late_worker = False
 
     def suggest(self, trial_id: str) -> Any:
         """Return a trial's config, None to wait, or FINISHED at the end."""
@@ -105,7 +106,7 @@ class SeedSearcher(Searcher):
     @property
     def late(self) -> bool:
         """True after the deadline, when no further seed run starts."""
-        return time.time() > self.deadline
+        return self.late_worker or time.time() > self.deadline
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -120,6 +121,7 @@ class SeedSearcher(Searcher):
             if run is not None and task.is_done(run):
                 self.scheduler.finish(task, run, node=failure.node)
             elif result and result.get("late"):
+                self.late_worker = True  # its clock is ahead of this one
                 self.scheduler.release(task)
             else:
                 self.scheduler.record_failure(task, failure)

@@ -12,6 +12,7 @@ from sclsearch.errors import SclsearchError, first_line
 from sclsearch.search.distributions import distribution, plain, stored_parameters
 from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.spaces.space import Parameter
+from sclsearch.store.local import DamagedError
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
@@ -43,7 +44,9 @@ def export_to_optuna(storage: Storage, name: str, url: str, rule: Rule | None = 
     store, record = existing_study(storage, name)
     configurations, replicates = store.configurations(), store.replicates()
     rule = rule or parse_rule(str(record.origin["rule"]))
-    state, _ = stored_state(RunStore(storage), record, replicates, configurations, rule)
+    state, damaged = stored_state(RunStore(storage), record, replicates, configurations, rule)
+    if damaged:
+        raise DamagedError("\n".join(damaged))
     parameters = stored_parameters(record.identity["space"])
     attributes = {
         MARK: store.name,

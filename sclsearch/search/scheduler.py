@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -185,11 +186,30 @@ class Scheduler:
         failures = self.worker_failures.count
         if self.state.race.risk is None:
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
+        if (last := self._last_affordable()) is not None:
+            return last
         failed = [run_id for run_id in self.queue if failures(run_id)]
         found = self.state.next_in_race([*self.training, *failed], all_open=self._all_open)
         if found is None and failed:
             found = self.state.next_in_race(self.training, all_open=self._all_open)
         return found
+
+    def _last_affordable(self) -> SeedRunId | None:
+        """Return a seed of the configuration that the rest of the budget can still complete.
+
+        Return None if one is complete, or if the budget suffices for more. Without it, a race could
+        spend a small budget on several configurations and have no winner.
+        """
+        lacking = Counter(number for number, _ in self.queue)
+        waiting = len(lacking) < len(self.state.configurations)  # for running seeds only
+        if math.isinf(self.left) or self.state.scores or waiting or not lacking:
+            return None
+        fewest = min(lacking.values())
+        if self.left > fewest:
+            return None
+        expected = self.state.expected_scores([n for n in lacking if lacking[n] == fewest])
+        best = max(expected, key=lambda number: (expected[number], -number))
+        return min(run_id for run_id in self.queue if run_id[0] == best)
 
     def _next_test(self) -> SeedRunTask | None:
         """Return the next trained seed run to test, once the winner is decided."""
@@ -307,7 +327,8 @@ class Scheduler:
         total = len(self.state.seed_runs) + len(self.training) + self.left
         if race.risk is None:
             return int(min(total / seeds, self.configs))
-        others = max(total - seeds, 0) / (FIRST if total >= 2 * seeds else seeds - FIRST)
+        each = FIRST if total >= 2 * seeds else max(FIRST, seeds - FIRST)
+        others = max(total - seeds, 0) / each
         return int(min(total / (race.usual_share * seeds), 1 + others, self.configs))
 
     @property
@@ -383,7 +404,10 @@ class Scheduler:
         stored, damaged = self.runs.get_valid(task.key for task in tasks)
         for key, fault in damaged.items():
             if not self.dry:
-                there = self.runs.set_aside(key)
+                try:
+                    there = self.runs.set_aside(key)
+                except FileNotFoundError:  # another search has moved it
+                    continue
                 _LOG.warning(
                     "%s It was moved to %s, and the seed run is trained again.", fault, there
                 )

@@ -155,16 +155,24 @@ def read_table(path: Path) -> ScoreTable:
         SclsearchError: The file cannot be read, or lacks columns or scores.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
-        names = [name for name in (rows[0] if rows else {}) if name.startswith(SEED)]
+        ragged = [n for n, row in enumerate(rows, 1) if None in row or None in row.values()]
+        names = [name for name in (rows[0] if rows else {}) if name and name.startswith(SEED)]
         scores = np.array([[float(row[name]) for name in names] for row in rows])
     except (OSError, UnicodeDecodeError, TypeError, ValueError) as error:
         raise SclsearchError(f"{path}: cannot be read as a table of scores: {error}.") from error
+    if ragged:
+        raise SclsearchError(f"{path}: row {ragged[0]}: must have as many cells as the header.")
     if len(rows) < 2 or len(names) < 2 or not np.isfinite(scores).all():
         raise SclsearchError(
             f"{path}: must have a header with the columns `seed 0`, `seed 1`, …, and at least two "
             f"rows of numbers below it; got {len(rows)} rows with {len(names)} such columns."
+        )
+    if np.abs(scores).max() > 1:
+        raise SclsearchError(
+            f"{path}: scores must be between -1 and 1, got {scores.flat[np.abs(scores).argmax()]}. "
+            "Divide percentages by 100."
         )
     values = tuple({n: _parsed(v) for n, v in row.items() if n not in names} for row in rows)
     low = METRICS["mcc"].minimum if scores.min() < 0 else 0.0
@@ -217,6 +225,7 @@ def simulate(
             raise SclsearchError(f"--{name}: must be at least 1, got {number}.")
     table = tables[0]
     count, seeds = table.scores.shape
+    parse_rule(rule).check(seeds)
     if configs is not None and not 2 <= configs <= count:
         raise SclsearchError(f"--configs: must be between 2 and {count}, got {configs}.")
     if sampler not in LEARNS_NOTHING and not all(table.values):

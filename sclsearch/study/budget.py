@@ -52,7 +52,8 @@ class BudgetUse:
 
     def __str__(self) -> str:
         """Return, for example, `7.91 of 8 GPU-hours`."""
-        return f"{self.spent:.3g} of {self.amount:g} {self.unit}"
+        spent = f"{self.spent:.3g}" if self.spent < 1000 else f"{self.spent:.0f}"
+        return f"{spent} of {self.amount:g} {self.unit}"
 
 
 class Spending:

@@ -1,5 +1,6 @@
 """Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
 
+import logging
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 
@@ -10,6 +11,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions, page_html
 from sclsearch.reports.report import Report, report
 from sclsearch.selection.rules import parse_rule
+from sclsearch.store.driver import check_no_driver
+from sclsearch.store.local import DamagedError
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
@@ -24,6 +27,7 @@ from sclsearch.tracking.server import connect, masked, prepare, quietly
 from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import Writer
 
+_LOG = logging.getLogger(__name__)
 PAGE = "report.html"
 PAGE_SOURCE = "sclsearch.page"
 """Tag of a study's run: digest of the data that its page shows."""
@@ -139,7 +143,10 @@ def track_study(
     prepare(uri)
     replicates, configurations = store.replicates(), store.configurations()
     rule = parse_rule(record.origin["rule"])
-    state, _ = stored_state(RunStore(storage), record, replicates, configurations, rule)
+    check_no_driver(store.folder, _LOG.warning, "Repeat the command when it has ended.")
+    state, damaged = stored_state(RunStore(storage), record, replicates, configurations, rule)
+    if damaged:
+        raise DamagedError("\n".join(damaged))
     logger = MLflowLogger(uri)
     logger.sync(state)
     missing = logger.close(timeout=None)

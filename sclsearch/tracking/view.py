@@ -14,6 +14,9 @@ VIEW = "ranking"
 PARAMETERS = "workflowType=machine_learning"
 """Without it the UI opens its pages for language model applications."""
 _VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+LONGEST = 20_000
+"""Most characters of a description that MLflow accepts."""
+PARAGRAPH, NOT_ALL = "\n\n", "Further studies are not shown."
 _METRICS = ("score", "test", "test_std")
 
 
@@ -34,6 +37,8 @@ def describe_experiment(client: Any, experiment_id: str) -> None:
     texts = {_VIEW_TAG: json.dumps(_view(runs))} if runs else {}
     if not described or described.startswith(WINNER):
         ranking = ranking_of_studies([_result(run) for run in runs]) if runs else ""
+        if len(ranking) > LONGEST:
+            ranking = f"{ranking[: LONGEST - 99].rpartition(PARAGRAPH)[0]}{PARAGRAPH}{NOT_ALL}"
         texts[DESCRIPTION] = ranking
     for name, text in texts.items():
         if experiment.tags.get(name, "") != text:

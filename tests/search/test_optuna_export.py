@@ -85,3 +85,12 @@ def test_a_foreign_study_is_not_replaced_and_a_bad_database_is_named(
         with pytest.raises(SclsearchError, match=f"^{message}") as raised:
             export_optuna("mine", invalid, storage=tmp_path / "storage")
         assert "cannot be used as Optuna's database: " in str(raised.value)
+
+
+def test_a_study_with_a_damaged_seed_run_is_not_exported(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    key = next(iter(scheduler.state.seed_runs.values())).key
+    (tmp_path / "storage" / "runs" / f"{key}.json").write_text("{}")
+    with pytest.raises(SclsearchError, match=f"{key}.json: is not the seed run of this name"):
+        export_optuna("mine", f"sqlite:///{tmp_path / 'o.db'}", storage=tmp_path / "storage")

@@ -336,3 +336,26 @@ def test_a_budget_that_conflicts_with_other_options_is_refused(prepare: Prepare)
         with pytest.raises(SclsearchError) as caught:
             prepare(seeds=SEEDS, **options)
         assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("seeds", "runs", "at_a_time"), [(3, 4, 2), (5, 20, 2), (5, 20, 8)])
+def test_a_small_budget_of_seed_runs_completes_a_configuration(
+    prepare: Prepare, workers: Workers, tmp_path: Path, seeds: int, runs: int, at_a_time: int
+) -> None:
+    for draw in range(12):
+        changes = {"seeds": seeds, "seed_runs": runs, "concurrency": at_a_time}
+        study = prepare(configs=None, storage=tmp_path / str(draw), **changes)
+        scheduler = Scheduler(study.begin())
+        while tasks := workers.running(scheduler, at_a_time):
+            number, seed = tasks[0].id
+            mean = 0.6 + random.Random(f"{draw} {number}").random() / 10
+            right = round(ROWS * (mean + random.Random(f"{draw} {number} {seed}").gauss(0, 0.02)))
+            counts = {"confusion": [[right, ROWS - right], [0, 0]]}
+            run = replace(
+                workers.trained(tasks[0]),
+                evaluations=({"epoch": 1.0, "update": 4, "loss": {}, "validation": counts},),
+            )
+            scheduler.runs.put(run)
+            scheduler.finish(tasks[0], run)
+        assert len(scheduler.state.seed_runs) <= runs
+        assert scheduler.state.winner is not None

@@ -63,6 +63,8 @@ def test_a_table_survives_a_file_round_trip(tmp_path: Path) -> None:
         ("seed 0,seed 1\n0.5,a\n0.5,0.6\n", "could not convert string to float: 'a'"),
         ("seed 0,seed 1\n0.5\n0.5,0.6\n", "cannot be read as a table of scores"),
         ("seed 0,seed 1\n0.5,nan\n0.5,0.6\n", "at least two rows of numbers"),
+        ("seed 0,seed 1\n0.5,0.4,9\n0.5,0.6\n", "row 1: must have as many cells as the header"),
+        ("seed 0,seed 1\n50,40\n50,60\n", "must be between -1 and 1, got 60.0. Divide"),
         ("", "got 0 rows"),
     ],
 )
@@ -80,6 +82,9 @@ def test_an_invalid_table_is_refused(tmp_path: Path, text: str, message: str) ->
         ({"configs": 21}, "--configs: must be between 2 and 20, got 21."),
         ({"sampler": "tpe"}, "--sampler tpe: needs the hyperparameters of each configuration"),
         ({"rule": "worst"}, "Unknown rule 'worst'"),
+        ({"rule": "top-20"}, "--seeds: rule top-20 needs at least 20, got 10."),
+        ({"race": 2.0}, "--race: must be off, or from 0 to below 1, got 2.0."),
+        ({"slots": 0}, "--slots: must be at least 1, got 0."),
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
