@@ -17,7 +17,7 @@ from rich.console import Console
 from sclsearch.canonical import counted
 from sclsearch.cli.output import plan_json, print_json, report_json, show_plans
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
-from sclsearch.methods import is_own
+from sclsearch.reports.commands import confirm_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
@@ -47,7 +47,7 @@ def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
     else:
         console = Console()
         _show(console, found, done, MOST)
-        _show_next_commands(console, _winner_commands(found, spec, options.rule))
+        _show_next_commands(console, _winner_commands(found, options.rule))
     _show_ending(progress, done, options)
     sys.exit(_exit_code(done))
 
@@ -134,17 +134,15 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
     _show_next_commands(console, commands)
 
 
-def _winner_commands(found: Report, spec: StudySpec, rule: str | None) -> list[tuple[str, str]]:
+def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
     """Return the commands for the winner of a study, or for its ranking if it has none."""
     where = _reading_options(rule, found.storage)
     if found.winner is None:
         return [(f"select {found.study}{where}", "show the ranking so far")]
-    own = isinstance(spec.method, str) and is_own(spec.method)
-    method = f" --method {shlex.quote(str(spec.method))}" if own else ""
     return [
         (f"report {found.study} --output report{where}", "write figures and tables"),
         (f"export {found.study} model{where}", "save the winner as a model"),
-        (f"confirm {found.study}{where}{method}", "test the winner on new seeds"),
+        (confirm_command(found).removeprefix("sclsearch "), "test the winner on new seeds"),
     ]
 
 

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.commands import method_option
+from sclsearch.reports.commands import confirm_command
 from sclsearch.reports.comparison import (
     WINNERS,
     ComparedStudy,
@@ -141,14 +141,14 @@ def confirmations(found: StudyComparison) -> tuple[str, list[str]]:
     command.
     """
     fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
-    where = storage_option(found.reports[0].storage)
     verb = "Test"
     commands = [
-        f"sclsearch confirm {one.study}{method_option(report)}{where}"
+        confirm_command(report)
         for one, report in zip(found.studies, found.reports, strict=True)
         if not one.repeats and one.confirmed is None
     ]
     if len(fresh) == len(found.studies):
+        where = storage_option(found.reports[0].storage)
         verb, commands = "Compare", [f"sclsearch compare {' '.join(fresh)}{where}"]
     if not commands:
         return "", []

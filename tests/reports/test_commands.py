@@ -30,12 +30,14 @@ def test_a_rerun_command_names_storage_weights_and_only_a_custom_method(
     assert parsed["method"] == (None if method == "scl" else method)
 
 
-def test_a_confirm_command_names_only_a_custom_method(write_study: WriteStudy) -> None:
-    write_study([(70, 60)], name="base")
+def test_a_confirm_command_names_only_a_custom_method_and_another_rule(
+    write_study: WriteStudy,
+) -> None:
+    write_study([(70, 60)], name="base", rule="top-1")
     storage = write_study([(70, 60)], name="mine")
     base, mine = (report(storage, name) for name in ("base", "mine"))
-    found = compare_studies([base, replace(mine, method_place="mine.py:Mine")])
+    found = compare_studies([base, replace(mine, method_place="mine.py:Mine", rule="best")])
     assert confirmations(found)[1] == [
         f"sclsearch confirm base --storage {storage}",
-        f"sclsearch confirm mine --method mine.py:Mine --storage {storage}",
+        f"sclsearch confirm mine --method mine.py:Mine --rule best --storage {storage}",
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.commands import method_option, rerun_command
+from sclsearch.reports.commands import confirm_command, rerun_command
 from sclsearch.reports.comparison import (
     StudyComparison,
     compare_studies,
@@ -257,13 +257,11 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
         "its own or a race, add `--space FILE` or `--race RISK`."
     ]
     for one in all_results:
-        option = storage_option(one.report.storage)
-        own = method_option(one.report)
         best = one.winner.seeds[one.winner.reported[0]]
         section.commands += [
             *([] if one.report.repeats else [_search_command(one)]),
             rerun_command(one.report, best.key),
-            *([] if one.report.repeats else [f"sclsearch confirm {one.report.study}{own}{option}"]),
+            *([] if one.report.repeats else [confirm_command(one.report)]),
         ]
     names = " ".join(one.report.study for one in all_results)
     chosen = "" if rule is None else f" --rule {rule}"
