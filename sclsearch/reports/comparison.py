@@ -15,6 +15,7 @@ from sclsearch.reports.report import (
     Report,
     SeedLine,
     finished_winner,
+    left_out,
     report,
     tested_winner,
 )
@@ -356,6 +357,7 @@ def unequal_budgets(reports: Sequence[Report]) -> list[str]:
 
 
 def _of_one(report: Report, seeds: int) -> Iterator[str]:
+    yield from (f"{report.study}: {note}" for note in left_out(report.damaged))
     if report.risk == 1:
         yield f"{report.study} is unfinished: another configuration may still win"
     elif report.risk:

@@ -239,7 +239,9 @@ def _paragraph(pair: StudyComparison) -> str:
     if found.interval is not None:
         low, high = (f"{100 * bound:+.1f}" for bound in found.interval)
         interval = f" (95 % interval {low} to {high})"
-    notes = "".join(f" {note}." for note in pair.notes)
+    # The messages about damaged files have the paths of this machine.
+    local = tuple(message for one in pair.reports for message in one.damaged)
+    notes = "".join(f" {note}." for note in pair.notes if not note.endswith(local))
     return (
         f"Against `{base.method}` (study `{base.study}`, test "
         f"{with_spread(base.test_mean, base.test_std)}): {100 * found.difference:+.1f} points"

@@ -303,7 +303,7 @@ def report(
     spending = _spending(store, state)
     damaged = [*faults, *more, *damaged]
     notes = [
-        *_left_out(damaged),
+        *left_out(damaged),
         *_not_shown(len(state.configurations), len(configurations)),
         *_missing(lines, len(replicates), risk, audit),
     ]
@@ -478,7 +478,7 @@ def _missing(
         yield f"P(another winner) ≤ {shown} by the model: {lacking}{_audited(audit)}"
 
 
-def _left_out(damaged: Sequence[str]) -> Iterator[str]:
+def left_out(damaged: Sequence[str]) -> Iterator[str]:
     """Yield a warning if files of the study are damaged, and what is wrong with each."""
     if damaged:
         yield (

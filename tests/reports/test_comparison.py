@@ -91,6 +91,17 @@ def test_differences_between_the_studies_are_noted(
     assert any("3 pairs cannot go below p = 0.25: too few" in line for line in text)
 
 
+def test_damaged_files_of_a_study_are_noted(write_study: WriteStudy) -> None:
+    write_study(BASE, name="base")
+    storage = write_study(BASE, BETTER, name="better")
+    (lost,) = (one.seeds for one in report(storage, "better").configurations if one.number == 1)
+    file = storage / "runs" / f"{lost[0].key}.json"
+    file.write_text("{")
+    notes = "\n".join(compared(storage, "base", "better").notes)
+    assert "better: warning: damaged files, left out of the ranking: 1; another" in notes
+    assert f"better: {file}: " in notes
+
+
 def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     write_study(BASE, name="base", settings={"tau": 0.1})
     hand = {"epochs": 3, "tau": 0.1, "of_its_own": 1}
