@@ -12,7 +12,7 @@ from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
 from sclsearch.reports.loading_examples import loading_examples, loading_note
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
-from sclsearch.reports.terminal import rule_in_words, with_spread
+from sclsearch.reports.terminal import race_statement, rule_in_words, with_spread
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
@@ -118,7 +118,7 @@ def write_model_card(
         rule=rule_in_words(found.rule.partition("/")[0], found.seeds),
         space=_space(study),
         configurations=_configurations(found),
-        race=_race(found),
+        race=race_statement(found),
         winner=winner,
         values=settings(winner.values) or "defaults",
         seeds=list(_seeds(record, winner)),
@@ -247,16 +247,6 @@ def _configurations(found: Report) -> str:
 
 def _test(line: ConfigurationLine) -> str:
     return "–" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
-
-
-def _race(found: Report) -> str:
-    missing = sum(line.score is None for line in found.configurations)
-    if not missing:
-        return "Every configuration has all its seeds."
-    return (
-        f"{missing} of {len(found.configurations)} configurations lack seeds. The probability that "
-        f"one of them would win with all seeds is about {found.risk:.2g}."
-    )
 
 
 def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[str, ...]]:

@@ -224,6 +224,23 @@ def rule_in_words(top: str, seeds: int) -> str:
     return known.format(n=seeds)
 
 
+def race_statement(report: Report) -> str:
+    """Return how certain it is that the winner would win if all configurations had all seeds."""
+    missing = sum(len(line.seeds) < report.seeds for line in report.configurations)
+    if not missing:
+        seeds = "its seed" if report.seeds == 1 else f"all {report.seeds} seeds"
+        return f"Every configuration has {seeds}, so none was ruled out early."
+    lacking = f"{missing} of {len(report.configurations)} configurations lack seeds"
+    if report.risk == 1:
+        return f"{lacking}: the search is unfinished, and another configuration may still win."
+    if report.risk == 0:
+        return f"{lacking}, but none of them could win with all seeds."
+    return (
+        f"{lacking}. The probability that one of them would win with all seeds is about "
+        f"{report.risk:.2g}, by the model of the race."
+    )
+
+
 def seeds_in_words(report: Report, winner: ConfigurationLine) -> str:
     """Return the seeds of the reported test score in words, such as `mean ± std of all 3 seeds`."""
     count = len(winner.reported)

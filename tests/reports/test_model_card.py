@@ -124,7 +124,7 @@ def test_the_card_of_a_search_has_space_configurations_and_race(
     assert "3 configurations tried, best first:" in text
     assert "| 1 | 0.9000 | 0.8000 ± 0.0141 | 2/2 | `tau=0.2` |" in text
     assert "| 2 | – | 0.5000 | 1/2 | `tau=0.3` |" in text
-    assert "1 of 3 configurations lack seeds. The probability that one of them would win" in text
+    assert "1 of 3 configurations lack seeds: the search is unfinished, and another" in text
     assert "The storage has no finished study of `ce`" in text
     assert f"- labels: `no`, `ye s{'x' * 75}…`\n" in text
 
@@ -133,7 +133,7 @@ def test_a_failed_seed_is_shown(write_study: WriteStudy, tmp_path: Path) -> None
     text = card_of(write_study([(70, 60), "it failed"], parameters=[]), tmp_path / "winner")
     assert "| 1 | failed | failed |  |" in text
     assert "No hyperparameter was searched." in text
-    assert "Every configuration has all its seeds." in text
+    assert "Every configuration has all 2 seeds, so none was ruled out early." in text
 
 
 def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(

@@ -13,6 +13,7 @@ from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import (
     CONFIGURATION,
+    race_statement,
     rule_in_words,
     seed_scores,
     test_result,
@@ -65,25 +66,6 @@ def ranking(results: StudyResults) -> Section:
         )
     ]
     return section
-
-
-def race_statement(report: Report) -> str:
-    """Return how certain it is that the winner would win if all configurations had all seeds."""
-    missing = sum(len(line.seeds) < report.seeds for line in report.configurations)
-    if not missing:
-        return (
-            f"All {counted(len(report.configurations), 'configuration')} have all "
-            f"{counted(report.seeds, 'seed')}, so no configuration was ruled out early."
-        )
-    lacking = f"{missing} of {len(report.configurations)} configurations lack seeds"
-    if report.risk == 1:
-        return f"{lacking}: the search is unfinished, and another configuration may still win."
-    if report.risk == 0:
-        return f"{lacking}, but none of them could win with all seeds."
-    return (
-        f"{lacking}. The probability that one of them would win with all seeds is about "
-        f"{report.risk:.2g}, by the model of the race."
-    )
 
 
 def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[object]:

@@ -29,11 +29,11 @@ from sclsearch.reports.comparison_tables import (
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
-from sclsearch.reports.page.search_sections import race_statement
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import (
     CONFIGURATION,
     duration,
+    race_statement,
     rule_in_words,
     seeds_in_words,
     test_result,
