@@ -12,7 +12,7 @@ from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
 from sclsearch.reports.loading_examples import loading_examples, loading_note
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
-from sclsearch.reports.terminal import race_statement, rule_in_words, with_spread
+from sclsearch.reports.terminal import CONFIGURATION, race_statement, rule_in_words, with_spread
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
@@ -120,7 +120,7 @@ def write_model_card(
         configurations=_configurations(found),
         race=race_statement(found),
         winner=winner,
-        values=settings(winner.values) or "defaults",
+        values=settings(winner.values) or CONFIGURATION[found.repeats],
         seeds=list(_seeds(record, winner)),
         summary=_summary(found, winner, fresh),
         comparison=baseline_comparison(found, study, storage),
@@ -139,7 +139,7 @@ def _card_data(
 ) -> "ModelCardData":
     from huggingface_hub import EvalResult, ModelCardData
 
-    test, seeds = record.mean_test, counted(len(winner.seeds), "seed")
+    test, seeds = record.mean_test, counted(len(winner.seeds) - winner.failed, "seed")
     if fresh is not None:
         test, seeds = fresh.mean, counted(fresh.seeds, "fresh seed")
     results = [
@@ -175,6 +175,7 @@ def _hub_name(base: str) -> str | None:
 def _license(base: str, begun: Path) -> str | None:
     """Return the license in the encoder's own card, or that of a known encoder; else None."""
     from huggingface_hub import ModelCard
+    from yaml import YAMLError
 
     own = begun / CARD_FILE
     known = ALIASES[base].license if base in ALIASES else None
@@ -182,7 +183,7 @@ def _license(base: str, begun: Path) -> str | None:
         own = begun.parent / CARD_FILE if begun.name == ENCODER else own
     try:
         found = ModelCard.load(own, ignore_metadata_errors=True).data.to_dict().get("license")
-    except (OSError, ValueError):
+    except (OSError, ValueError, YAMLError):
         return known
     return str(found) if found else known
 
@@ -233,7 +234,7 @@ def _configurations(found: Report) -> str:
     lines = [
         f"| {line.number} | {'–' if line.score is None else f'{line.score:.4f}'} | "
         f"{_test(line)} | {len(line.seeds) - line.failed}/{found.seeds} | "
-        f"`{settings(line.values) or 'defaults'}` |"
+        f"`{settings(line.values) or CONFIGURATION[found.repeats]}` |"
         for line in found.configurations[:MOST_CONFIGURATIONS]
     ]
     more = len(found.configurations) - MOST_CONFIGURATIONS
@@ -288,7 +289,7 @@ def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterat
     if not record.members:
         yield (
             "The weights are those of the seed with the best validation score, so its validation "
-            "score is optimistic. Quote the mean test score over all seeds."
+            "score is optimistic."
         )
     yield (
         "The scores hold for rows like those of the task. Other domains and languages, and biases "

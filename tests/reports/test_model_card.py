@@ -100,7 +100,7 @@ def card_of(storage: Path, folder: Path) -> str:
     _, record = existing_study(storage, "made-up")
     found = report(storage, "made-up")
     described = replace(describe_winner(found), labels=("no", "ye\ns" + "x" * 999))
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     write_model_card(folder, described, found, record, storage, folder)
     return (folder / "README.md").read_text(encoding="utf-8")
 
@@ -131,9 +131,28 @@ def test_the_card_of_a_search_has_space_configurations_and_race(
 
 def test_a_failed_seed_is_shown(write_study: WriteStudy, tmp_path: Path) -> None:
     text = card_of(write_study([(70, 60), "it failed"], parameters=[]), tmp_path / "winner")
+    assert "name: accuracy, mean of 1 seed\n" in text
     assert "| 1 | failed | failed |  |" in text
     assert "No hyperparameter was searched." in text
     assert "Every configuration has all 2 seeds, so none was ruled out early." in text
+
+
+def test_the_card_of_a_repeated_winner_names_no_defaults(
+    write_study: WriteStudy, tmp_path: Path
+) -> None:
+    storage = write_study([(70, 60)], parameters=[], values=[{}], fresh=7)
+    text = card_of(storage, tmp_path / "winner")
+    assert text.count("`the winner that it repeats`") == 2
+    assert "`defaults`" not in text
+
+
+def test_a_card_of_the_base_model_with_invalid_yaml_names_no_license(
+    write_study: WriteStudy, tmp_path: Path
+) -> None:
+    (tmp_path / "winner").mkdir()
+    (tmp_path / "winner" / "README.md").write_text("---\nlicense: [mit\n---\n", encoding="utf-8")
+    text = card_of(write_study([(70, 60)], model="mine", parameters=[]), tmp_path / "winner")
+    assert "License of the base model: unknown." in text
 
 
 def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
