@@ -245,6 +245,6 @@ def _paragraph(pair: StudyComparison) -> str:
     return (
         f"Against `{base.method}` (study `{base.study}`, test "
         f"{with_spread(base.test_mean, base.test_std)}): {100 * found.difference:+.1f} points"
-        f"{interval} over {counted(found.n, 'paired seed')}, p = {found.p:.3f} by Wilcoxon's "
+        f"{interval} over {counted(found.n, 'pair')}, p = {found.p:.3f} by Wilcoxon's "
         f"signed ranks.{notes} {WINNERS}"
     )

@@ -163,7 +163,7 @@ def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
     storage = write_study([(80, 66), (80, 62)], parameters=[])
     text = card_of(storage, tmp_path / "winner")
     assert "Against `ce` (study `plain`, test 0.6000 ± 0.0141): +4.0 points" in text
-    assert "over 2 paired seeds, p = " in text
+    assert "over 2 pairs, p = " in text
 
 
 def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
