@@ -94,36 +94,24 @@ def _bins(rows: "pd.DataFrame") -> list[tuple[float, float, int]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """Test row that one or more seeds misclassify.
+def mistakes(predictions: "pd.DataFrame", most: int) -> "pd.DataFrame":
+    """Return at most `most` test rows that seeds get wrong, by their share of wrong seeds.
 
-    Attributes:
-        place: Split and number of the row in the task's data.
+    The columns `source` and `source_row` are split and number of the row in the task's data. They
+    are the index of the result. Its columns:
         label: True class.
         wrong: Number of seeds that predict another class.
         seeds: Number of seeds that have the row in their test rows.
         predicted: Most frequent wrong class.
     """
-
-    place: tuple[str, int]
-    label: str
-    wrong: int
-    seeds: int
-    predicted: str
-
-
-def mistakes(predictions: "pd.DataFrame", most: int) -> list[Mistake]:
-    """Return at most `most` test rows that seeds get wrong, by their share of wrong seeds.
-
-    The columns `source` and `source_row` are split and number of the row in the task's data.
-    """
-    found = []
-    for (source, row), own in predictions.groupby(["source", "source_row"], sort=True):
-        wrong = own[own["label"] != own["predicted"]]
-        if len(wrong):
-            counts = wrong["predicted"].value_counts().sort_index()
-            place, label = (str(source), int(str(row))), str(own["label"].iloc[0])
-            found.append(Mistake(place, label, len(wrong), len(own), str(counts.idxmax())))
-    found.sort(key=lambda one: (-one.wrong / one.seeds, -one.wrong, one.place))
-    return found[:most]
+    place = ["source", "source_row"]
+    frame = predictions.assign(wrong=predictions["label"] != predictions["predicted"])
+    found = frame.groupby(place).agg(
+        label=("label", "first"), wrong=("wrong", "sum"), seeds=("wrong", "size")
+    )
+    found = found[found["wrong"] > 0].assign(share=lambda rows: rows["wrong"] / rows["seeds"])
+    ascending = [False, False, True, True]
+    found = found.sort_values(["share", "wrong", *place], ascending=ascending).head(most)
+    wrong = frame[frame["wrong"]].set_index(place)["predicted"]
+    names = wrong[wrong.index.isin(found.index)].groupby(level=place).agg(lambda one: one.mode()[0])
+    return found.drop(columns="share").assign(predicted=names)

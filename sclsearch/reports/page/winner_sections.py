@@ -11,12 +11,14 @@ from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
-from sclsearch.reports.page.rows import BINS, Mistake, calibration, class_scores, mistakes
+from sclsearch.reports.page.rows import BINS, calibration, class_scores, mistakes
 from sclsearch.reports.terminal import with_spread
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sclsearch.methods.base import Method
     from sclsearch.study.study import Study
     from sclsearch.training.spec import SeedRunSpec
@@ -102,13 +104,14 @@ def wrong_texts(results: StudyResults, restored: Restored, *, texts: bool) -> Se
     else:
         study, _ = restored
         found = _mistakes(results, study)
-        section.text = [] if found else ["No seed of the winner gets a test text wrong."]
-        if found:
+        if len(found):
             section.tables = [_mistake_table(results, study, found)]
+        else:
+            section.text = ["No seed of the winner gets a test text wrong."]
     return section
 
 
-def _mistakes(results: StudyResults, study: "Study") -> list[Mistake]:
+def _mistakes(results: StudyResults, study: "Study") -> "pd.DataFrame":
     import pandas as pd
 
     predictions = results.predictions
@@ -118,20 +121,20 @@ def _mistakes(results: StudyResults, study: "Study") -> list[Mistake]:
         rows = study.splits(int(str(replicate))).test
         numbers = rows.index[own["row"].to_numpy(dtype=np.int64)]
         parts.append(own.assign(source=rows.split, source_row=numbers))
-    return mistakes(pd.concat(parts), MOST_MISTAKES) if parts else []
+    return mistakes(pd.concat(parts), MOST_MISTAKES) if parts else test
 
 
-def _mistake_table(results: StudyResults, study: "Study", found: list[Mistake]) -> Table:
+def _mistake_table(results: StudyResults, study: "Study", found: "pd.DataFrame") -> Table:
     columns = ("first text", "second text") if study.data.task.pair else ("text",)
     rows = [
         [
-            *study.data.splits[one.place[0]].texts[one.place[1]],
-            one.label,
-            one.predicted,
-            f"{one.wrong} of {one.seeds}",
-            f"{one.place[0]} {one.place[1]}",
+            *study.data.splits[source].texts[row],
+            label,
+            predicted,
+            f"{wrong} of {seeds}",
+            f"{source} {row}",
         ]
-        for one in found
+        for (source, row), label, wrong, seeds, predicted in found.itertuples()
     ]
     return Table(
         f"{results.prefix}mistakes",
