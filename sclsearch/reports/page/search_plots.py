@@ -35,9 +35,9 @@ def seed_plot(
     figure, axes = new_figure(1.0 + 0.24 * len(lines) + 0.2 * len(baselines))
     for row, line in enumerate(lines):
         scores = _scores(line, split)
-        for number, score in scores.items():
-            face = COLORS[0] if number in line.reported else "none"
-            axes.plot(score, row, "o", ms=5, mfc=face, mec=COLORS[0], zorder=3)
+        for filled, face in ((False, "none"), (True, COLORS[0])):
+            dots = [one for place, one in scores.items() if (place in line.reported) == filled]
+            axes.plot(dots, [row] * len(dots), "o", ms=5, mfc=face, mec=COLORS[0], zorder=3)
         if scores:
             mean = mean_std(list(scores.values()))[0]
             axes.plot([mean, mean], [row - 0.3, row + 0.3], color=INK, lw=1.6, zorder=4)

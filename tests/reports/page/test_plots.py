@@ -50,6 +50,9 @@ def test_a_dot_plot_has_every_seed_that_did_not_fail(report: Report) -> None:
     figure = seed_plot(report.configurations, report.baselines, "test", "accuracy")
     assert [line.number for line in report.configurations] == [0, 2, 1]
     assert points(figure, "o") == [[0.7, 0], [0.6, 0], [0.4, 1], [0.3, 1], [0.5, 2]]
+    # Hollow dots, filled dots and the mean of each configuration, however many seeds there are.
+    faces = [line.get_markerfacecolor() for line in figure.axes[0].lines]
+    assert (len(faces), faces.count("none")) == (9, 3)
 
 
 def test_choices_are_plotted_in_the_order_of_the_space(report: Report) -> None:
