@@ -1,5 +1,6 @@
 """Figures of the winner on the test rows, and of the comparison of several studies."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sclsearch.canonical import one_line
-from sclsearch.reports.page.style import COLORS, INK, MARKERS, looks, new_figure
+from sclsearch.reports.page.style import COLORS, INK, MARKERS, new_figure
 from sclsearch.selection.significance import Comparison
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.float64]
 MOST_WITH_NUMBERS = 10
 """Number of classes up to which the cells of a confusion matrix show their counts."""
+MOST_TICKS = 30
+"""Number of classes that the axes of a confusion matrix name; of more, every second or so."""
+MOST_IN_LEGEND = 20
+"""Number of classes in the legend of a map."""
 
 
 def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
@@ -33,9 +38,11 @@ def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
     cells = axes.pcolormesh(places, places, shares, cmap=blues, vmin=0, vmax=1)
     axes.invert_yaxis()
     figure.colorbar(cells, ax=axes, label="share of the true class")
-    short = [one_line(label, 18) for label in labels]
-    axes.set_xticks(range(len(labels)), short, rotation=0 if len(labels) <= 4 else 90)
-    axes.set_yticks(range(len(labels)), short)
+    ticks = places[:: math.ceil(len(labels) / MOST_TICKS)]
+    names = [one_line(labels[place], 18) for place in ticks]
+    axes.set_xticks(ticks, names, rotation=0 if len(labels) <= 4 else 90)
+    axes.set_yticks(ticks, names)
+    axes.tick_params(labelsize=9 if len(ticks) <= 15 else 6)
     axes.set(xlabel="predicted class", ylabel="true class")
     axes.grid(visible=False)
     if len(labels) <= MOST_WITH_NUMBERS:
@@ -68,25 +75,29 @@ def reliability_plot(bins: Sequence[tuple[float, float, int]]) -> "Figure":
 def embedding_plot(
     points: Numbers, y: npt.NDArray[np.int64], labels: Sequence[str], vectors: Numbers | None
 ) -> "Figure":
-    """Return a t-SNE map of rows, `[rows, 2]`, by their class, and of label vectors, `[C, 2]`."""
-    figure, axes = new_figure(4.2)
-    labels = [one_line(label, 30) for label in labels]
-    for number, (color, marker, _) in enumerate(looks(len(labels))):
+    """Return a t-SNE map of rows, `[rows, 2]`, by their class, and of label vectors, `[C, 2]`.
+
+    The legend has the first `MOST_IN_LEGEND` classes.
+    """
+    named = [one_line(label, 30) for label in labels[:MOST_IN_LEGEND]]
+    columns = 1 if max(map(len, named)) > 22 else 2
+    figure, axes = new_figure(3.6 + 0.17 * math.ceil(len(named) / columns))
+    handles = []
+    for number in range(len(labels)):
+        # Color and marker together differ for 36 classes.
+        color, marker = COLORS[number % 6], MARKERS[(number + number // 6) % 6]
         own = points[y == number]
-        axes.scatter(
-            own[:, 0], own[:, 1], s=14, c=color, marker=marker, alpha=0.65, lw=0,
-            label=labels[number],
-        )  # fmt: skip
+        handles.append(
+            axes.scatter(own[:, 0], own[:, 1], s=14, c=color, marker=marker, alpha=0.65, lw=0)
+        )
         if vectors is not None:
             x, y_ = vectors[number]
-            axes.scatter(
-                x, y_, s=170, c=color, marker="*", edgecolors=INK, lw=1, zorder=5,
-                label=f"label vector: {labels[number]}",
-            )  # fmt: skip
+            axes.scatter(x, y_, s=170, c=color, marker="*", edgecolors=INK, lw=1, zorder=5)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set(xlabel="t-SNE 1 (no unit)", ylabel="t-SNE 2 (no unit)")
-    figure.legend(loc="outside lower center", ncols=2 if len(labels) < 12 else 4)
+    # Labels of artists that begin with "_" would be left out, those of a legend are not.
+    figure.legend(handles[: len(named)], named, loc="outside lower center", ncols=columns)
     return figure
 
 

@@ -179,8 +179,10 @@ def embeddings(results: StudyResults, restored: Restored) -> Section:
         return section
     points, vectors = embedded.tsne_map(found)
     stars = "" if vectors is None else " Stars are the label vectors."
+    more = len(results.labels) - plots.MOST_IN_LEGEND
+    rest = f" The legend leaves out {more} of {len(results.labels)} classes." if more > 0 else ""
     caption = (
-        f"t-SNE of the test rows by true class.{stars} Distances between far groups have no "
+        f"t-SNE of the test rows by true class.{stars}{rest} Distances between far groups have no "
         "meaning in t-SNE."
     )
     figure = plots.embedding_plot(points, found.y, results.labels, vectors)

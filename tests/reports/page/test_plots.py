@@ -100,6 +100,27 @@ def test_labels_of_any_text_are_short_and_raise_no_warning() -> None:
     assert "x" * 31 not in as_svg(points).decode()
 
 
+def test_many_classes_have_distinct_marks_and_a_short_legend() -> None:
+    labels = ["_other", *map(str, range(149))]
+    with style():
+        figure = embedding_plot(np.eye(150), np.arange(150), labels, np.eye(150, 2))
+        as_png(figure)
+        ticks = confusion_plot(np.eye(150), labels).axes[0].get_xticklabels()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == labels[:20]
+    assert len(figure.axes[0].collections) == 300
+    assert legend.get_window_extent().y1 < figure.axes[0].get_window_extent().y0
+    assert legend.get_window_extent().x0 > 0
+    assert [label.get_text() for label in ticks] == labels[::5]
+
+
+def test_36_classes_of_a_map_differ_in_color_or_marker() -> None:
+    figure = embedding_plot(np.eye(36), np.arange(36), ["label"] * 36, None)
+    found = figure.axes[0].collections
+    looks = {(str(one.get_facecolor()), str(one.get_paths()[0].vertices)) for one in found}
+    assert len(looks) == 36
+
+
 def test_an_inline_figure_takes_colors_and_ids_of_the_page() -> None:
     with style():
         figure, axes = new_figure(2)
