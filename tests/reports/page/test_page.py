@@ -215,6 +215,15 @@ def test_the_answer_names_configurations_with_the_same_score(write_study: WriteS
     )
 
 
+def test_the_score_of_the_report_is_shown_even_if_seeds_failed(write_study: WriteStudy) -> None:
+    seeds = [(60, 50), (61, 52), (62, 54), "nan", "nan"]
+    results = read_results(
+        sclsearch.select("made-up", storage=write_study(seeds, rule="top-4")), ""
+    )
+    *_, own = search_sections.reported_scores(results).tables[0].cells.values.tolist()
+    assert own[:3] == ["mean of the top 4 of 5 seeds (this report)", "0.5200 ± 0.0200", "3 seeds"]
+
+
 def without_seeds(report: Report, risk: float) -> Report:
     """Return the report with only one seed of the last configuration."""
     *lines, last = report.configurations
