@@ -41,7 +41,6 @@ def table(
     """
     from sclsearch.api import select
     from sclsearch.reports.table import table_file
-    from sclsearch.store.local import LocalPath
 
     if form == "parquet" and output is None:
         raise SclsearchError("--format parquet: needs a file, got none. Pass --output FILE.")
@@ -50,14 +49,24 @@ def table(
     reports = [select(study, rule=rule, storage=storage) for study in studies]
     content = table_file(reports, rows, form)
     if output is None:
-        sys.stdout.write(content.decode())
+        sys.stdout.buffer.write(content)  # UTF-8, whatever the encoding of the terminal
     else:
         try:
-            LocalPath(output.absolute()).write(content)
+            _write(output, content)
         except OSError as error:
             raise SclsearchError(
                 f"--output {output}: cannot be written: {error.strerror}. Choose another file."
             ) from error
+
+
+def _write(output: Path, content: bytes) -> None:
+    """Write a file atomically, at the end of its links; write into a pipe or a device."""
+    from sclsearch.store.local import LocalPath
+
+    if output.exists() and not output.is_file():
+        output.write_bytes(content)
+    else:
+        LocalPath(output.resolve()).write(content)
 
 
 def report(

@@ -1,11 +1,15 @@
 """Tests of the commands `table` and `export-optuna`."""
 
+import os
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import optuna
 import pandas as pd
+import pytest
 
 import sclsearch as package
+from sclsearch.cli.formats import table
 from tests.workspace import Call
 
 
@@ -25,6 +29,32 @@ def test_a_table_is_written_to_a_file(
     )
     assert (result.returncode, result.stdout) == (0, "")
     assert pd.read_parquet(file).status.tolist() == ["finished", "finished", "finished", "failed"]
+
+
+def test_links_and_pipes_stay_what_they_are(
+    sclsearch: Call, finished: tuple[str, ...], workdir: Path
+) -> None:
+    expected = sclsearch("table", "mine").stdout
+    link, target, pipe = (workdir / name for name in ("link.csv", "target.csv", "pipe"))
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for output in (link, link, pipe):
+        assert sclsearch("table", "mine", "--output", str(output)).returncode == 0
+    assert os.read(reader, 1 << 16).decode() == expected
+    os.close(reader)
+    assert link.is_symlink()
+    assert target.read_text() == expected
+    assert pipe.is_fifo()
+
+
+def test_a_table_is_printed_in_utf_8_on_any_terminal(
+    finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = TextIOWrapper(BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", terminal)
+    table(["mine"], form="md")
+    assert "± 1.4".encode() in terminal.buffer.getvalue()
 
 
 def test_parquet_needs_a_file(sclsearch: Call, finished: tuple[str, ...]) -> None:
