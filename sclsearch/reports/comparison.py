@@ -82,9 +82,7 @@ class ComparedStudy:
         test_std: Sample standard deviation of these scores; None for a single score.
         comparison: Paired test: its test scores minus those of the first study; None for the first.
         adjusted: P-value after Holm's correction for all studies; None for the first.
-        configurations: Number of configurations that the study searched.
-        seed_runs: Number of their finished seed runs.
-        seconds: Training time of these seed runs together, in seconds.
+        seed_runs: Number of finished seed runs of the whole search.
         search_interval: 95 % interval of the difference, including the search; None for the first,
             or if a study has one configuration only.
         confirmed: The winner's score on fresh seeds; None if the storage has no `confirm` study.
@@ -99,9 +97,7 @@ class ComparedStudy:
     test_std: float | None
     comparison: Comparison | None
     adjusted: float | None
-    configurations: int
     seed_runs: int
-    seconds: float
     search_interval: tuple[float, float] | None = None
     confirmed: ConfirmedScore | None = None
 
@@ -177,11 +173,9 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 *mean_std([test for test in own if test is not None]),
                 comparison,
                 p,
-                configurations=len(report.configurations),
-                seed_runs=len(trained_seed_runs(report)),
-                seconds=training_seconds(report),
-                search_interval=interval,
-                confirmed=confirmed,
+                len(trained_seed_runs(report)),
+                interval,
+                confirmed,
             )
             for report, winner, own, comparison, p, interval, (confirmed, _) in found
         ),
