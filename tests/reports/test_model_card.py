@@ -164,6 +164,12 @@ def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
     text = card_of(storage, tmp_path / "winner")
     assert "Against `ce` (study `plain`, test 0.6000 ± 0.0141): +4.0 points" in text
     assert "over 2 pairs, p = " in text
+    write_study([(70, 61), (70, 59)], [(1, 1)] * 2, method="ce", name="plain-2", parameters=[])
+    worse = report(storage, "plain-2").configurations[1]
+    (storage / "runs" / f"{worse.seeds[0].key}.json").write_text("{")
+    text = card_of(storage, tmp_path / "beside-damaged")
+    assert "plain-2: warning: damaged files, left out of the ranking: 1;" in text
+    assert str(storage) not in text
 
 
 def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
