@@ -60,7 +60,7 @@ def trained(race: Race) -> float:
     slots=st.sampled_from([1, 2, 8]),
     decimals=st.sampled_from([1, 3]),
 )
-def test_at_a_risk_of_0_the_winner_scores_as_with_all_seeds(
+def test_at_a_risk_of_0_the_winner_is_that_of_all_seeds(
     seed: int, top: Top, slots: int, decimals: int
 ) -> None:
     draw = np.random.default_rng(seed)
@@ -68,9 +68,19 @@ def test_at_a_risk_of_0_the_winner_scores_as_with_all_seeds(
     scores[draw.random(8) < 0.3] /= 2
     race = finish(race_of(8, 0.0, top=top), scores, slots, random.Random(seed))
     assert race.certain
-    best = max(top.value(row) for row in scores.tolist())
-    assert top.value(race.scores[winner(top, race.scores)]) == best
+    assert winner(top, race.scores) == winner(top, scores.tolist())
     assert race.forecasts()[1] == 0.0
+
+
+@pytest.mark.parametrize("risk", [0.0, 0.05])
+def test_a_race_ends_if_later_configurations_can_only_tie_with_the_leader(risk: float) -> None:
+    race = finish(race_of(20, risk, seeds=5), np.ones((20, 5)), slots=1)
+    complete = {number for number in range(20) if not race.missing(number)}
+    assert complete <= {0, *race._to_audit()}
+    tied = race_of(2, 0.0, seeds=5)
+    for number, seed in [*((1, seed) for seed in range(5)), (0, 0), (0, 1)]:
+        tied.record_score(number, seed, 1.0)
+    assert not tied.certain  # a tie makes the earlier one the winner
 
 
 @pytest.mark.parametrize("seed", range(8))
