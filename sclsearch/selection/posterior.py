@@ -48,8 +48,9 @@ USUAL = 1.0
 NEAR = 0.5
 """Share of the configurations, the best ones, that determine r and the variance beside it."""
 NEGLIGIBLE = 1e-4
-TINY = np.finfo(np.float64).tiny
 """Probability below which an upper bound replaces the draws."""
+TINY = np.finfo(np.float64).tiny
+"""Least probability of what is possible."""
 ROUNDING = 1e-9
 """Tolerance for sums of scores that should be equal."""
 COUNTED = 16
@@ -223,7 +224,8 @@ class ScorePosterior:
         edge = highest.min(1)
         excess = np.maximum((highest - edge[:, None]).mean(1), 1e-12)
         tail = 0.1 * np.exp(-np.maximum(self.certain - edge, 0) / excess)
-        return np.asarray(np.where(enough.sum(1) < COUNTED, tail, enough.mean(1)))
+        few = enough.sum(1) < min(COUNTED, tenth)
+        return np.asarray(np.where(few, tail, enough.mean(1)))
 
     def _bound(self, prediction: _Prediction) -> Numbers:
         """Return an upper bound of `better`: the best missing seed must reach a certain score."""

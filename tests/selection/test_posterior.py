@@ -112,6 +112,16 @@ def test_the_leader_has_the_highest_expected_score(top: Top) -> None:
         assert found.leader == int(np.argmax(found.expected))
 
 
+@pytest.mark.parametrize("draws", [64, 512])
+def test_a_probability_of_few_draws_is_their_share_if_many_reach_the_score(draws: int) -> None:
+    found = posterior([0.5, 0.5], [0.5, N])
+    finals = np.linspace(0.4, 0.5, draws)[None]
+    for reaching in (draws // 5, draws // 7):
+        finals[0, -reaching:] = 0.5
+        assert found._reaching(finals)[0] == pytest.approx(reaching / draws)
+        finals = np.linspace(0.3, 0.4, draws)[None]
+
+
 def test_there_is_a_leader_if_all_scores_are_the_minimum() -> None:
     for top in (Top(), Top(1), Top(3)):
         assert posterior([0.0, 0.0, N, N, N], [0.0, N, N, N, N], [N] * 5, top=top).leader < 2
