@@ -40,6 +40,7 @@ class Encoder(nn.Module):
         mask_token: Id of the mask token; None if the tokenizer has none.
         masked_lm: Weights of the checkpoint's masked-LM head; empty if it has none. They are not
             parameters: a stage that needs the head copies them.
+        masked_lm_activation: Name of that head's activation in transformers.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Encoder(nn.Module):
         *,
         mask_token: int | None,
         masked_lm: Mapping[str, Tensor],
+        masked_lm_activation: str = "gelu",
     ) -> None:
         # Imports transformers, which the methods' settings and finished studies do not need.
         from sclsearch.encoders.row_dropout import install
@@ -61,6 +63,7 @@ class Encoder(nn.Module):
         self.chunk_tokens = 0
         self.mask_token = mask_token
         self.masked_lm = masked_lm
+        self.masked_lm_activation = masked_lm_activation
         self._views = install(model)
         layers = layers_of(model)
         if layers is not None:

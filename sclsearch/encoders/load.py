@@ -91,11 +91,14 @@ def _pretrained(
         mask_token = load_tokenizer(folder).mask_token_id
     # Our head shares the input embeddings, so a head with a separate decoder cannot be loaded.
     tied = getattr(model.config, "tie_word_embeddings", True)
+    file = folder / "model.safetensors"
+    weights, activation = load_head_weights(file, model) if tied else ({}, "gelu")
     encoder = Encoder(
         name,
         model,
         mask_token=mask_token,
-        masked_lm=load_head_weights(folder / "model.safetensors") if tied else {},
+        masked_lm=weights,
+        masked_lm_activation=activation,
     )
     if encoder.causal:
         raise SclsearchError(f"--model {name}: {kind} is a decoder. Choose an encoder.")

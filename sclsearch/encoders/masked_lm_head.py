@@ -1,6 +1,8 @@
 """Masked-language-model head, from the checkpoint if it has one, else newly initialized."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -8,13 +10,29 @@ from torch import Tensor, nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import INIT_STD
 
-# Names in a checkpoint of the dense layer, the norm and the module with the vocabulary bias.
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class _Layout(NamedTuple):
+    """Names in a checkpoint of the dense layer, the norm and the module with the vocabulary bias.
+
+    `activation` is the field of config.json with the activation; empty if it is always GELU.
+    """
+
+    dense: str
+    norm: str
+    decoder: str
+    activation: str = ""
+
+
+BERT = "cls.predictions"
 LAYOUTS = (
-    ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
-    ("lm_head.dense", "lm_head.layer_norm", "lm_head"),  # RoBERTa, XLM-R, CamemBERT, MPNet
-    ("vocab_transform", "vocab_layer_norm", "vocab_projector"),  # DistilBERT
-    ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
-    ("head.dense", "head.norm", "decoder"),  # ModernBERT
+    _Layout(f"{BERT}.transform.dense", f"{BERT}.transform.LayerNorm", BERT, "hidden_act"),
+    _Layout("lm_head.dense", "lm_head.layer_norm", "lm_head"),  # RoBERTa, XLM-R, CamemBERT, MPNet
+    _Layout("vocab_transform", "vocab_layer_norm", "vocab_projector", "activation"),  # DistilBERT
+    _Layout("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
+    _Layout("head.dense", "head.norm", "decoder", "classifier_activation"),  # ModernBERT
 )
 # ModernBERT's layers have no biases: zero biases are equivalent.
 NEEDED = frozenset({"dense.weight", "norm.weight", "bias"})
@@ -22,7 +40,7 @@ BERT_EPSILON = 1e-12
 
 
 class MaskedLMHead(nn.Module):
-    """Masked-LM head: dense layer, GELU, norm, product with the input embeddings, and a bias.
+    """Masked-LM head: dense layer, activation, norm, product with the input embeddings, and a bias.
 
     The embeddings belong to the encoder, so the caller passes them to each call.
 
@@ -31,10 +49,16 @@ class MaskedLMHead(nn.Module):
         embedding: e, the size of an input embedding, which differs from d in ELECTRA.
         vocabulary: Number of tokens that can be predicted.
         epsilon: Epsilon of the norm.
+        activation: Name of the activation in transformers.
     """
 
-    def __init__(self, width: int, embedding: int, vocabulary: int, epsilon: float) -> None:
+    def __init__(
+        self, width: int, embedding: int, vocabulary: int, epsilon: float, activation: str
+    ) -> None:
+        from transformers.activations import ACT2FN
+
         super().__init__()
+        self.activation: nn.Module = ACT2FN[activation]
         self.dense = nn.Linear(width, embedding)
         self.norm = nn.LayerNorm(embedding, eps=epsilon)
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocabulary))
@@ -48,7 +72,7 @@ class MaskedLMHead(nn.Module):
             states: Last hidden states of the S tokens that are predicted, `[S, d]`.
             embeddings: The encoder's input embeddings, `[vocabulary, e]`.
         """
-        return F.linear(self.norm(F.gelu(self.dense(states))), embeddings, self.bias)
+        return F.linear(self.norm(self.activation(self.dense(states))), embeddings, self.bias)
 
 
 def masked_lm_head(encoder: Encoder) -> MaskedLMHead:
@@ -56,7 +80,8 @@ def masked_lm_head(encoder: Encoder) -> MaskedLMHead:
     vocabulary, embedding = encoder.embeddings.shape
     config = encoder.model.config
     epsilon = getattr(config, "layer_norm_eps", getattr(config, "norm_eps", BERT_EPSILON))
-    head = MaskedLMHead(encoder.width, embedding, vocabulary, epsilon)
+    activation = encoder.masked_lm_activation
+    head = MaskedLMHead(encoder.width, embedding, vocabulary, epsilon, activation)
     head.load_state_dict(encoder.masked_lm, strict=False)
     return head
 
@@ -68,8 +93,11 @@ def masked_lm_notes(encoder: Encoder) -> tuple[str, ...]:
     return (f"masked-LM head: new, because the checkpoint of {encoder.name} has none",)
 
 
-def load_head_weights(file: Path) -> dict[str, Tensor]:
-    """Return the masked-LM head weights of a model.safetensors, float32; empty without a head."""
+def load_head_weights(file: Path, model: "PreTrainedModel") -> tuple[dict[str, Tensor], str]:
+    """Return weights, float32, and activation of the masked-LM head in a model.safetensors.
+
+    Without a head that has the shape of ours, there are no weights and the activation is GELU.
+    """
     from safetensors import safe_open
 
     with safe_open(str(file), framework="pt") as tensors:
@@ -77,13 +105,23 @@ def load_head_weights(file: Path) -> dict[str, Tensor]:
         for layout in LAYOUTS:
             names = _names(layout, stored)
             if names.keys() >= NEEDED:
-                return {ours: tensors.get_tensor(name).float() for ours, name in names.items()}
-    return {}
+                found = {ours: tensors.get_tensor(name).float() for ours, name in names.items()}
+                activation = getattr(model.config, layout.activation, "gelu")
+                return (found, activation) if _fits(found, model) else ({}, "gelu")
+    return {}, "gelu"
 
 
-def _names(layout: tuple[str, str, str], stored: frozenset[str]) -> dict[str, str]:
+def _fits(weights: Mapping[str, Tensor], model: "PreTrainedModel") -> bool:
+    """Return whether weights have the shapes of `MaskedLMHead`; MobileBERT's have others."""
+    words: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]
+    vocabulary, embedding = words.weight.shape
+    dense = weights["dense.weight"].shape == (embedding, model.config.hidden_size)
+    return dense and weights["bias"].shape == (vocabulary,)
+
+
+def _names(layout: _Layout, stored: frozenset[str]) -> dict[str, str]:
     """Return the stored name of each head weight that the checkpoint has."""
-    dense, norm, decoder = layout
+    dense, norm, decoder, _ = layout
     candidates = {
         "dense.weight": (f"{dense}.weight",),
         "dense.bias": (f"{dense}.bias",),

@@ -17,6 +17,7 @@ from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.errors import SclsearchError
 from tests.conftest import Save
 from tests.encoders.conftest import Inputs
+from tests.tiny import SIZES
 
 WITHOUT = ("tiny_bert", "tiny_roberta")
 
@@ -25,8 +26,8 @@ WITHOUT = ("tiny_bert", "tiny_roberta")
 def with_head(save_tiny: Save) -> Save:
     """Return a function that makes a tiny checkpoint of an architecture with a masked-LM head."""
 
-    def with_head(architecture: str = "Bert") -> Path:
-        folder = save_tiny(architecture)
+    def with_head(architecture: str = "Bert", **sizes: str | int) -> Path:
+        folder = save_tiny(architecture, {**SIZES, **sizes})
         config = transformers.AutoConfig.from_pretrained(folder)
         torch.manual_seed(3)
         model: Any = getattr(transformers, f"{architecture}ForMaskedLM")(config)
@@ -60,6 +61,29 @@ def test_the_head_of_the_checkpoint_gives_the_logits_of_transformers(
     encoder = load_encoder(folder, "mine")
     torch.testing.assert_close(logits(encoder, inputs), expected_logits(folder, inputs))
     assert masked_lm_notes(encoder) == ()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "field"),
+    [
+        ("Bert", "hidden_act"),
+        ("Roberta", "hidden_act"),
+        ("DistilBert", "activation"),
+        ("ModernBert", "classifier_activation"),
+    ],
+)
+def test_the_head_of_the_checkpoint_has_the_activation_of_the_architecture(
+    with_head: Save, inputs: Inputs, architecture: str, field: str
+) -> None:
+    folder = with_head(architecture, **{field: "relu"})
+    found = logits(load_encoder(folder, "mine"), inputs)
+    torch.testing.assert_close(found, expected_logits(folder, inputs))
+
+
+def test_a_head_of_another_shape_counts_as_absent(with_head: Save) -> None:
+    encoder = load_encoder(with_head("MobileBert", embedding_size=8), "mine")
+    assert masked_lm_notes(encoder) != ()
+    assert masked_lm_head(encoder).dense.weight.shape == (8, 16)
 
 
 def test_the_weight_names_of_2018_are_known(with_head: Save, inputs: Inputs) -> None:
