@@ -156,11 +156,17 @@ def base_model(name: str) -> str:
 
 
 def has_pooler(folder: Path) -> bool:
-    """Return whether a checkpoint has the weights of a pooler like BERT's."""
+    """Return whether a checkpoint has the weights of a pooler like BERT's.
+
+    A pooler outside the encoder belongs to a classification head, as DeBERTa's does.
+    """
     from safetensors import safe_open
 
     with safe_open(folder / "model.safetensors", framework="numpy") as file:
-        return any(name.endswith("pooler.dense.weight") for name in file.keys())  # noqa: SIM118
+        names = frozenset(file.keys())
+    words = "embeddings.word_embeddings.weight"
+    encoders = {name.removesuffix(words) for name in names if name.endswith(words)}
+    return any(f"{encoder}pooler.dense.weight" in names for encoder in encoders)
 
 
 def model_digest(folder: Path) -> str:

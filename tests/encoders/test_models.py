@@ -8,16 +8,19 @@ from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
+import transformers
 
 from sclsearch.encoders.models import (
     ALIASES,
     CARD,
     FILES,
     base_model,
+    has_pooler,
     model_digest,
     model_folder,
 )
 from sclsearch.errors import SclsearchError
+from tests.tiny import SIZES
 
 
 @pytest.fixture
@@ -128,3 +131,14 @@ def test_invalid_metadata_is_an_error(copied: Path, text: str) -> None:
     (copied / CARD).write_text(text)
     with pytest.raises(SclsearchError, match=r"sclsearch\.json: not a file of `sclsearch export`"):
         base_model("models/tiny")
+
+
+@pytest.mark.parametrize(("architecture", "own"), [("Bert", True), ("Deberta", False)])
+def test_the_pooler_of_a_classification_head_is_not_the_encoders(
+    tiny_bert: Path, tmp_path: Path, architecture: str, own: bool
+) -> None:
+    assert has_pooler(tiny_bert)
+    config = getattr(transformers, f"{architecture}Config")(**SIZES)
+    classifier = getattr(transformers, f"{architecture}ForSequenceClassification")(config)
+    classifier.save_pretrained(tmp_path)
+    assert has_pooler(tmp_path) == own
