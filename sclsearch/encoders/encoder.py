@@ -16,6 +16,11 @@ from sclsearch.errors import SclsearchError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+FORWARD_ERRORS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+"""Errors of a forward pass whose inputs an architecture does not support."""
+DEPENDENCE = 1e-3
+"""Relative difference of two states above which rounding is not the cause."""
+
 
 class Encoder(nn.Module):
     """Pretrained encoder with per-row dropout.
@@ -31,6 +36,7 @@ class Encoder(nn.Module):
         per_row_dropout: True if views of one batch can have different dropout probabilities.
         causal: True if a token does not attend to later tokens, as in a decoder.
         governed: True if the model has no noise at dropout 0.
+        independent: True if neither padding nor other texts of a batch affect the states of a text.
         packs: True if the layers work without padding.
         takes_masks: True if the attention is transformers' and accepts a prepared mask.
         max_tokens: Number of learned positions, thus most tokens of a text; None for no limit.
@@ -83,6 +89,7 @@ class Encoder(nn.Module):
         padded = self._test_states()  # [4, 4, d]
         self.per_row_dropout = self._views.attention_seen
         self.causal = torch.allclose(padded[0, 0], padded[1, 0])
+        self.independent = self._matches_alone(padded)
         self.pretrained_pooler = self._has_pooler(padded)
         self.takes_masks = self._accepts_prepared_mask(padded)
         self.model.train()
@@ -115,7 +122,7 @@ class Encoder(nn.Module):
         ids, mask = _test_texts()
         try:
             states = self.model(input_ids=ids, attention_mask=_by_keys(mask)).last_hidden_state
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        except FORWARD_ERRORS:
             return False
         return torch.allclose(states[mask], padded[mask], atol=1e-4)
 
@@ -123,12 +130,19 @@ class Encoder(nn.Module):
         """Return whether the states at tokens equal those that were computed with padding."""
         try:
             states = self._test_states(first_only=first_only)
-        except (AttributeError, RuntimeError):
+        except FORWARD_ERRORS:
             # Positions that enter every layer, such as rotary ones, have the shape of padded rows.
             # The modules for keys and values may have unknown names.
             return False
         same_shape = states.shape == padded.shape
         return same_shape and torch.allclose(states[mask], padded[mask], atol=1e-4)
+
+    def _matches_alone(self, padded: Tensor) -> bool:
+        """Return whether the second text has the same states without the others and padding."""
+        ids, mask = (one[1:2, :2] for one in _test_texts())
+        alone = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))[0]
+        difference = (alone - padded[1, :2]).abs().mean()
+        return bool(difference <= DEPENDENCE * alone.abs().mean())
 
     @property
     def embeddings(self) -> Tensor:

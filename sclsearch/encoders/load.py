@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from sclsearch.canonical import counted
-from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.encoder import FORWARD_ERRORS, Encoder
 from sclsearch.encoders.masked_lm_head import load_head_weights
 from sclsearch.errors import SclsearchError
 
@@ -93,19 +93,30 @@ def _pretrained(
     tied = getattr(model.config, "tie_word_embeddings", True)
     file = folder / "model.safetensors"
     weights, activation = load_head_weights(file, model) if tied else ({}, "gelu")
-    encoder = Encoder(
-        name,
-        model,
-        mask_token=mask_token,
-        masked_lm=weights,
-        masked_lm_activation=activation,
-    )
+    try:
+        encoder = Encoder(
+            name,
+            model,
+            mask_token=mask_token,
+            masked_lm=weights,
+            masked_lm_activation=activation,
+        )
+    except FORWARD_ERRORS as error:
+        raise SclsearchError(
+            f"--model {name}: {kind} must encode a text of any length, but fails for four short "
+            f"ones: {_first_line(error)}. Choose a model such as BERT or RoBERTa."
+        ) from error
     if encoder.causal:
         raise SclsearchError(f"--model {name}: {kind} is a decoder. Choose an encoder.")
     if not encoder.governed:
         raise SclsearchError(
             f"--model {name}: {kind} has dropout with fixed rates. Set them to 0 in config.json "
             "or choose another model."
+        )
+    if not encoder.independent:
+        raise SclsearchError(
+            f"--model {name}: the states of a text must depend on that text alone, and those of "
+            f"{kind} change with the padding of its batch. Choose a model such as BERT or RoBERTa."
         )
     return encoder.eval().to(device)
 

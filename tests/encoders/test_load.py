@@ -14,6 +14,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
 from tests.conftest import Save
+from tests.tiny import SIZES
 
 
 @pytest.fixture
@@ -84,6 +85,26 @@ def test_encoders_with_fixed_dropout_rates_are_refused(save_tiny: Save) -> None:
     still = {**config, "dropout": 0.0, "attention_dropout": 0.0}
     (folder / "config.json").write_text(json.dumps(still))
     assert load_encoder(folder, "still").governed
+
+
+@pytest.mark.parametrize("architecture", ["FNet", "ConvBert", "Yoso"])
+def test_encoders_whose_states_depend_on_padding_are_refused(
+    save_tiny: Save, architecture: str
+) -> None:
+    folder = save_tiny(architecture)
+    with pytest.raises(SclsearchError, match=r"^--model m: the states of a text must depend on th"):
+        load_encoder(folder, "m")
+
+
+def test_an_encoder_that_fails_in_the_capability_check_is_refused(save_tiny: Save) -> None:
+    folder = save_tiny("Nystromformer", {**SIZES, "num_landmarks": 4})
+    with pytest.raises(SclsearchError, match=r"^--model m: nystromformer must encode a text of"):
+        load_encoder(folder, "m")
+
+
+def test_an_encoder_with_adapters_per_row_keeps_its_padding(save_tiny: Save) -> None:
+    languages = {"languages": ["en_XX"], "default_language": "en_XX"}
+    assert not load_encoder(save_tiny("Xmod", {**SIZES, **languages}), "m").packs
 
 
 def test_the_tokenizer_adds_special_tokens_and_segments(encoder: Encoder) -> None:
