@@ -105,7 +105,7 @@ def _space(content: SpaceFile, file: str, check: ValueCheck) -> tuple[Space, lis
         bound_faults = dict.fromkeys(_bound_faults(name, parameter, check))
         faults += [(f"space.{name}", reason) for reason in bound_faults]
         for key in parameter.when:
-            when_faults = _when_faults(name, key, parameters)
+            when_faults = _when_faults(name, key, space, check)
             faults += [(f"space.{name}.when", reason) for reason in when_faults]
     faults += [(f"fixed.{name}", reason) for name, reason in check(space.fixed)]
     faults += [
@@ -131,9 +131,12 @@ def _bound_faults(name: str, parameter: Parameter, check: ValueCheck) -> Iterato
             yield reason
 
 
-def _when_faults(name: str, key: str, parameters: Mapping[str, Parameter]) -> list[str]:
-    """Return the errors of the required values of parameter `key` in the condition of another."""
+def _when_faults(name: str, key: str, space: Space, check: ValueCheck) -> list[str]:
+    """Return the errors of the required values of `key` in the condition of a parameter."""
+    parameters = space.parameters
     names, condition, values = [*parameters], parameters.get(key), parameters[name].when[key]
+    if condition is None and key in space.fixed:
+        return [f"{key} {reason}" for value in values for _, reason in check({key: value})]
     if condition is None:
         return [f"{key} is not in `space`.{suggestion(key, parameters)}"]
     if names.index(key) >= names.index(name):

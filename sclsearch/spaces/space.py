@@ -157,16 +157,17 @@ class Space:
         drops a published configuration if it lacks a value for a parameter that is now searched.
         """
         parameters: dict[str, Parameter] = {}
+        fixed = {**self.fixed, **settings}
         for name, parameter in self.parameters.items():
             known = {key for key in parameter.when if key not in parameters}
             met = replace(parameter, when={k: parameter.when[k] for k in known})
-            if name not in settings and active(met, settings):
+            if name not in settings and active(met, fixed):
                 left = {k: v for k, v in parameter.when.items() if k not in known}
                 parameters[name] = replace(parameter, when=left)
         space = replace(
             self,
             parameters=parameters,
-            fixed={**self.fixed, **settings},
+            fixed=fixed,
             altered=self.altered or bool(settings),
         )
         searched = [
@@ -190,7 +191,7 @@ class Space:
             elif not same(value, fixed := self.fixed[name]):
                 faults.append((name, f"must be {fixed!r} as in `fixed`, got {value!r}"))
         for name, parameter in self.parameters.items():
-            searched = active(parameter, known)
+            searched = active(parameter, {**self.fixed, **known})
             if searched != (name in values):
                 reason = "is missing" if searched else "must be left out where its `when` is false"
                 faults.append((name, reason))

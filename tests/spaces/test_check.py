@@ -175,3 +175,22 @@ def test_a_condition_on_a_range_is_an_error(file: Path) -> None:
     assert check_file(file) == [
         "mine.yaml: space.lam.when: tau must have `type: choice`, got a range"
     ]
+
+
+@pytest.mark.parametrize(("mode", "searched"), [("eval", True), ("train", False)])
+def test_a_section_may_fix_the_key_of_an_inherited_condition(
+    file: Path, good: str, mode: str, searched: bool
+) -> None:
+    good = good.replace("      probe_learning_rate: null\n", "")
+    good = good.replace("pooling: mean", f"pooling: mean, probe_encoder_mode: {mode}")
+    if searched:
+        good = good.replace("tau: 0.2}", "tau: 0.2, probe_learning_rate: 1e-3}")
+    file.write_text(good)
+    assert check_file(file) == []
+    space = load_space(file, "supcl-seq", "minilm")
+    assert ("probe_learning_rate" in space.parameters) == searched
+    assert not any(parameter.when for parameter in space.parameters.values())
+    assert len(space.published) == 1
+    file.write_text(good.replace("mode: eval}}", "mode: evil}}"))
+    reason = "probe_encoder_mode must be 'eval' or 'train', got 'evil'"
+    assert f"mine.yaml: models.minilm.space.probe_learning_rate.when: {reason}" in check_file(file)
