@@ -18,6 +18,10 @@ FEW_CUT = 0.1
 """Share of truncated texts below which no note is needed."""
 FEW_UNKNOWN = 0.05
 """Share of unknown tokens below which no note is needed."""
+FAR = 10.0
+"""Mean or standard deviation of scores above which a regression trains badly."""
+NARROW = 0.1
+"""Standard deviation of scores below which a regression trains badly."""
 
 
 def tokenized(study: Study, replicates: Iterable[Splits]) -> dict[int, TokenizedTask]:
@@ -71,14 +75,14 @@ def sampled_ids(study: Study, splits: Splits) -> list[list[int]]:
 
 
 def reading_notes(study: Study, splits: Splits) -> list[str]:
-    """Return notes on truncated texts and on unknown tokens, from a sample of the texts."""
+    """Return notes on scores, and from a sample of the texts on truncation and unknown tokens."""
+    notes = _score_notes(study, splits)
     try:
         texts, unknown_token = sampled_ids(study, splits), load_tokenizer(study.model).unk_token_id
     except SclsearchError:
-        return []  # the model check reports this error
+        return notes  # the model check reports this error
     lengths, most = [len(ids) for ids in texts], study.lengths()[-1]
     cut = sum(length > most for length in lengths)
-    notes = []
     if cut > FEW_CUT * len(texts):
         notes.append(
             f"max_length {most} cuts {cut} of {len(texts)} training and test texts, the longest of "
@@ -91,3 +95,17 @@ def reading_notes(study: Study, splits: Splits) -> list[str]:
             "the texts' language"
         )
     return notes
+
+
+def _score_notes(study: Study, splits: Splits) -> list[str]:
+    """Return a note if the scores of a regression task are far from 0, or nearly equal."""
+    if not study.data.task.regression:
+        return []
+    scores = splits.train.labels(study.data)
+    mean, deviation = float(scores.mean()), float(scores.std())
+    if abs(mean) <= FAR and NARROW <= deviation <= FAR:
+        return []
+    return [
+        f"the training scores have mean {mean:.3g} and standard deviation {deviation:.3g}: rescale "
+        "them to about 0 to 5, because the head starts at 0"
+    ]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sclsearch.encoders.load import load_encoder
@@ -10,6 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
+from sclsearch.study.tokenized import reading_notes
 from tests.workspace import MakeSpec, WriteSpace
 
 REGRESSION = [name for name in METHODS if method_class(name).regression]
@@ -48,3 +50,17 @@ def test_balanced_batches_of_a_regression_are_refused(
     study = resolve(replace(spec, space=write_space(space)), stsb)
     with pytest.raises(SclsearchError, match=message):
         study.check(load_encoder(tiny_bert, "tiny"))
+
+
+@pytest.mark.parametrize(
+    ("factor", "shift", "noted"), [(1, 0, False), (20, 0, True), (1, 100, True), (0.01, 0, True)]
+)
+def test_scores_far_from_0_or_nearly_equal_are_noted(
+    make_spec: MakeSpec, stsb: RunOptions, factor: float, shift: float, noted: bool
+) -> None:
+    study = resolve(make_spec(method="ce", task="stsb", space=None), stsb)
+    train = study.data.splits["train"]
+    scaled = replace(train, y=np.asarray(train.y * factor + shift, np.float64))
+    data = replace(study.data, splits={**study.data.splits, "train": scaled})
+    notes = reading_notes(replace(study, data=data), study.splits(0))
+    assert any(note.startswith("the training scores have mean ") for note in notes) == noted
