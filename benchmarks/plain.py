@@ -54,9 +54,3 @@ def sim_siam(z0: Tensor, z1: Tensor, h0: Tensor, h1: Tensor) -> Tensor:
     """Return CMLM's form of SimSiam with two views."""
     agreement = F.cosine_similarity(z1, h0.detach()) + F.cosine_similarity(z0, h1.detach())
     return (-agreement / 2).exp().mean()
-
-
-def masked_lm(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the cross-entropy of the masked tokens."""
-    selected = targets >= 0
-    return F.cross_entropy(logits[selected], targets[selected])

@@ -12,7 +12,7 @@ from torch import Tensor
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model
 from sclsearch.objectives import masked_lm
-from sclsearch.objectives.prediction import IGNORED, MlmReduction
+from sclsearch.objectives.prediction import MlmReduction
 
 Corruption = Literal["80_10_10", "all_mask"]
 
@@ -73,11 +73,10 @@ def masked_lm_of(
     texts, length = selected.shape
     # `nonzero` waits for the device to count the tokens. One call serves all three index_selects.
     places = selected.flatten().nonzero()[:, 0]  # [S]
-    targets = batch.ids.masked_fill(~selected, IGNORED).flatten()
     hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
     return masked_lm(
         model.new_modules["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
-        targets.index_select(0, places),
+        batch.ids.flatten().index_select(0, places),
         places // length,
         texts=texts,
         reduction=reduction,

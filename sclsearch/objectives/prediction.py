@@ -8,9 +8,6 @@ from torch import Tensor
 
 MlmReduction = Literal["tokens", "sequences"]
 
-IGNORED = -100
-"""Target at positions without prediction."""
-
 
 def prediction_loss(scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return the mean cross-entropy, or in regression the mean squared error.
@@ -43,9 +40,8 @@ def masked_lm(
     Without selected tokens the loss and its gradient are 0.
 
     Args:
-        logits: Scores over the vocabulary at S positions, `[S, vocabulary]`.
-        targets: Original token at each position, `[S]`; `IGNORED` at positions without prediction,
-            which pad batches to a common S.
+        logits: Scores over the vocabulary at the S selected positions, `[S, vocabulary]`.
+        targets: Original token at each position, `[S]`.
         rows: Index of the text of each position, `[S]`; used only with `sequences`.
         texts: B, number of texts, with or without selected tokens.
         reduction: Mean over all selected tokens of the batch, as in Hugging Face transformers. Or
@@ -56,9 +52,9 @@ def masked_lm(
         The loss, a scalar, float32 or float64.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    costs = F.cross_entropy(logits, targets, reduction="none", ignore_index=IGNORED)  # [S]
-    selected = targets != IGNORED
+    costs = F.cross_entropy(logits, targets, reduction="none")  # [S]
     if reduction == "tokens":
-        return costs.sum() / selected.sum().clamp(min=1)
-    inside = (torch.arange(texts, device=rows.device)[:, None] == rows) & selected  # [B, S]
+        # By a tensor: a GPU divides by a Python number less exactly, by its reciprocal.
+        return costs.sum() / costs.new_full((), max(len(costs), 1))
+    inside = torch.arange(texts, device=rows.device)[:, None] == rows  # [B, S]
     return (torch.where(inside, costs, 0.0).sum(1) / inside.sum(1).clamp(min=1)).mean()
