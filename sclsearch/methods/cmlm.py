@@ -4,7 +4,7 @@ Paper: https://arxiv.org/abs/2106.02327.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt
@@ -83,6 +83,8 @@ class CMLM(PostTraining):
         tau: Temperature τ of `simclr`; not stated in the paper; SimCLR's best is 0.1.
     """
 
+    whole_vocabulary: ClassVar[bool] = True
+
     alpha: Annotated[float, Gt(0)] = 0.5
     p_m: Share = 0.15
     p_c: Share = 0.7
@@ -117,13 +119,8 @@ class CMLM(PostTraining):
         """Return the two stages, post-training and fine-tuning."""
         post, tuning = super().stages(training)
         rates = (training.dropout,) * (1 + self.k)
-        post = replace(
-            post,
-            dropout_rates=lambda _update: rates,
-            monitored=("feature_spread",),
-            whole_vocabulary=True,
-        )
-        return post, tuning
+        monitored = ("feature_spread",)
+        return replace(post, dropout_rates=lambda _update: rates, monitored=monitored), tuning
 
     def post_terms(self, model: Model, batch: Batch) -> Terms:
         """Return the post-training terms `contrast`, `mlm` and the monitored `feature_spread`."""

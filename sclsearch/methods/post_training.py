@@ -44,8 +44,12 @@ class PostTraining(Method):
         post_epochs: Epochs of post-training; the paper has 200, 50 and 5 for 20, 100 and 1000
             texts, on full data 3.
         pooling: Input of the classifier after post-training, as in `ce`.
+        reads: Input of post-training, as in `Stage`.
+        whole_vocabulary: Whether post-training needs all tokens, as in `Stage`.
     """
 
+    reads: ClassVar[Literal["texts", "paraphrases"]] = "texts"
+    whole_vocabulary: ClassVar[bool] = False
     protocol: ClassVar[str] = "cmlm-full"
     few_shot: ClassVar[str] = "cmlm-fewshot"
     regression: ClassVar[bool] = True
@@ -65,7 +69,15 @@ class PostTraining(Method):
             epochs=self.post_epochs,
             batch_sampling="shuffle",
         )
-        post = Stage("post-training", settings, self.post_terms, self.post_modules, labeled=False)
+        post = Stage(
+            "post-training",
+            settings,
+            self.post_terms,
+            self.post_modules,
+            reads=self.reads,
+            labeled=False,
+            whole_vocabulary=self.whole_vocabulary,
+        )
         return (post, *super().stages(training))
 
     def post_modules(self, _encoder: Encoder, _classes: int) -> nn.ModuleDict:
@@ -103,6 +115,8 @@ class TAPT(PostTraining):
             first over each text, as CMLM's Eq. (6) prints.
     """
 
+    whole_vocabulary: ClassVar[bool] = True
+
     p_m: Share = 0.15
     mlm_reduction: MlmReduction = "tokens"
 
@@ -114,11 +128,6 @@ class TAPT(PostTraining):
     def post_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
         """Return the masked-LM head for post-training."""
         return nn.ModuleDict({"mlm": masked_lm_head(encoder)})
-
-    def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the two stages, post-training and fine-tuning."""
-        post, tuning = super().stages(training)
-        return replace(post, whole_vocabulary=True), tuning
 
     def post_terms(self, model: Model, batch: Batch) -> Terms:
         """Return the post-training term `mlm`."""
@@ -157,13 +166,10 @@ class CSSL(PostTraining):
             mean over tokens.
     """
 
+    reads: ClassVar[Literal["texts", "paraphrases"]] = "paraphrases"
+
     tau: Annotated[float, Gt(0)] = 0.07
     contrast_pooling: ContrastPooling = "cls_raw"
-
-    def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the two stages: post-training on paraphrases, fine-tuning on the texts."""
-        post, tuning = super().stages(training)
-        return replace(post, reads="paraphrases"), tuning
 
     def post_terms(self, model: Model, batch: Batch) -> Terms:
         """Return the post-training term `sim_clr`."""
