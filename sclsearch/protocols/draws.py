@@ -72,21 +72,22 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     return drawn
 
 
-def check_some_unlabeled(rows: int, size: Size | None, total: Unlabeled | None) -> None:
-    """Raise SclsearchError if unlabeled texts are requested where all rows train with labels.
+def check_unlabeled(
+    protocol: Protocol | None, rows: int, size: Size | None, total: Unlabeled | None
+) -> None:
+    """Raise SclsearchError if the requested unlabeled texts cannot exist.
 
-    `rows` is the number of the task's unlabeled rows.
+    All rows may train with labels, or the protocol may join paraphrases. `rows` is the number of
+    the task's unlabeled rows.
     """
-    if total is not None and size is None and not rows:
+    if total is None:
+        return
+    if size is None and not rows:
         raise SclsearchError(
             f"--unlabeled {total}: needs a training size, because all rows have labels without "
             "one. Pass --train-size N, in total, or --shots K, of each class."
         )
-
-
-def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
-    """Raise SclsearchError if unlabeled texts are requested beside joined paraphrases."""
-    if total is not None and protocol.joined:
+    if protocol is not None and protocol.joined:
         raise SclsearchError(
             f"--unlabeled {total}: cannot be combined with --protocol {protocol.name}, which adds "
             "paraphrases to the training rows. Choose another protocol."

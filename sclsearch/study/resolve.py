@@ -10,11 +10,7 @@ from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_un
 from sclsearch.methods.fields import build, field_types, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.draws import (
-    Unlabeled,
-    check_some_unlabeled,
-    check_unlabeled,
-)
+from sclsearch.protocols.draws import Unlabeled, check_unlabeled
 from sclsearch.protocols.variants import SCALES, crossed, fresh, with_splits
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import find_space, load_space, shipped_spaces
@@ -71,7 +67,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     check_name(model_name)
     space = _space(spec, named, model_name)
     whole = _loaded(spec, options, model_name)
-    check_some_unlabeled(whole.splits["train"].unlabeled, size, spec.unlabeled)
+    check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     splits = protocol.splits(data, size, protocol.replicate(0))
@@ -94,7 +90,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     ):
         defaults["pooling"] = FieldDefault("cls_pooled", "protocol")
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
-    unlabeled = _unlabeled(spec, named, protocol, read=reads_unlabeled(built, training))
+    unlabeled = _unlabeled(spec, named, read=reads_unlabeled(built, training))
     source = _paraphrases(spec, named, protocol, read=reads_paraphrases(built, training))
     folder = model_folder(model_name)
     study = Study(
@@ -135,16 +131,13 @@ def _paraphrases(
     return None
 
 
-def _unlabeled(
-    spec: StudySpec, method: NamedMethod, protocol: Protocol, *, read: bool
-) -> Unlabeled | None:
+def _unlabeled(spec: StudySpec, method: NamedMethod, *, read: bool) -> Unlabeled | None:
     """Return the size of the unlabeled text pool; None means the training rows only."""
     if spec.unlabeled is not None and not read:
         raise SclsearchError(
             f"--unlabeled {spec.unlabeled}: {method.name} has no stage without labels. Leave it "
             "out; cmlm, tapt, cssl and simcse have one."
         )
-    check_unlabeled(protocol, spec.unlabeled)
     return spec.unlabeled
 
 

@@ -6,12 +6,7 @@ from typing import Any
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS, cmlm, find_protocol
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.draws import (
-    Unlabeled,
-    check_some_unlabeled,
-    check_unlabeled,
-    draw_rows,
-)
+from sclsearch.protocols.draws import Unlabeled, check_unlabeled, draw_rows
 from sclsearch.protocols.variants import fresh
 from sclsearch.tasks import CORPORA, TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
@@ -123,7 +118,8 @@ class TextSelection:
 
     def texts(self, data: TaskData) -> tuple[Texts, ...]:
         """Return the distinct texts, without blank ones."""
-        check_some_unlabeled(data.splits["train"].unlabeled, self.size, self.unlabeled)
+        unlabeled = data.splits["train"].unlabeled
+        check_unlabeled(self.protocol, unlabeled, self.size, self.unlabeled)
         if self.protocol is None:
             rows = iter(data.splits["train"].texts)
         else:
@@ -157,17 +153,16 @@ def select_texts(
     size = Size.of(train_size, shots)
     if isinstance(task, str):
         check_task_name(task)
-        check_some_unlabeled(0, size, unlabeled)
     chosen = TextSelection(task, None, size, 0).default_protocol
     if protocol is not None:
         chosen = find_protocol(protocol)
         chosen.check_size(size, FEW_SHOT.name)
+    if isinstance(task, str):
+        check_unlabeled(chosen, 0, size, unlabeled)
     if chosen is None and replicates is not None:
         raise SclsearchError(
             "--replicates: does not apply to all training texts. Leave it out, or give a training "
             "size or a protocol."
         )
-    if chosen is not None:
-        check_unlabeled(chosen, unlabeled)
     count = replicates or (chosen.replicates if chosen else 0)
     return TextSelection(task, chosen, size, count, unlabeled)
