@@ -145,6 +145,14 @@ class Encoder(nn.Module):
         return bool(difference <= DEPENDENCE * alone.abs().mean())
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for reports on every method with this encoder."""
+        if self.independent:
+            return ()
+        kind = self.model.config.model_type
+        return (f"encoder {kind}: scores of a text change with the padding of its batch",)
+
+    @property
     def embeddings(self) -> Tensor:
         """Input embeddings of all tokens, `[vocabulary, e]`.
 

@@ -113,11 +113,6 @@ def _pretrained(
             f"--model {name}: {kind} has dropout with fixed rates. Set them to 0 in config.json "
             "or choose another model."
         )
-    if not encoder.independent:
-        raise SclsearchError(
-            f"--model {name}: the states of a text must depend on that text alone, and those of "
-            f"{kind} change with the padding of its batch. Choose a model such as BERT or RoBERTa."
-        )
     return encoder.eval().to(device)
 
 

@@ -61,7 +61,7 @@ def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> Trai
     backend = backend_for(spec.numerics)
     with backend.stream():
         encoder = load_encoder(spec.model, spec.model_name, backend.device)
-        result = TrainingResult(notes=(*spec.method.check(encoder), *data.notes))
+        result = TrainingResult(notes=(*encoder.notes, *spec.method.check(encoder), *data.notes))
         for position in range(len(spec.stages)):
             _train_stage(data, position, encoder, result, backend, test=test, graphs=graphs)
     result.seconds = time.perf_counter() - started
