@@ -7,7 +7,7 @@ import traceback
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
@@ -138,11 +138,14 @@ def _errors(kind: type) -> list[str]:
 def _misnamed(kind: type) -> list[str]:
     """Return errors for members that look like a method or a field, but that the engine ignores."""
     errors, typed = [], inspect.get_annotations(kind)
+    functions = [f for base in kind.__mro__ for f in vars(base).values() if inspect.isfunction(f)]
+    called = {name for function in functions for name in function.__code__.co_names}
     for member, value in vars(kind).items():
         where = f"{kind.__name__}.{member}"
-        if member.startswith("_") or hasattr(Method, member):
+        inherited = any(hasattr(base, member) for base in (*kind.__bases__, Method))
+        if member.startswith("_") or inherited:
             continue
-        if isinstance(value, FunctionType):
+        if inspect.isfunction(value) and member not in called:
             meant = get_close_matches(member, OVERRIDABLE, n=1, cutoff=0.85)
             if meant and meant[0] not in vars(kind):
                 errors.append(

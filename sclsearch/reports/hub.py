@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
+from sclsearch.encoders.models import CARD, ENCODER
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.export import PARTS
 from sclsearch.reports.export_record import DIGESTS
 
-OWN_FILES = ["*.json", "*.safetensors", "*.model", "*vocab.txt", "*merges.txt", DIGESTS]
-"""Patterns of the files that an export may have, at any depth."""
+OWN_FILES = [
+    *(CARD, DIGESTS, PARTS, "config.json", "model.safetensors", "modules.json"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *(f"{ENCODER}/*", "1_Pooling/*", "[0-9]_Dense/*", "seed-[0-9]*/*"),
+]
+"""Patterns of the files that an export may have, except vocabularies."""
 
 
 def check_repository(repository: str) -> None:
@@ -53,11 +59,13 @@ def push(folder: Path, repository: str, *, public: bool = False) -> str:
                 f"--push {repository}: the repository is public. Pass --public to upload there, "
                 f"or name another one. The export is in {folder}."
             )
+        # Files of an earlier export that this one lacks would answer in its place.
+        earlier = CARD in api.list_repo_files(name)
         sent = api.upload_folder(
             repo_id=name,
             folder_path=folder,
             commit_message="Upload an export of sclsearch",
-            delete_patterns=OWN_FILES,  # files of an earlier export that this one lacks
+            delete_patterns=OWN_FILES if earlier else None,
         )
     # Errors of a connection derive from the base of HfHubHTTPError in the hub's HTTP library. The
     # hub's answer on an invalid README.md is a ValueError.

@@ -209,7 +209,8 @@ class Scheduler:
             return None
         expected = self.state.expected_scores([n for n in lacking if lacking[n] == fewest])
         best = max(expected, key=lambda number: (expected[number], -number))
-        return min(run_id for run_id in self.queue if run_id[0] == best)
+        own = [run_id for run_id in self.queue if run_id[0] == best]
+        return min(own, key=lambda run_id: (self.worker_failures.count(run_id), run_id))
 
     def _next_test(self) -> SeedRunTask | None:
         """Return the next trained seed run to test, once the winner is decided."""

@@ -130,13 +130,16 @@ class RemotePath:
         """Move the object into a folder beside it; return its new path.
 
         Raises:
-            FileNotFoundError: There is no object.
+            FileNotFoundError: There is no object, or it changed during the call.
         """
         content = self.read()
         if content is None:
             raise FileNotFoundError(self.uri)
         target = replace(self, uri=f"{self.uri.rpartition('/')[0]}/{folder}/{name}")
         target.write(content)
+        if self.read() != content:  # another process has written it meanwhile
+            target.remove()
+            raise FileNotFoundError(self.uri)
         self.remove()
         return target
 

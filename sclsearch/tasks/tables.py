@@ -289,7 +289,7 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
         for name in columns
         if header.count(name) != 1
     ]
-    marks = ";," if path.suffix.lower() == ".tsv" else ";"
+    marks = {".tsv": ";,", ".csv": ";"}.get(path.suffix.lower(), "")
     found = next((mark for mark in marks if len(header) == 1 and mark in header[0]), None)
     if faults and found:
         advice = "Save the file with commas" if found == ";" else "Name the file .csv"

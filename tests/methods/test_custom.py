@@ -130,6 +130,20 @@ def test_a_member_that_the_engine_would_ignore_or_cannot_set_is_an_error(
         find_method(f"{file}:Mine")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def score(self): return 1\n    def terms(self, *_): return {'ce': self.score()}",
+        "whole_vocabulary = True",
+    ],
+)
+def test_helpers_and_class_attributes_of_a_base_are_valid(tmp_path: Path, body: str) -> None:
+    file = tmp_path / "mine.py"
+    text = FROZEN.format(body=body).replace("class Mine", "class Mine(TAPT)")
+    file.write_text(f"from sclsearch.methods.post_training import TAPT\n{text}", encoding="utf-8")
+    assert find_method(f"{file}:Mine").name == "Mine"
+
+
 def test_a_file_that_exits_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import sys\nsys.exit(0)\n", encoding="utf-8")

@@ -135,11 +135,14 @@ def test_a_folder_is_uploaded_to_a_new_private_repository(hub: Hub, folder: Path
 def test_files_of_an_earlier_export_are_deleted_and_other_files_stay(
     hub: Hub, folder: Path
 ) -> None:
+    others = {"notes.md": b"", "onnx/config.json": b"", "encoder/mine.json": b""}
+    hub.files |= others
     push(folder, REPOSITORY)
-    hub.files["notes.md"] = b""
+    assert hub.files.keys() == {*others, "README.md", "encoder/config.json"}
+    hub.files["sclsearch.json"] = b""  # an earlier export
     (folder / "encoder" / "config.json").rename(folder / "config.json")
     push(folder, REPOSITORY)
-    assert hub.files.keys() == {"README.md", "config.json", "notes.md"}
+    assert hub.files.keys() == {"README.md", "config.json", "notes.md", "onnx/config.json"}
 
 
 def test_a_public_repository_is_used_only_on_request(hub: Hub, folder: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Progress
 from sclsearch.search.estimate import estimate
@@ -359,3 +360,13 @@ def test_a_small_budget_of_seed_runs_completes_a_configuration(
             scheduler.finish(tasks[0], run)
         assert len(scheduler.state.seed_runs) <= runs
         assert scheduler.state.winner is not None
+
+
+def test_the_last_affordable_configuration_retries_failed_seeds_last(prepare: Prepare) -> None:
+    scheduler = Scheduler(prepare(configs=None, seeds=3, seed_runs=3, concurrency=1).begin())
+    first, started = scheduler.next(), []
+    assert first is not None
+    scheduler.record_failure(first, WorkerFailure("worker-lost", "a test"))
+    while task := scheduler.next():
+        started.append(task.id)
+    assert started == [(0, 1), (0, 2), (0, 0)]

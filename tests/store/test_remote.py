@@ -50,6 +50,23 @@ def test_requests_to_a_busy_store_are_retried(
     assert far.names() == ["one.json"]
 
 
+def test_an_object_that_changes_during_a_move_stays(
+    far: RemotePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(far / "one.json", {"old": True})
+
+    def write_meanwhile(place: RemotePath, content: bytes) -> None:
+        monkeypatch.undo()
+        place.write(content)
+        write(far / "one.json", {"new": True})
+
+    monkeypatch.setattr(RemotePath, "write", write_meanwhile)
+    with pytest.raises(FileNotFoundError):
+        (far / "one.json").move_into("retried", "old.json")
+    assert read(far / "one.json") == {"new": True}
+    assert far.names() == ["one.json"]
+
+
 def test_dropped_connections_are_retried(gate: Gate, far: RemotePath) -> None:
     gate.fault = drop(4)
     write(far / "one.json", {"whole": True})
