@@ -136,7 +136,7 @@ def _errors(kind: type) -> list[str]:
 
 
 def _misnamed(kind: type) -> list[str]:
-    """Return errors for members that look like a method or a field, but that the engine ignores."""
+    """Return errors for misspelled methods and for hyperparameters without a type."""
     errors, typed = [], inspect.get_annotations(kind)
     functions = [f for base in kind.__mro__ for f in vars(base).values() if inspect.isfunction(f)]
     called = {name for function in functions for name in function.__code__.co_names}

@@ -13,6 +13,9 @@ from sclsearch.selection.variance import SOURCES, design
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import stratified
 
+FRESH_REPLICATES = "fresh replicates"
+"""Text after the name of a protocol in the title of a study of fresh replicates."""
+
 # Limits at laptop scale: replicates, updates per stage, validation rows and test rows.
 REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
 
@@ -43,7 +46,7 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
         replicates=count,
         rule=MEAN,
         replicate=replicate,
-        repetition=_further(protocol, f"fresh replicates{begin}{subsets}"),
+        repetition=_further(protocol, f"{FRESH_REPLICATES}{begin}{subsets}"),
     )
 
 

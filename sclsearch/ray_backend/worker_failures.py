@@ -56,11 +56,11 @@ class WorkerFailures:
         """Record that a machine finished a seed run."""
         self._sound.add(node)
 
-    def count(self, place: SeedRunId) -> int:
+    def count(self, run_id: SeedRunId) -> int:
         """Return the number of worker failures of a seed run."""
-        return len(self._failures[place])
+        return len(self._failures[run_id])
 
-    def add(self, place: SeedRunId, failure: WorkerFailure) -> bool:
+    def add(self, run_id: SeedRunId, failure: WorkerFailure) -> bool:
         """Record a worker failure; return True if the search retries the seed run.
 
         Raises:
@@ -68,8 +68,8 @@ class WorkerFailures:
                 at fault if it is unfit. It is also at fault if only its workers died while other
                 machines finish seed runs.
         """
-        self._failures[place].append(failure)
-        alike = [one for one in self._failures[place] if one.cause == failure.cause]
+        self._failures[run_id].append(failure)
+        alike = [one for one in self._failures[run_id] if one.cause == failure.cause]
         if len(alike) <= RETRIES[failure.cause]:
             return True
         if failure.cause.startswith("storage-"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
+from sclsearch.protocols.variants import FRESH_REPLICATES
 from sclsearch.reports.report import (
     OTHERS_UNTESTED,
     Report,
@@ -43,8 +44,6 @@ SAME_TIME = 2.0
 """The same of training times, which depend on what else the machines do."""
 SHORT = 300.0
 """Training time in seconds up to which the start of the workers matters more than the budget."""
-FRESH = "fresh replicates"
-"""What `confirm` adds to the title of a protocol."""
 READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
 
 
@@ -272,7 +271,7 @@ def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
     if own.pop("numerics", "") != its.pop("numerics", ""):
         own["engine"] = its["engine"] = None  # devices have engine versions of their own
     same = all(study.identity[key] == fresh.identity[key] for key in ("task", "model", "size"))
-    repeated = f"{study.identity['protocol']}, {FRESH}"
+    repeated = f"{study.identity['protocol']}, {FRESH_REPLICATES}"
     return own == its and same and str(fresh.identity["protocol"]).startswith(repeated)
 
 

@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.float64]
 MOST_WITH_NUMBERS = 10
 """Number of classes up to which the cells of a confusion matrix show their counts."""
 MOST_TICKS = 30
-"""Number of classes that the axes of a confusion matrix name; of more, every second or so."""
+"""Most classes that the axes of a confusion matrix name; of more, they name every second or so."""
 MOST_IN_LEGEND = 20
 """Number of classes in the legend of a map."""
 
@@ -84,7 +84,7 @@ def embedding_plot(
     figure, axes = new_figure(3.6 + 0.17 * math.ceil(len(named) / columns))
     handles = []
     for number in range(len(labels)):
-        # Color and marker together differ for 36 classes.
+        # Color and marker together differ for 36 classes; those of `looks` go in step.
         color, marker = COLORS[number % 6], MARKERS[(number + number // 6) % 6]
         own = points[y == number]
         handles.append(
