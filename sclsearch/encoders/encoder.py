@@ -34,6 +34,7 @@ class Encoder(nn.Module):
         pretrained_pooler: True if the checkpoint has the dense+tanh pooler as a separate module.
             ALBERT's pooler is only a linear layer.
         per_row_dropout: True if views of one batch can have different dropout probabilities.
+            Otherwise, each view is a forward pass of its own.
         causal: True if a token does not attend to later tokens, as in a decoder.
         governed: True if the model has no noise at dropout 0.
         independent: True if neither padding nor other texts of a batch affect the states of a text.
@@ -200,6 +201,9 @@ class Encoder(nn.Module):
         *,
         first_only: bool,
     ) -> Tensor:
+        if len(set(dropout_rates)) > 1 and not self.per_row_dropout:
+            forward = partial(self._hidden, ids, mask, types, first_only=first_only)
+            return torch.cat([forward((rate,)) for rate in dropout_rates])
         self._views.dropout_rates = dropout_rates
         views = len(dropout_rates)
         mask = mask.repeat(views, 1)
@@ -253,15 +257,6 @@ class Encoder(nn.Module):
             raise SclsearchError(
                 f"{where}: must be at most {self.max_tokens}, the positions of {self._title}, got "
                 f"{tokens}. Reduce it, or choose another --model."
-            )
-
-    def check_per_row_dropout(self, where: str) -> None:
-        """Raise SclsearchError if views of one batch cannot differ in dropout probability."""
-        if not self.per_row_dropout:
-            raise SclsearchError(
-                f"{where}: {self._title} cannot have another attention dropout for each view, "
-                "because it does not use transformers' attention interface. Choose BERT, RoBERTa, "
-                "DistilBERT, ELECTRA or ModernBERT."
             )
 
     def check_mask_token(self, where: str) -> None:

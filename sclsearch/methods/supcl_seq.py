@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from annotated_types import Ge, Gt, Lt, MinLen
 
-from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import (
     Batch,
     Method,
@@ -70,12 +69,6 @@ class ContrastAndProbe(Method):
     pooling: Literal["cls_pooled", "cls_raw", "mean"] = "cls_pooled"
     probe_learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-3
     probe_epochs: Annotated[int, Ge(1)] = 5
-
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError if the encoder lacks a needed pooler or per-row dropout."""
-        notes = super().check(encoder)
-        encoder.check_per_row_dropout("dropouts")
-        return notes
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Return the two stages, contrast and linear probe."""
@@ -239,11 +232,6 @@ class DropoutAug(Method):
 
     dropouts: Dropouts = (0.0, 0.1, 0.2)
     pooling: Pooling = "cls_pooled"
-
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError if the encoder lacks a needed pooler or per-row dropout."""
-        encoder.check_per_row_dropout("dropouts")
-        return super().check(encoder)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Return the one stage, fine-tuning."""

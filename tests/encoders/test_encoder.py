@@ -1,7 +1,7 @@
 """Tests of states and pooling against the plain model, and of detected capabilities."""
 
 from contextlib import nullcontext
-from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from tests.conftest import Save
 from tests.encoders.conftest import Inputs
+from tests.tiny import SIZES
 
 
 def test_states_are_those_of_the_plain_model(encoder: Encoder, inputs: Inputs) -> None:
@@ -139,15 +140,30 @@ def test_cls_pooled_needs_a_pretrained_pooler(
         encoder.check_pooling("cls_pooled", "scl.yaml: pooling")
 
 
-def test_a_model_without_the_interface_supports_one_dropout_rate(
-    tiny_mpnet: Path, inputs: Inputs
+@pytest.mark.parametrize(
+    ("architecture", "sizes"),
+    [
+        ("MPNet", {}),
+        ("DebertaV2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
+    ],
+)
+def test_a_model_without_the_interface_encodes_each_view_with_its_dropout_rate(
+    save_tiny: Save, inputs: Inputs, architecture: str, sizes: dict[str, Any]
 ) -> None:
-    encoder = load_encoder(tiny_mpnet, "mine")
+    encoder = load_encoder(save_tiny(architecture, {**SIZES, **sizes}), "mine")
     assert not encoder.per_row_dropout
     with torch.no_grad():
         expected = encoder.eval().hidden(*inputs, (0.0,))
-        assert torch.equal(encoder.train().hidden(*inputs, (0.0,)), expected)
-        assert not torch.isclose(encoder.hidden(*inputs, (0.1,)), expected).all()
+        found = encoder.train().hidden(*inputs, (0.0, 0.5, 0.0))
+        torch.manual_seed(0)
+        one = encoder.hidden(*inputs, (0.1,))
+        torch.manual_seed(0)
+        stacked = encoder.hidden(*inputs, (0.1, 0.2))
+    first, second, third = found.chunk(3)
+    assert torch.equal(first, expected)
+    assert not torch.isclose(second, expected).all(dim=(1, 2)).any()
+    assert torch.equal(third, expected)
+    assert torch.equal(stacked[: len(one)], one)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, fields, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -16,12 +15,10 @@ from torch import Tensor
 
 from sclsearch.cli.listing import SYMBOLS
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class, method_summaries
 from sclsearch.methods.base import Batch, Method, Model, Stage, Training
 from sclsearch.methods.fields import (
-    build,
     describe_fields,
     describe_objective,
     field_errors,
@@ -120,13 +117,6 @@ def test_a_missing_pretrained_pooler_is_an_error_that_names_the_field(
     method = method_class(name)(**{**others, field: "cls_pooled"})
     with pytest.raises(SclsearchError, match=f"^{field}: 'cls_pooled' .* pooler"):
         method.check(roberta)
-
-
-def test_methods_with_views_reject_encoders_without_per_row_dropout(tiny_mpnet: Path) -> None:
-    mpnet = load_encoder(tiny_mpnet, "mpnet")
-    for name in ("supcl-seq", "simcse", "dropout-aug"):
-        with pytest.raises(SclsearchError, match=r"^dropouts: model 'mpnet' \(mpnet\)"):
-            build(method_class(name), {"pooling": "mean"}, "a test")[0].check(mpnet)
 
 
 def test_methods_with_masks_reject_encoders_without_mask_token(bert: Encoder) -> None:
