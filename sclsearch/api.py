@@ -301,14 +301,15 @@ def table(
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
 ) -> "pd.DataFrame":
-    """Return the configurations or the seed runs of studies as one data frame, without training.
+    """Return configurations, seed runs or winners of studies as one data frame, without training.
 
     Example:
         >>> frame = table("scl-cola", "ce-cola", rows="seed-runs")  # doctest: +SKIP
 
     Args:
         studies: Names of one or more studies.
-        rows: `configurations` or `seed-runs`. `sclsearch.reports.frames` describes the columns.
+        rows: `configurations`, `seed-runs` or `winners`. `sclsearch.reports.frames` describes the
+            columns.
         rule: Selection rule; None uses each study's own rule.
         storage: Storage of the studies.
 

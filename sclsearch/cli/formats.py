@@ -20,8 +20,8 @@ def table(
         Literal["csv", "parquet", "json", "md", "latex"],
         typer.Option(
             "--format",
-            help="csv, parquet or json: all columns. md or latex: configurations as papers print "
-            "them, in points, the winner bold.",
+            help="csv, parquet or json: all columns. md or latex: configurations or winners as "
+            "papers print them, in points, the winner or the best bold.",
         ),
     ] = "csv",
     output: Annotated[
@@ -29,13 +29,16 @@ def table(
         typer.Option(help="File to write. Default: standard output. Example: results.csv."),
     ] = None,
     rows: Annotated[
-        Literal["configurations", "seed-runs"],
-        typer.Option(help="One row per configuration or per seed run."),
+        Literal["configurations", "seed-runs", "winners"],
+        typer.Option(
+            help="One row per configuration, per seed run or per study's winner. Winners in md or "
+            "latex: methods by tasks.",
+        ),
     ] = "configurations",
     rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Print the configurations or the seed runs of studies as a table.
+    """Print the configurations, seed runs or winners of studies as a table.
 
     This command does not train.
     """

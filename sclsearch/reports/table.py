@@ -1,6 +1,8 @@
 """Tables of studies: data frames of several reports, their files, and tables as papers print."""
 
 import json
+import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -13,13 +15,19 @@ from sclsearch.reports.report import ConfigurationLine, Report
 if TYPE_CHECKING:
     import pandas as pd
 
-TableRows = Literal["configurations", "seed-runs"]
+TableRows = Literal["configurations", "seed-runs", "winners"]
 TableFormat = Literal["csv", "parquet", "json", "md", "latex"]
 
 _FRAMES: Mapping[str, Callable[[Report], "pd.DataFrame"]] = MappingProxyType(
-    {"configurations": configuration_frame, "seed-runs": seed_run_frame}
+    {
+        "configurations": configuration_frame,
+        "seed-runs": seed_run_frame,
+        "winners": lambda report: configuration_frame(report).query("winner"),
+    }
 )
 _SETTINGS = ("method", "task", "model", "protocol", "size", "metric", "rule")
+Bold = Sequence[Sequence[bool]]
+"""True for each cell of a table that is bold, by rows."""
 _MISSING = "–"
 LONGEST_CELL = 300
 """Most characters of a cell in Markdown and LaTeX. A label may be longer, a study's name is not."""
@@ -52,8 +60,9 @@ def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -
 def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) -> bytes:
     """Return the content of a file with the rows of several studies.
 
-    Markdown and LaTeX show configurations as papers print them, see `paper_table`, with the test
-    scores of the winners in bold. LaTeX needs the package `booktabs`.
+    Markdown and LaTeX show configurations and winners as papers print them, see `paper_table` and
+    `winner_grid`, with the test scores of the winners, or the best of a column, in bold. LaTeX
+    needs the package `booktabs`.
     """
     frame = study_table(reports, rows)
     if frame.empty and form in {"md", "latex"}:
@@ -66,12 +75,15 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     if form == "json":
         records = frame.astype(object).where(frame.notna(), None).to_dict("records")
         return f"{json.dumps(records, indent=2, ensure_ascii=False)}\n".encode()
-    winners: Sequence[bool] = [False] * len(frame)
-    cells = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
-    if rows == "configurations":
-        cells, winners = paper_table(reports), frame["winner"].tolist()
-    write = {"md": _markdown, "latex": _latex}[form]
-    return write(cells, winners).encode()
+    if rows == "winners":
+        cells, bold = winner_grid(reports)
+    elif rows == "configurations":
+        cells = paper_table(reports)
+        bold = [[*[False] * (cells.shape[1] - 1), wins] for wins in frame["winner"]]
+    else:
+        cells = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
+        bold = [[False] * cells.shape[1]] * len(cells)
+    return {"md": _markdown, "latex": _latex}[form](cells, bold).encode()
 
 
 def paper_table(reports: Sequence[Report]) -> "pd.DataFrame":
@@ -107,6 +119,44 @@ def paper_table(reports: Sequence[Report]) -> "pd.DataFrame":
     )
 
 
+def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
+    """Return the winners' test scores, one row per method and one column per task.
+
+    A row is named by its method, and by the model if models differ. The scores of a column have the
+    same data set and metric, and the same training set size, protocol and rule. If two studies have
+    the same row and column, each study has a row of its own.
+
+    Returns:
+        Mean and standard deviation in points as text cells, and True at the best of each column.
+    """
+    import pandas as pd
+
+    def of(names: Sequence[str]) -> list[tuple[str, ...]]:
+        return [tuple(str(getattr(one, name) or "all") for name in names) for one in reports]
+
+    differing = {name for name in _SETTINGS if len(set(of([name]))) > 1}
+    in_heading = ["task", *(n for n in ("size", "protocol", "rule") if n in differing), "metric"]
+    in_row = ["method", *differing & {"model"}]
+    columns = of([*in_heading, "data"])
+    if len(set(zip(of(in_row), columns, strict=True))) < len(reports):
+        in_row = ["study", *in_row]
+    places = zip(of(in_row), columns, strict=True)
+    winners = dict(zip(places, (one.winner for one in reports), strict=True))
+    rows, columns = list(dict.fromkeys(of(in_row))), list(dict.fromkeys(columns))
+    found = [[winners.get((row, column)) for column in columns] for row in rows]
+    means = [
+        [-math.inf if line is None else line.test_mean or 0.0 for line in row] for row in found
+    ]
+    best = [max(column) for column in zip(*means, strict=True)]
+    cells = [
+        [*row, *(_test_points(line) if line else _MISSING for line in lines)]
+        for row, lines in zip(rows, found, strict=True)
+    ]
+    headings = [*in_row, *(", ".join(column[:-1]) for column in columns)]
+    bold = [[*[False] * len(in_row), *map(operator.eq, row, best)] for row in means]
+    return pd.DataFrame(cells, columns=headings), bold
+
+
 def _differing(reports: Sequence[Report]) -> list[str]:
     """Return the settings in which the studies differ; the study's name if these do not suffice."""
     differing = [name for name in _SETTINGS if len({getattr(one, name) for one in reports}) > 1]
@@ -125,20 +175,24 @@ def _test_points(line: ConfigurationLine) -> str:
     return _points(mean) + spread
 
 
+def _test_mean(line: ConfigurationLine | None) -> float:
+    return -math.inf if line is None or line.test_mean is None else line.test_mean
+
+
 def _one_type_per_column(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return the frame with text in columns of several types, which Parquet does not have."""
     mixed = [name for name in frame if frame[name].dropna().map(type).nunique() > 1]
     return frame.assign(**{str(name): frame[name].dropna().map(str) for name in mixed})
 
 
-def _markdown(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
-    header, rows = _escaped(cells, winners, _MARKDOWN, "**{}**")
+def _markdown(cells: "pd.DataFrame", bold: Bold) -> str:
+    header, rows = _escaped(cells, bold, _MARKDOWN, "**{}**")
     lines = [header, ["---"] * len(header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _latex(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
-    header, rows = _escaped(cells, winners, _LATEX, r"\textbf{{{}}}")
+def _latex(cells: "pd.DataFrame", bold: Bold) -> str:
+    header, rows = _escaped(cells, bold, _LATEX, r"\textbf{{{}}}")
     lines = [f"{' & '.join(line)} \\\\" for line in (header, *rows)]
     begin = f"\\begin{{tabular}}{{{'l' * len(header)}}}"
     rules = (begin, "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule")
@@ -146,16 +200,17 @@ def _latex(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
 
 
 def _escaped(
-    cells: "pd.DataFrame", winners: Sequence[bool], special: Mapping[int, str], bold: str
+    cells: "pd.DataFrame", bold: Bold, special: Mapping[int, str], emphasis: str
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of escaped lines of text, the last cell of a winner in bold."""
+    """Return header and rows of escaped lines of text, with the cells to emphasize in bold."""
 
     def escaped(text: str) -> str:
         return one_line(text, LONGEST_CELL).translate(special)
 
-    header = [escaped(str(name)) for name in cells]
-    rows = [list(map(escaped, row)) for row in cells.values.tolist()]
-    return header, [
-        [*row[:-1], bold.format(row[-1])] if wins else row
-        for row, wins in zip(rows, winners, strict=True)
+    return [escaped(str(name)) for name in cells], [
+        [
+            emphasis.format(escaped(cell)) if strong else escaped(cell)
+            for cell, strong in zip(row, strengths, strict=True)
+        ]
+        for row, strengths in zip(cells.values.tolist(), bold, strict=True)
     ]

@@ -84,6 +84,35 @@ def test_markdown_has_points_and_the_winner_in_bold(storage: Path) -> None:
     ]
 
 
+def test_winners_are_methods_by_tasks_with_the_best_of_a_column_in_bold(
+    write_study: WriteStudy,
+) -> None:
+    write_study([(60, 50), (70, 60)], [(90, 40), (90, 40)], name="scl-a")
+    write_study([(60, 60), (70, 64)], name="ce-a", method="ce")
+    storage = write_study([(60, 20), (70, 30)], name="ce-b", method="ce", metric="macro_f1")
+    reports = [select(name, storage=storage) for name in ("ce-a", "scl-a", "ce-b")]
+    assert table_file(reports, "winners", "md").decode().splitlines() == [
+        "| method | cola, accuracy | cola, macro_f1 |",
+        "| --- | --- | --- |",
+        "| ce | **62.0 ± 2.8** | **19.9 ± 4.5** |",
+        "| scl | 40.0 ± 0.0 | – |",
+    ]
+    latex = table_file(reports, "winners", "latex").decode().splitlines()
+    assert latex[4] == r"ce & \textbf{62.0 $\pm$ 2.8} & \textbf{19.9 $\pm$ 4.5} \\"
+    frame = sclsearch.table("ce-a", "scl-a", rows="winners", storage=storage)
+    assert plain(frame)[["method", "configuration"]].values.tolist() == [["ce", 0], ["scl", 1]]
+
+
+def test_winners_of_one_method_and_task_stand_in_rows_of_their_studies(
+    storage: Path, write_study: WriteStudy
+) -> None:
+    write_study([(60, 50)], name="third")
+    reports = [select(name, storage=storage) for name in ("made-up", "third", "other")]
+    lines = table_file(reports, "winners", "md").decode().splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| made-up", "| third", "| other"]
+    assert lines[0].startswith("| study | method |")
+
+
 @pytest.mark.parametrize("form", ["md", "latex"])
 def test_a_cell_is_one_line_of_limited_length(write_study: WriteStudy, form: TableFormat) -> None:
     values = [{"kind": "a\n\nb"}, {"kind": "x" * 10_000}]
