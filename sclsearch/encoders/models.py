@@ -189,8 +189,8 @@ def _checked(folder: Path, name: str) -> Path:
         )
     if missing:
         raise SclsearchError(
-            f"--model {name}: the folder lacks {', '.join(missing)}. Write its files with "
-            "transformers' save_pretrained."
+            f"--model {name}: lacks {', '.join(missing)}. Write a folder with these files by "
+            "save_pretrained of transformers' AutoModel and AutoTokenizer, and pass that."
         )
     fault = _config_fault(folder / "config.json")
     if fault:

@@ -13,7 +13,7 @@ from tests.workspace import Call
     [
         ("--set tua=1", "--set tua: unknown key. Did you mean 'tau'? Known: batch_sampling, "),
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
-        ("--model ./empty", "--model ./empty: the folder lacks config.json, model.safetensors, "),
+        ("--model ./empty", "--model ./empty: lacks config.json, model.safetensors, "),
         ("--train-size 9 --shots 9", "--train-size: cannot be combined with --shots."),
         ("--text t", "--text: describes a file of your own, but demo is a task"),
         ("--task my.csv --text t", "--text: a file of your own needs --text and --label."),
