@@ -15,7 +15,7 @@ from sclsearch.reports.page.content import Section
 from sclsearch.reports.page.results import StudyResults, read_results
 from sclsearch.reports.page.style import COLORS, ON_DARK, as_png, as_svg, inline_svg, style
 from sclsearch.reports.report import Report
-from sclsearch.reports.table import TableFormat, table_file
+from sclsearch.reports.table import TableFormat, TableRows, table_file
 from sclsearch.store.local import LocalPath, new_folder
 from sclsearch.store.objects import check_writable
 
@@ -161,11 +161,13 @@ def _write_figures(sections: Sequence[Section], folder: Path) -> Mapping[str, st
 
 def _write_tables(reports: Sequence[Report], sections: Sequence[Section], folder: Path) -> None:
     for form, suffix in _FILES.items():
-        content = table_file(reports, "configurations", form)
-        (folder / f"configurations.{suffix}").write_bytes(content)
+        kinds: list[TableRows] = ["configurations"]
+        if len(reports) > 1:
+            kinds.append("winners")
         if form in {"csv", "parquet"}:
-            content = table_file(reports, "seed-runs", form)
-            (folder / f"seed-runs.{suffix}").write_bytes(content)
+            kinds.append("seed-runs")
+        for rows in kinds:
+            (folder / f"{rows}.{suffix}").write_bytes(table_file(reports, rows, form))
     for section in sections:
         for table in section.tables:
             table.cells.to_csv(folder / f"{_file_name(table.name)}.csv", index=False)

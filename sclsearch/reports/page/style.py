@@ -4,6 +4,7 @@ Colors are those of Okabe and Ito (2008), which people with color vision deficie
 Markers and line styles differ too, so that prints in grey stay readable.
 """
 
+import logging
 import re
 import warnings
 from collections.abc import Iterator
@@ -25,12 +26,18 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 WIDTH = 4.8
 """Width of a figure in inches: text of 9 points stays readable on a phone."""
+FONT = "DejaVu Sans"
+CJK_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei"),
+    *("Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans GB", "Arial Unicode MS"),
+)
+"""Fonts for Chinese, Japanese and Korean labels in PNG files, in order, where installed."""
 _RC: Any = {
     "svg.hashsalt": "sclsearch",
     "svg.fonttype": "none",
     "text.parse_math": False,
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
+    "font.sans-serif": [FONT],
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.spines.top": False,
@@ -52,13 +59,19 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 def style() -> Iterator[None]:
     """Apply the style to all figures that the body makes or writes.
 
-    Labels may have characters, such as emoji, that matplotlib's font lacks. SVG files keep them.
+    Labels may have characters, such as emoji, that the fonts lack. SVG files keep them.
     """
     import matplotlib
 
-    with matplotlib.rc_context(_RC), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
-        yield
+    fonts = logging.getLogger("matplotlib.font_manager")
+    level = fonts.level
+    fonts.setLevel(logging.ERROR)  # or it warns of fonts without the weight `normal`
+    try:
+        with matplotlib.rc_context(_RC), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
+            yield
+    finally:
+        fonts.setLevel(level)
 
 
 def new_figure(height: float, width: float = WIDTH) -> "tuple[Figure, Axes]":
@@ -94,6 +107,13 @@ def as_svg(figure: "Figure") -> bytes:
 
 def as_png(figure: "Figure") -> bytes:
     """Return the figure as a PNG file with a white background."""
+    from matplotlib.font_manager import fontManager
+    from matplotlib.text import Text
+
+    installed = fontManager.get_font_names()
+    families = [FONT, *(name for name in CJK_FONTS if name in installed)]
+    for text in figure.findobj(Text):
+        text.set_fontfamily(families)
     content = BytesIO()
     figure.savefig(content, format="png", facecolor="white", metadata={"Software": None})
     return content.getvalue()

@@ -140,6 +140,7 @@ def test_tables_hold_all_configurations_and_seed_runs(studies: Studies, page: Pa
     assert {path.suffix for path in tables.glob("configurations.*")} == {
         *(".csv", ".md", ".tex", ".parquet")
     }
+    assert pd.read_csv(tables / "winners.csv").method.tolist() == ["scl", "ce", "lacon"]
     ranking = pd.read_csv(tables / "scl-ranking.csv")
     winner = finished_winner(sclsearch.select("scl", storage=studies.storage))
     assert ranking["#"][0] == winner.number

@@ -100,6 +100,19 @@ def test_labels_of_any_text_are_short_and_raise_no_warning() -> None:
     assert "x" * 31 not in as_svg(points).decode()
 
 
+@pytest.mark.filterwarnings("error")
+def test_png_files_use_installed_fonts_for_characters_that_the_first_font_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(as_png.__globals__, "CJK_FONTS", ("Not Installed", "STIXGeneral"))
+    figure, axes = new_figure(2)
+    axes.set_title("\N{COMBINING ENCLOSING CIRCLE}")
+    as_png(figure)
+    axes.set_title("\N{NAZAR AMULET}")
+    with pytest.raises(UserWarning, match="missing from"):
+        as_png(figure)
+
+
 def test_many_classes_have_distinct_marks_and_a_short_legend() -> None:
     labels = ["_other", *map(str, range(149))]
     with style():
