@@ -11,15 +11,9 @@ import numpy as np
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.variants import FRESH_REPLICATES
-from sclsearch.reports.report import (
-    OTHERS_UNTESTED,
-    Report,
-    SeedLine,
-    finished_winner,
-    left_out,
-    report,
-    tested_winner,
-)
+from sclsearch.reports.lines import SeedLine
+from sclsearch.reports.notes import OTHERS_UNTESTED, left_out
+from sclsearch.reports.report import Report, finished_winner, report, tested_winner
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import (
     Comparison,

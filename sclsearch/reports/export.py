@@ -24,8 +24,9 @@ from sclsearch.reports.export_record import (
     write_digests,
     write_json,
 )
+from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.model_card import write_model_card
-from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner
+from sclsearch.reports.report import Report, finished_winner, tested_winner
 from sclsearch.store.local import LocalPath, new_folder
 from sclsearch.store.objects import check_writable
 from sclsearch.store.records import StudyRecord

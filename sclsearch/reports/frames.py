@@ -14,7 +14,8 @@ from sclsearch.tasks.metrics import METRICS, f1_by_class, value
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sclsearch.reports.report import ConfigurationLine, Report
+    from sclsearch.reports.lines import ConfigurationLine
+    from sclsearch.reports.report import Report
 
 STUDY_COLUMNS = ("study", "method", "task", "model", "protocol", "size", "metric")
 SEED_RUN_COLUMNS = (

@@ -10,8 +10,9 @@ from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
+from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.loading_examples import loading_examples, loading_note
-from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
+from sclsearch.reports.report import Report, finished_winner
 from sclsearch.reports.terminal import CONFIGURATION, race_statement, rule_in_words, with_spread
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun

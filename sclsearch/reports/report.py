@@ -1,20 +1,17 @@
 """Report of a study: ranking and test score of the winner under any rule, from stored runs."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from sclsearch.canonical import counted, one_line
 from sclsearch.errors import RETRY, SclsearchError
-from sclsearch.reports.frames import curve_frame, device_name, prediction_frame, seed_run_frame
+from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
+from sclsearch.reports.lines import ConfigurationLine, SeedLine, best_line
+from sclsearch.reports.notes import left_out, not_shown, ranking_notes, untested_winner
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Audit
-from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
-from sclsearch.selection.significance import Comparison, compare
-from sclsearch.store.records import ConfigurationRecord, StudyRecord, uneven_seeds
+from sclsearch.selection.rules import Rule, parse_rule, reported_test
+from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
@@ -25,85 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DRAWN = ("initialisation", "order")
-LEAST_RISK = 1e-6
-"""Smallest probability that a report names."""
-FEW_ROWS = 10
-"""Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
-OTHERS_UNTESTED = (
-    "only the winner was tested; `sclsearch tune` with `--test-scores all` tests the others, too"
-)
-TOO_SMALL = "; no configuration has all seeds, so raise the budget"
 NO_CHECKSUMS = "files of release 0.1.0 have no checksums: a change to their numbers is not seen"
-
-
-@dataclass(frozen=True, slots=True)
-class SeedLine:
-    """Scores of one seed run of a configuration.
-
-    Attributes:
-        replicate: Number of its replicate.
-        key: Key of the seed run in the run store.
-        validation: Validation score; None if the seed run failed.
-        test: Test score; None if the seed run failed or has not been tested.
-        failure: Cause and message of the failure; None on success.
-        seconds: Training time in seconds.
-    """
-
-    replicate: int
-    key: str
-    validation: float | None
-    test: float | None
-    failure: str | None
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationLine:
-    """Scores of one configuration under a selection rule.
-
-    Attributes:
-        number: Number of the configuration in its study.
-        origin: `published`, `start`, `sampled` or `given`; for a baseline its name.
-        values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
-        fields: Every hyperparameter of method and training.
-        seeds: Finished seed runs.
-        score: Score under the rule; None while seed runs are missing.
-        reported: Indices into `seeds` of the reported seed runs, best validation score first.
-        test_mean: Mean test score of the reported seed runs; None if there are none, or if one has
-            not been tested.
-        test_std: Sample standard deviation of these test scores; None for fewer than two.
-        forecast: Predicted final score if some, but not all, seed runs are missing; else None.
-    """
-
-    number: int
-    origin: str
-    values: Mapping[str, Any]
-    fields: Mapping[str, Any]
-    seeds: tuple[SeedLine, ...]
-    score: float | None
-    reported: tuple[int, ...]
-    test_mean: float | None
-    test_std: float | None
-    forecast: Forecast | None = None
-
-    @property
-    def plain(self) -> tuple[float, float | None] | None:
-        """Return mean and standard deviation of all test scores.
-
-        None if no seed run succeeded, or if one has not been tested.
-        """
-        tests = [seed.test for seed in self.seeds if seed.test is not None]
-        return mean_std(tests) if tests and not self.untested else None
-
-    @property
-    def untested(self) -> int:
-        """Return the number of successful seed runs that have no test score."""
-        return sum(seed.failure is None and seed.test is None for seed in self.seeds)
-
-    @property
-    def failed(self) -> int:
-        """Return the number of seed runs that failed permanently."""
-        return sum(seed.failure is not None for seed in self.seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +96,13 @@ class Report:
     @property
     def winner(self) -> ConfigurationLine | None:
         """Return the best finished configuration of which a seed run succeeded; None without."""
-        return _winner(self.configurations)
+        return best_line(self.configurations)
 
     @property
     def lead(self) -> float | None:
         """Return the winner's score minus the second configuration's; None without a second."""
         others = [line for line in self.configurations if line is not self.winner]
-        best, second = self.winner, _winner(others)
+        best, second = self.winner, best_line(others)
         if best is None or second is None or best.score is None or second.score is None:
             return None
         return best.score - second.score
@@ -245,20 +164,8 @@ def tested_winner(found: Report) -> ConfigurationLine:
     winner = finished_winner(found)
     if winner.untested:
         fewer = f" --seeds {found.seeds}" if found.seeds < found.stored_seeds else ""
-        raise SclsearchError(f"{found.study}: {_untested_winner(winner, found.rule, fewer)}")
+        raise SclsearchError(f"{found.study}: {untested_winner(winner, found.rule, fewer)}")
     return winner
-
-
-def _untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> str:
-    return (
-        f"{winner.untested} of {len(winner.seeds)} seeds of the winner #{winner.number} have no "
-        f"test score. Repeat its `sclsearch tune` with `--rule {rule}{fewer}`, which tests them."
-    )
-
-
-def _winner(lines: Sequence[ConfigurationLine]) -> ConfigurationLine | None:
-    """Return the best finished configuration of which a seed run succeeded."""
-    return next((line for line in lines if line.score is not None and line.reported), None)
 
 
 def report(
@@ -297,31 +204,17 @@ def report(
     forecasts, risk = state.forecasts()
     lines = sorted(_lines(state, _order(record), forecasts), key=_rank)
     baselines = _baseline_lines(store, state)
-    winner = _winner(lines)
+    winner = best_line(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     audit = state.race.audit if state.configurations else Audit(0)
     spending = _spending(store, state)
     damaged = [*faults, *more, *damaged]
     notes = [
         *left_out(damaged),
-        *_not_shown(len(state.configurations), len(configurations)),
-        *_missing(lines, len(replicates), risk, audit),
+        *not_shown(len(state.configurations), len(configurations)),
+        *ranking_notes(state, lines, baselines, risk, audit, spending),
+        *([] if store.has_checksums() else [NO_CHECKSUMS]),
     ]
-    if spending.use is not None:
-        too_small = not state.scores and not spending.left(())
-        notes.append(f"budget: {spending.use} spent{TOO_SMALL if too_small else ''}")
-    if winner is not None:
-        notes += _untested(winner, lines, rule)
-        notes += _doubts(winner, baselines, state)
-    if replicates:
-        notes += [*replicates[0].notes, *uneven_seeds(replicates)]
-    notes += _mixed_devices(state.seed_runs.values())
-    notes += record.origin["notes"]
-    if winner is not None:
-        own = {run.key: run for run in state.runs_of(winner.number).values()}
-        notes += [note for key in reported for note in own[key].notes]
-    if not store.has_checksums():
-        notes.append(NO_CHECKSUMS)
     weights = store.kept_weights()
     return Report(
         study=store.name,
@@ -357,16 +250,6 @@ def report(
         budget=spending.use,
         damaged=tuple(damaged),
     )
-
-
-def _not_shown(shown: int, stored: int) -> list[str]:
-    """Return a note if a report does not read all configurations of a study."""
-    if shown == stored:
-        return []
-    return [
-        f"shown: the first {shown} of {stored} stored configurations; select, report and export "
-        "read all of them"
-    ]
 
 
 def _spending(store: StudyStore, state: SearchState) -> Spending:
@@ -455,135 +338,3 @@ def _baseline_lines(store: StudyStore, state: SearchState) -> list[Configuration
     records = [ConfigurationRecord(number, {}, {}, name) for number, name in enumerate(ordered)]
     scored = SearchState.from_records(state.record, state.replicates, records, runs, state.rule)
     return list(_lines(scored, (), {}))
-
-
-def _missing(
-    lines: Sequence[ConfigurationLine], seeds: int, risk: float, audit: Audit
-) -> Iterator[str]:
-    """Yield a note if some, but not all, configurations lack seeds."""
-    missing = sum(line.score is None for line in lines)
-    if not 0 < missing < len(lines):
-        return
-    trained = sum(len(line.seeds) for line in lines)
-    lacking = (
-        f"{missing} of {counted(len(lines), 'configuration')} lack seeds, "
-        f"{trained} of {counted(len(lines) * seeds, 'seed run')} trained"
-    )
-    if risk == 1:
-        yield f"another configuration may still win: {lacking}"
-    elif risk == 0:
-        yield f"no other configuration can win: {lacking}"
-    else:
-        shown = f"{max(risk, LEAST_RISK):.2g}"
-        yield f"P(another winner) ≤ {shown} by the model: {lacking}{_audited(audit)}"
-
-
-def left_out(damaged: Sequence[str]) -> Iterator[str]:
-    """Yield a warning if files of the study are damaged, and what is wrong with each."""
-    if damaged:
-        yield (
-            f"warning: damaged files, left out of the ranking: {len(damaged)}; another "
-            "configuration may be the winner"
-        )
-    yield from damaged
-
-
-def _untested(
-    winner: ConfigurationLine, lines: Sequence[ConfigurationLine], rule: Rule
-) -> Iterator[str]:
-    """Yield a note if seed runs have not been tested."""
-    if winner.untested:
-        yield f"warning: {_untested_winner(winner, str(rule))}"
-    elif any(line.untested for line in lines):
-        yield OTHERS_UNTESTED
-
-
-def _audited(audit: Audit) -> str:
-    if not audit.configurations:
-        return ""
-    if audit.consistent:
-        return f", {audit.configurations} audited: consistent"
-    return (
-        f", {audit.configurations} audited: the model was too sure, so its standard deviations "
-        f"were multiplied by {audit.widening:.2g}"
-    )
-
-
-def _doubts(
-    winner: ConfigurationLine, baselines: Sequence[ConfigurationLine], state: SearchState
-) -> Iterator[str]:
-    """Yield a warning for each reason to doubt a winner.
-
-    Reasons: it predicts one class, is not above a baseline, or a class has few validation rows.
-    """
-    labels = state.record.origin.get("labels", ())
-    counts = [
-        np.array(run.validation["confusion"])
-        for run in state.runs_of(winner.number).values()
-        if run.validation is not None and "confusion" in run.validation
-    ]
-    collapsed = sum(int((one.sum(0) > 0).sum() == 1) for one in counts)
-    if 2 * collapsed > len(counts):
-        yield (
-            f"warning: in {collapsed} of {len(counts)} seeds the winner predicts one class for "
-            "every validation row"
-        )
-    for baseline in baselines:
-        subsets = {one.number: one.rows["train"] for one in state.replicates}
-        yield from _not_above(winner, baseline, subsets)
-    if counts:
-        rows = np.min([one.sum(1) for one in counts], 0)
-        few = [
-            f"{one_line(label)} ({count})"
-            for label, count in zip(labels, rows, strict=False)
-            if count < FEW_ROWS
-        ]
-        if few:
-            yield f"warning: classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
-
-
-def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
-    """Yield a note if different devices trained the successful seed runs."""
-    counts = Counter(device_name(run) for run in runs if run.failure is None)
-    if len(counts) > 1:
-        listed = ", ".join(f"{count} on {one_line(name)}" for name, count in counts.most_common())
-        yield (
-            f"seed runs were trained on different devices: {listed}; the score of a seed run can "
-            "differ between them"
-        )
-
-
-def paired(
-    line: ConfigurationLine, other: ConfigurationLine, subsets: Mapping[int, str]
-) -> Comparison | None:
-    """Return the paired comparison of test scores, `line` minus `other`; None without a pair.
-
-    Replicates with the same training rows, by their SHA-256 in `subsets`, count once.
-    """
-    tests = {seed.replicate: seed.test for seed in other.seeds}
-    common = [seed for seed in line.seeds if None not in (seed.test, tests.get(seed.replicate))]
-    if not common:
-        return None
-    return compare(
-        [seed.test for seed in common],
-        [tests[seed.replicate] for seed in common],
-        [subsets[seed.replicate] for seed in common],
-    )
-
-
-def _not_above(
-    winner: ConfigurationLine, baseline: ConfigurationLine, subsets: Mapping[int, str]
-) -> Iterator[str]:
-    found = paired(winner, baseline, subsets)
-    if found is None:
-        return
-    low, interval = found.difference, ""
-    if found.interval is not None:
-        low, high = found.interval
-        interval = f" (95 %: {100 * low:+.1f} to {100 * high:+.1f})"
-    if low <= 0:
-        how = "reliably " if found.difference > 0 else ""
-        yield (
-            f"warning: the winner is not {how}above the baseline {baseline.origin}: its test score "
-            f"differs by {round(100 * found.difference, 1) + 0.0:+.1f} points{interval}"
-        )

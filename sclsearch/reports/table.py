@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from sclsearch.canonical import one_line, shown
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.reports.frames import configuration_frame, seed_run_frame
-from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.report import Report
 
 if TYPE_CHECKING:
     import pandas as pd

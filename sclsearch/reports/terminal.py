@@ -10,7 +10,8 @@ from rich.text import Text
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import RETRY
-from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.report import Report
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}

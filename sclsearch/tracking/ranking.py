@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sclsearch.canonical import counted
-from sclsearch.reports.report import ConfigurationLine, Report, paired
+from sclsearch.reports.lines import ConfigurationLine, paired
+from sclsearch.reports.report import Report
 from sclsearch.reports.terminal import with_spread
 from sclsearch.tracking.names import short_settings
 

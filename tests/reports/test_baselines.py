@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from sclsearch.reports.report import ConfigurationLine, SeedLine, paired, report
+from sclsearch.reports.lines import ConfigurationLine, SeedLine, paired
+from sclsearch.reports.report import report
 from sclsearch.reports.terminal import show
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.baselines import LOGISTIC, MAJORITY

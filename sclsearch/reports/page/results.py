@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sclsearch.reports.frames import stored_seed_runs
-from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
+from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.report import Report, tested_winner
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import existing_study

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sclsearch.canonical import canonical, shown
+from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.page.style import COLORS, INK, looks, new_figure, score_colors
-from sclsearch.reports.report import ConfigurationLine
 from sclsearch.reports.terminal import seed_scores
 from sclsearch.selection.rules import mean_std
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from sclsearch.canonical import counted, settings
 from sclsearch.protocols import FIXED
+from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.page import search_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
-from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.report import Report
 from sclsearch.reports.terminal import (
     CONFIGURATION,
     race_statement,

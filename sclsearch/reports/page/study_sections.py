@@ -26,10 +26,11 @@ from sclsearch.reports.comparison_tables import (
     points,
     winner_table,
 )
+from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
-from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.report import Report
 from sclsearch.reports.terminal import (
     CONFIGURATION,
     duration,

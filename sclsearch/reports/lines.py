@@ -1,0 +1,102 @@
+"""Scores of configurations and of their seed runs, as reports show them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sclsearch.selection.posterior import Forecast
+from sclsearch.selection.rules import mean_std
+from sclsearch.selection.significance import Comparison, compare
+
+
+@dataclass(frozen=True, slots=True)
+class SeedLine:
+    """Scores of one seed run of a configuration.
+
+    Attributes:
+        replicate: Number of its replicate.
+        key: Key of the seed run in the run store.
+        validation: Validation score; None if the seed run failed.
+        test: Test score; None if the seed run failed or has not been tested.
+        failure: Cause and message of the failure; None on success.
+        seconds: Training time in seconds.
+    """
+
+    replicate: int
+    key: str
+    validation: float | None
+    test: float | None
+    failure: str | None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationLine:
+    """Scores of one configuration under a selection rule.
+
+    Attributes:
+        number: Number of the configuration in its study.
+        origin: `published`, `start`, `sampled` or `given`; for a baseline its name.
+        values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
+        fields: Every hyperparameter of method and training.
+        seeds: Finished seed runs.
+        score: Score under the rule; None while seed runs are missing.
+        reported: Indices into `seeds` of the reported seed runs, best validation score first.
+        test_mean: Mean test score of the reported seed runs; None if there are none, or if one has
+            not been tested.
+        test_std: Sample standard deviation of these test scores; None for fewer than two.
+        forecast: Predicted final score if some, but not all, seed runs are missing; else None.
+    """
+
+    number: int
+    origin: str
+    values: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    seeds: tuple[SeedLine, ...]
+    score: float | None
+    reported: tuple[int, ...]
+    test_mean: float | None
+    test_std: float | None
+    forecast: Forecast | None = None
+
+    @property
+    def plain(self) -> tuple[float, float | None] | None:
+        """Return mean and standard deviation of all test scores.
+
+        None if no seed run succeeded, or if one has not been tested.
+        """
+        tests = [seed.test for seed in self.seeds if seed.test is not None]
+        return mean_std(tests) if tests and not self.untested else None
+
+    @property
+    def untested(self) -> int:
+        """Return the number of successful seed runs that have no test score."""
+        return sum(seed.failure is None and seed.test is None for seed in self.seeds)
+
+    @property
+    def failed(self) -> int:
+        """Return the number of seed runs that failed permanently."""
+        return sum(seed.failure is not None for seed in self.seeds)
+
+
+def best_line(lines: Sequence[ConfigurationLine]) -> ConfigurationLine | None:
+    """Return the best finished configuration of which a seed run succeeded."""
+    return next((line for line in lines if line.score is not None and line.reported), None)
+
+
+def paired(
+    line: ConfigurationLine, other: ConfigurationLine, subsets: Mapping[int, str]
+) -> Comparison | None:
+    """Return the paired comparison of test scores, `line` minus `other`; None without a pair.
+
+    Replicates with the same training rows, by their SHA-256 in `subsets`, count once.
+    """
+    tests = {seed.replicate: seed.test for seed in other.seeds}
+    common = [seed for seed in line.seeds if None not in (seed.test, tests.get(seed.replicate))]
+    if not common:
+        return None
+    return compare(
+        [seed.test for seed in common],
+        [tests[seed.replicate] for seed in common],
+        [subsets[seed.replicate] for seed in common],
+    )

@@ -1,0 +1,195 @@
+"""Notes and warnings of a report: what the reader must know to judge its scores."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from sclsearch.canonical import counted, one_line
+from sclsearch.reports.frames import device_name
+from sclsearch.reports.lines import ConfigurationLine, best_line, paired
+from sclsearch.selection.race import Audit
+from sclsearch.store.records import uneven_seeds
+from sclsearch.store.runs import SeedRun
+from sclsearch.study.budget import Spending
+from sclsearch.study.state import SearchState
+
+LEAST_RISK = 1e-6
+"""Smallest probability that a report names."""
+FEW_ROWS = 10
+"""Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
+OTHERS_UNTESTED = (
+    "only the winner was tested; `sclsearch tune` with `--test-scores all` tests the others, too"
+)
+TOO_SMALL = "; no configuration has all seeds, so raise the budget"
+
+
+def ranking_notes(
+    state: SearchState,
+    lines: Sequence[ConfigurationLine],
+    baselines: Sequence[ConfigurationLine],
+    risk: float,
+    audit: Audit,
+    spending: Spending,
+) -> Iterator[str]:
+    """Yield the notes on a ranking, its winner and its data, most important first.
+
+    Args:
+        state: The results.
+        lines: The ranking of the configurations.
+        baselines: The baseline classifiers.
+        risk: Probability that another configuration would win if all had all seeds.
+        audit: Check of the model that gives the risk.
+        spending: Cost of the seed runs, against the budget.
+    """
+    yield from _missing(lines, len(state.replicates), risk, audit)
+    if spending.use is not None:
+        too_small = not state.scores and not spending.left(())
+        yield f"budget: {spending.use} spent{TOO_SMALL if too_small else ''}"
+    winner = best_line(lines)
+    if winner is not None:
+        yield from _untested(winner, lines, str(state.rule))
+        yield from _doubts(winner, baselines, state)
+    if state.replicates:
+        yield from state.replicates[0].notes
+        yield from uneven_seeds(state.replicates)
+    yield from _mixed_devices(state.seed_runs.values())
+    yield from state.record.origin["notes"]
+    if winner is not None:
+        runs = list(state.runs_of(winner.number).values())
+        for position in winner.reported:
+            yield from runs[position].notes
+
+
+def untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> str:
+    """Return that seeds of a winner have no test score, and how to test them.
+
+    `fewer` is the option for a number of seeds smaller than the stored one.
+    """
+    return (
+        f"{winner.untested} of {len(winner.seeds)} seeds of the winner #{winner.number} have no "
+        f"test score. Repeat its `sclsearch tune` with `--rule {rule}{fewer}`, which tests them."
+    )
+
+
+def not_shown(shown: int, stored: int) -> Iterator[str]:
+    """Yield a note if a report does not read all configurations of a study."""
+    if shown < stored:
+        yield (
+            f"shown: the first {shown} of {stored} stored configurations; select, report and "
+            "export read all of them"
+        )
+
+
+def _missing(
+    lines: Sequence[ConfigurationLine], seeds: int, risk: float, audit: Audit
+) -> Iterator[str]:
+    """Yield a note if some, but not all, configurations lack seeds."""
+    missing = sum(line.score is None for line in lines)
+    if not 0 < missing < len(lines):
+        return
+    trained = sum(len(line.seeds) for line in lines)
+    lacking = (
+        f"{missing} of {counted(len(lines), 'configuration')} lack seeds, "
+        f"{trained} of {counted(len(lines) * seeds, 'seed run')} trained"
+    )
+    if risk == 1:
+        yield f"another configuration may still win: {lacking}"
+    elif risk == 0:
+        yield f"no other configuration can win: {lacking}"
+    else:
+        shown = f"{max(risk, LEAST_RISK):.2g}"
+        yield f"P(another winner) ≤ {shown} by the model: {lacking}{_audited(audit)}"
+
+
+def left_out(damaged: Sequence[str]) -> Iterator[str]:
+    """Yield a warning if files of the study are damaged, and what is wrong with each."""
+    if damaged:
+        yield (
+            f"warning: damaged files, left out of the ranking: {len(damaged)}; another "
+            "configuration may be the winner"
+        )
+    yield from damaged
+
+
+def _untested(
+    winner: ConfigurationLine, lines: Sequence[ConfigurationLine], rule: str
+) -> Iterator[str]:
+    """Yield a note if seed runs have not been tested."""
+    if winner.untested:
+        yield f"warning: {untested_winner(winner, rule)}"
+    elif any(line.untested for line in lines):
+        yield OTHERS_UNTESTED
+
+
+def _audited(audit: Audit) -> str:
+    if not audit.configurations:
+        return ""
+    if audit.consistent:
+        return f", {audit.configurations} audited: consistent"
+    return (
+        f", {audit.configurations} audited: the model was too sure, so its standard deviations "
+        f"were multiplied by {audit.widening:.2g}"
+    )
+
+
+def _doubts(
+    winner: ConfigurationLine, baselines: Sequence[ConfigurationLine], state: SearchState
+) -> Iterator[str]:
+    """Yield a warning for each reason to doubt a winner.
+
+    Reasons: it predicts one class, is not above a baseline, or a class has few validation rows.
+    """
+    labels = state.record.origin.get("labels", ())
+    counts = [
+        np.array(run.validation["confusion"])
+        for run in state.runs_of(winner.number).values()
+        if run.validation is not None and "confusion" in run.validation
+    ]
+    collapsed = sum(int((one.sum(0) > 0).sum() == 1) for one in counts)
+    if 2 * collapsed > len(counts):
+        yield (
+            f"warning: in {collapsed} of {len(counts)} seeds the winner predicts one class for "
+            "every validation row"
+        )
+    for baseline in baselines:
+        subsets = {one.number: one.rows["train"] for one in state.replicates}
+        yield from _not_above(winner, baseline, subsets)
+    if counts:
+        rows = np.min([one.sum(1) for one in counts], 0)
+        few = [
+            f"{one_line(label)} ({count})"
+            for label, count in zip(labels, rows, strict=False)
+            if count < FEW_ROWS
+        ]
+        if few:
+            yield f"warning: classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
+
+
+def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
+    """Yield a note if different devices trained the successful seed runs."""
+    counts = Counter(device_name(run) for run in runs if run.failure is None)
+    if len(counts) > 1:
+        listed = ", ".join(f"{count} on {one_line(name)}" for name, count in counts.most_common())
+        yield (
+            f"seed runs were trained on different devices: {listed}; the score of a seed run can "
+            "differ between them"
+        )
+
+
+def _not_above(
+    winner: ConfigurationLine, baseline: ConfigurationLine, subsets: Mapping[int, str]
+) -> Iterator[str]:
+    found = paired(winner, baseline, subsets)
+    if found is None:
+        return
+    low, interval = found.difference, ""
+    if found.interval is not None:
+        low, high = found.interval
+        interval = f" (95 %: {100 * low:+.1f} to {100 * high:+.1f})"
+    if low <= 0:
+        how = "reliably " if found.difference > 0 else ""
+        yield (
+            f"warning: the winner is not {how}above the baseline {baseline.origin}: its test score "
+            f"differs by {round(100 * found.difference, 1) + 0.0:+.1f} points{interval}"
+        )
