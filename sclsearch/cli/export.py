@@ -72,7 +72,7 @@ def export(
     """
     from sclsearch.api import export as write
     from sclsearch.api import select
-    from sclsearch.reports.comparison import confirmed_score
+    from sclsearch.reports.confirmed import confirmed_score
 
     record = write(
         study, folder, rule=rule, storage=storage, ensemble=ensemble, push=push, public=public

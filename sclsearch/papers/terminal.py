@@ -10,8 +10,8 @@ from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.reproduce import CellScore, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
-from sclsearch.reports.comparison import share_rows
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
+from sclsearch.reports.confirmed import share_rows
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.reports.terminal import (

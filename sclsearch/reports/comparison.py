@@ -1,7 +1,6 @@
 """Comparison of the winners of several studies with that of the first, paired by replicate."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -10,10 +9,10 @@ import numpy as np
 
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.variants import FRESH_REPLICATES
+from sclsearch.reports.confirmed import ConfirmedScore, confirmed_score_and_notes
 from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.notes import OTHERS_UNTESTED, left_out
-from sclsearch.reports.report import Report, finished_winner, report, tested_winner
+from sclsearch.reports.report import Report, finished_winner, tested_winner
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import (
     Comparison,
@@ -23,8 +22,6 @@ from sclsearch.selection.significance import (
     search_scores,
     with_searches,
 )
-from sclsearch.store.records import StudyRecord
-from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.tasks.metrics import METRICS
 
 WINNERS = (
@@ -39,26 +36,6 @@ SAME_TIME = 2.0
 SHORT = 300.0
 """Training time in seconds up to which the start of the workers matters more than the budget."""
 READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
-
-
-@dataclass(frozen=True, slots=True)
-class ConfirmedScore:
-    """Test score of a winner on fresh seeds, which did not choose it.
-
-    Attributes:
-        study: Name of the study that `confirm` trained.
-        mean: Mean test score.
-        std: Sample standard deviation; None for a single score.
-        seeds: Number of fresh seeds.
-        same_rows: True if they read the training rows of the seeds that chose the winner, as with
-            `--splits`.
-    """
-
-    study: str
-    mean: float
-    std: float | None
-    seeds: int
-    same_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +124,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         _with_search(other, base, comparison, seeds)
         for other, comparison in zip(reports[1:], comparisons, strict=True)
     ]
-    confirmations = list(map(_confirmations, reports))
+    confirmations = list(map(confirmed_score_and_notes, reports))
     found = zip(
         reports, winners, tests, [None, *comparisons], [None, *adjusted], [None, *intervals],
         confirmations, strict=True,
@@ -212,61 +189,6 @@ def _scores(report: Report, seeds: int) -> SearchScores:
             trained[cell] = True
     found = search_scores(validation, test, trained, parse_rule(report.rule).score)
     return replace(found, validation=found.validation[:, :seeds], test=found.test[:, :seeds])
-
-
-def confirmed_score(chosen: Report) -> ConfirmedScore | None:
-    """Return the winner's score in the `confirm` study with the most seeds; None without one."""
-    return _confirmations(chosen)[0]
-
-
-def _confirmations(chosen: Report) -> tuple[ConfirmedScore | None, list[str]]:
-    """Return `confirmed_score` of a study, or notes on `confirm` studies that no longer count.
-
-    A `confirm` study no longer counts if the continued search has another winner, or has trained
-    the same seeds since.
-    """
-    record = StudyStore(chosen.storage, chosen.study).record()
-    if record is None or record.repeats:
-        return None, []
-    own, scores, notes = finished_winner(chosen), list[ConfirmedScore](), list[str]()
-    keys = {seed.key for seed in own.seeds}
-    for name in study_names(chosen.storage):
-        with suppress(SclsearchError):  # a damaged study
-            other = StudyStore(chosen.storage, name).record()
-            if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
-                continue
-            fresh = report(chosen.storage, name)
-            winner = fresh.winner
-            if not winner or not winner.plain:
-                continue
-            same = [one for one in chosen.configurations if one.fields == winner.fields]
-            if winner.fields == own.fields and keys.isdisjoint(one.key for one in winner.seeds):
-                count = len(winner.seeds) - winner.failed
-                same_rows = share_rows(chosen, fresh)
-                scores.append(ConfirmedScore(name, *winner.plain, count, same_rows))
-            elif winner.fields == own.fields:
-                notes.append(f"the seeds of {name} are not fresh: {chosen.study} has them too")
-            elif same:
-                configuration = f"#{same[0].number} of {chosen.study}"
-                notes.append(f"the fresh seeds of {name} are of {configuration}, not of the winner")
-    best = max(scores, key=lambda one: one.seeds, default=None)
-    return best, [] if best else notes
-
-
-def share_rows(chosen: Report, fresh: Report) -> bool:
-    """Return True if new seeds train on subsets that the seeds of the search have, too."""
-    before, now = ({rows["train"] for rows in one.rows} for one in (chosen, fresh))
-    return len(before) > 1 and now <= before
-
-
-def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
-    """Return True if both train one method on the same data, whatever the device."""
-    own, its = (dict(one.training) for one in (study, fresh))
-    if own.pop("numerics", "") != its.pop("numerics", ""):
-        own["engine"] = its["engine"] = None  # devices have engine versions of their own
-    same = all(study.identity[key] == fresh.identity[key] for key in ("task", "model", "size"))
-    repeated = f"{study.identity['protocol']}, {FRESH_REPLICATES}"
-    return own == its and same and str(fresh.identity["protocol"]).startswith(repeated)
 
 
 def _check(base: Report, other: Report, seeds: int) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
-from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
+from sclsearch.reports.confirmed import ConfirmedScore, confirmed_score
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.loading_examples import loading_examples, loading_note

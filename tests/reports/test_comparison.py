@@ -7,13 +7,9 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.comparison import (
-    StudyComparison,
-    compare_studies,
-    confirmed_score,
-    unequal_budgets,
-)
+from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
 from sclsearch.reports.comparison_tables import show_comparison
+from sclsearch.reports.confirmed import confirmed_score
 from sclsearch.reports.report import Report, report
 from tests.reports.conftest import WriteStudy
 

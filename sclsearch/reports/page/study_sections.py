@@ -8,12 +8,7 @@ from typing import Any
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import confirm_command, rerun_command
-from sclsearch.reports.comparison import (
-    StudyComparison,
-    compare_studies,
-    confirmed_score,
-    unequal_budgets,
-)
+from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
 from sclsearch.reports.comparison_tables import (
     COLUMNS,
     Rows,
@@ -26,6 +21,7 @@ from sclsearch.reports.comparison_tables import (
     points,
     winner_table,
 )
+from sclsearch.reports.confirmed import confirmed_score
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
