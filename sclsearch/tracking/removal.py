@@ -12,7 +12,7 @@ from sclsearch.store.local import DamagedError
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore
 from sclsearch.tracking.model import is_registered
-from sclsearch.tracking.server import connect, quietly
+from sclsearch.tracking.server import connect, quietly, sqlite_uri
 from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import LEVEL, runs_of
 
@@ -93,7 +93,7 @@ def _delete_permanently(uri: str, run_ids: Sequence[str]) -> None:
 def _own_database(storage: Storage) -> str | None:
     folder = storage_path(storage).local
     database = None if folder is None else folder / "mlflow.db"
-    return f"sqlite:///{database}" if database and database.exists() else None
+    return sqlite_uri(database) if database and database.exists() else None
 
 
 def _name_in_mlflow(store: StudyStore) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, get_ident
 from typing import Any
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from sclsearch.arguments import expanded
@@ -73,11 +74,10 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
     uri = (os.environ.get("MLFLOW_TRACKING_URI") or None) if option is None else option
     if uri is None:
         folder = storage_path(storage).local
-        return None if folder is None else f"sqlite:///{folder / 'mlflow.db'}"
-    match = _SQLITE.match(uri)
-    if match:
-        file = expanded(Path(match["path"])).resolve()
-        return f"{uri[: match.start('path')]}{file}{uri[match.end('path') :]}"
+        return None if folder is None else sqlite_uri(folder / "mlflow.db")
+    match, database = _SQLITE.match(uri), sqlite_file(uri)
+    if match and database:
+        return f"{uri[: match.start('path')]}{_encoded(database)}{uri[match.end('path') :]}"
     scheme = re.split(r"[:+]", uri)[0]
     no_host = re.fullmatch(r"https?:/*", uri) is not None
     if scheme not in _SCHEMES or scheme == "sqlite" or no_host:
@@ -146,7 +146,7 @@ def prepare(uri: str) -> None:
         database.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory() as folder:
             made = Path(folder) / "mlflow.db"
-            connect(f"sqlite:///{made}")
+            connect(sqlite_uri(made))
             copy = database.with_name(f".{database.name}-{uuid4().hex}")
             try:
                 shutil.copyfile(made, copy)
@@ -257,4 +257,17 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
 def sqlite_file(uri: str) -> Path | None:
     """Return the file of a SQLite database, or None if the URI names another database."""
     match = _SQLITE.match(uri)
-    return expanded(Path(match["path"])).resolve() if match else None
+    return expanded(Path(unquote(match["path"]))).resolve() if match else None
+
+
+def sqlite_uri(database: Path) -> str:
+    """Return the URI of a SQLite file."""
+    return f"sqlite:///{_encoded(database)}"
+
+
+def _encoded(path: Path) -> str:
+    """Return a path in which `?`, and `%` before two hexadecimal digits, are percent-encoded.
+
+    SQLAlchemy reads all other characters as they are.
+    """
+    return re.sub(r"%(?=[0-9A-Fa-f]{2})|\?", lambda found: quote(found[0]), str(path))

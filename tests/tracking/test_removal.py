@@ -13,6 +13,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.studies import StudyStore
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+from sclsearch.tracking.server import prepare, tracking_uri
 from tests.store.test_studies import RECORD
 from tests.tracking.conftest import Write
 
@@ -46,6 +47,22 @@ def test_runs_of_a_study_are_deleted_with_their_artifacts(
     assert {name.partition("/")[0] for name in runs_left(shown.client)} == {"first@other"}
     assert not {path.name for path in (tmp_path / "mlartifacts").iterdir()} & {*ids}
     assert tracked_run_ids(tmp_path, tracked) == []
+
+
+def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
+    tmp_path: Path, write: Write
+) -> None:
+    storage = tmp_path / "50% of #1%20?"
+    store = StudyStore(storage, RECORD.name)
+    store.create(RECORD)
+    uri = tracking_uri(None, storage)
+    prepare(uri)
+    write([RunRecord(RECORD.mlflow_name, artifacts={"space.json": b"[1]"})], uri)
+    assert [path.name for path in storage.rglob("space.json")] == ["space.json"]
+    (run_id,) = tracked_run_ids(storage, store)
+    delete_runs(storage, [run_id])
+    assert tracked_run_ids(storage, store) == []
+    assert {path.name for path in storage.iterdir()} == {"mlartifacts", "mlflow.db", "studies"}
 
 
 def test_a_copy_of_a_storage_leaves_the_artifacts_of_the_original(

@@ -29,6 +29,7 @@ from sclsearch.tracking.server import (
         (None, "", "sqlite:///{}/results/mlflow.db"),
         ("sqlite:///a.db?timeout=5", "", "sqlite:///{}/a.db?timeout=5"),
         ("sqlite:///~/a.db", "", "sqlite:///{}/a.db"),
+        ("sqlite:///a%3F%2541%.db", "", "sqlite:///{}/a%3F%2541%.db"),
     ],
 )
 def test_the_option_precedes_the_environment_and_relative_paths_become_absolute(
