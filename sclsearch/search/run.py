@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
 from sclsearch.reports.report import Report, report
@@ -128,6 +129,7 @@ def run_prepared(
                 logger.sync(scheduler.state)
                 tracking = logger.close()
         delete_unneeded_weights(scheduler)
+        _show_skipped_failures(scheduler, console)
         if ending == "complete":
             complete_baselines(prepared, console)
             tracking = tracking or _publish(uri, prepared, options, console)
@@ -156,6 +158,12 @@ def _check_budget(
     if scheduler.spending.excess_note:
         console.print(scheduler.spending.excess_note, markup=False, soft_wrap=True)
         scheduler.store.save_budget(earlier)
+
+
+def _show_skipped_failures(scheduler: Scheduler, console: Console) -> None:
+    if count := scheduler.skipped_failures:
+        failures = counted(count, "failed seed run")
+        console.print(f"The race leaves out {failures}. Add --race off to train all.")
 
 
 def _publish(

@@ -78,6 +78,7 @@ class Scheduler:
         self.exhausted = False
         self.trained: list[Failure | None] = []
         self._untestable: set[SeedRunId] = set()
+        self._to_retry: set[SeedRunId] = set()
         self._stored = self.store.configurations()
         self.spending, self.at_once = Spending(prepared.budget), prepared.at_once
         self.planned = self.configs
@@ -132,6 +133,11 @@ class Scheduler:
         """Number of seed runs that a race has left out; 0 before it ends."""
         race = self.state.race
         return len(self.queue) if race.risk is not None and race.certain and self.decided else 0
+
+    @property
+    def skipped_failures(self) -> int:
+        """Number of failed seed runs that are not trained again, because a race leaves them out."""
+        return len(self._to_retry & self.queue.keys()) if self.skipped else 0
 
     @property
     def needed(self) -> tuple[int, int, int]:
@@ -415,6 +421,8 @@ class Scheduler:
         for task, run in zip(tasks, stored, strict=True):
             if run is None or (self.retry_failed and run.failure is not None):
                 self.queue[task.id] = task
+                if run is not None:
+                    self._to_retry.add(task.id)
             else:
                 self.finish(task, run, stored=True)
 

@@ -104,6 +104,20 @@ def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced:
     assert progress.left() == 0.0
 
 
+def test_failed_seed_runs_that_a_race_leaves_out_are_counted(
+    prepare: Prepare, raced: Raced, workers: Workers
+) -> None:
+    _, first, _ = raced
+    left_out, *_ = first.queue.values()
+    first.runs.put(workers.failed(left_out))
+    again = Scheduler(prepared(prepare), retry_failed=True)
+    assert run_out(workers, again) == []
+    assert (again.skipped, again.skipped_failures) == (first.skipped, 1)
+    whole = Scheduler(prepared(prepare, "off"), retry_failed=True)
+    assert left_out.id in run_out(workers, whole)
+    assert whole.skipped_failures == 0
+
+
 def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
     prepare: Prepare, workers: Workers
 ) -> None:
