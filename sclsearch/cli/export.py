@@ -138,7 +138,7 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Further column to print, as text; repeatable. Example: id."),
+        typer.Option(help="Further column to print; repeatable. Example: id."),
     ] = None,
     format_: Annotated[
         Literal["csv", "jsonl"],
@@ -300,7 +300,7 @@ def _write_json_lines(header: Sequence[str], results: "Results", *, proba: bool)
     output = _StandardOutput()
     for row, one in results:
         line: dict[str, Any] = dict.fromkeys(header)  # null without a prediction
-        line.update(zip(header[: len(row.cells)], row.cells, strict=True))
+        line.update(zip(header[: len(row.cells)], row.values or row.cells, strict=True))
         if one is not None:
             line["predicted"] = one.label
             if one.scores:

@@ -44,10 +44,12 @@ class Row(NamedTuple):
     Attributes:
         place: Line on which the row starts, or number of the row, from 1.
         cells: Texts, then the label, unless the reader documents another order.
+        values: The cells as JSON Lines or Parquet has them, with their types; else empty.
     """
 
     place: int
     cells: tuple[str, ...]
+    values: tuple[str | float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,8 @@ def record_rows(records: Records, columns: tuple[str, ...]) -> Iterator[Row | Fa
         if faults:
             yield from ((place, fault) for fault in faults)
         else:
-            yield Row(place, tuple(_cell(record[name]) for name in columns))
+            values = tuple(record[name] for name in columns)
+            yield Row(place, tuple(map(_cell, values)), values)
 
 
 def _cell_fault(record: Mapping[str, object], name: str) -> str:

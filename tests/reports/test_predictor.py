@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -255,9 +257,20 @@ def test_predictions_for_standard_input_have_its_format(exported: Path) -> None:
     result = CliRunner().invoke(app, [*command, "--format", "jsonl"], input=lines)
     assert result.exit_code == 0, result.output
     predictions = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [(one["id"], one["body"]) for one in predictions] == [("0", texts[0]), ("1", texts[1])]
+    assert [(one["id"], one["body"]) for one in predictions] == [(0, texts[0]), (1, texts[1])]
     for one, own in zip(predictions, classifier.predict(texts), strict=True):
         assert (one["predicted"], list(one["scores"])) == (own.label, list(classifier.labels))
+
+
+def test_json_lines_have_the_types_of_the_input(exported: Path, tmp_path: Path) -> None:
+    kept = {"id": 2**60, "share": 0.5, "seen": True, "note": None, "code": "007"}
+    file = tmp_path / "new.parquet"
+    pq.write_table(pa.Table.from_pylist([{"body": "good", **kept}]), file)
+    command = ["predict", str(exported), str(file), "--text", "body", "--format", "jsonl"]
+    result = CliRunner().invoke(app, [*command, *(f"--keep={name}" for name in kept)])
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert {name: printed[name] for name in ("body", *kept)} == {"body": "good", **kept}
 
 
 @pytest.mark.parametrize("source", ["file", "standard input"])
