@@ -201,5 +201,6 @@ def fault_message(fault: "ErrorDetails") -> str:
     if fault["type"] in _MESSAGES:
         return _MESSAGES[fault["type"]].format(**fault.get("ctx", {}))
     # Pydantic's suffix, such as "unable to parse string as a number", only repeats the message.
-    message = re.sub(r", (unable|got) .*", "", fault["msg"]).replace("Input should", "must", 1)
+    message = re.sub(r", (unable|got) .*|^Value error, ", "", fault["msg"])
+    message = message.replace("Input should", "must", 1)
     return f"{message[0].lower()}{message[1:]}"

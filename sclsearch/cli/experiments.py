@@ -52,11 +52,11 @@ def reproduce(
         _check_alone(context)
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
-    found, seconds = lookup(tables, table, "table"), o.parse_seconds(time_budget, "--time-budget")
+    found = lookup(tables, table, "table")
     from sclsearch.papers.plan import plan_cells
     from sclsearch.papers.tables import select_cells
 
-    options = repeat_options(resources)
+    options = repeat_options(resources, time_budget=time_budget)
     selected = select_cells(found, cells or ())
     planned = plan_cells(
         found, selected, options, scale=scale, model=model, paraphrases=paraphrases
@@ -69,7 +69,7 @@ def reproduce(
     if resources.dry_run:
         _tell_work(planned, options.storage, as_json=resources.json_)
     else:
-        _make(found, planned, seconds, as_json=resources.json_)
+        _make(found, planned, options.time_budget, as_json=resources.json_)
 
 
 def _check_alone(context: typer.Context) -> None:

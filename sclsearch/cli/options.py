@@ -3,7 +3,7 @@
 A command takes a group as one parameter; `cli.command.grouped` makes an option of each field.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,6 @@ RESOURCES, STORAGE, OWN = "Resources", "Storage and tracking", "Own files"
 SamplerName = Literal["tpe", "gp", "random", "grid"]
 PrecisionName = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
-SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _option(text: str, panel: str, *names: str, **details: Any) -> Any:
@@ -367,26 +366,6 @@ class OwnFileOptions:
 def given(context: typer.Context, name: str) -> bool:
     """Return True if a parameter is on the command line, even with its default value."""
     return "COMMANDLINE" in str(context.get_parameter_source(name))
-
-
-def parse_seconds(text: str | None, option: str) -> float | None:
-    """Return a duration such as `90`, `45m` or `12h` in seconds.
-
-    Raises:
-        SclsearchError: The text is not a positive number with an optional unit.
-    """
-    if text is None:
-        return None
-    unit = text[-1:] if text[-1:] in SECONDS else "s"
-    try:
-        number = float(text.removesuffix(unit)) * SECONDS[unit]
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise SclsearchError(
-            f"{option}: must be a positive number of seconds, or one with m, h or d, got {text!r}."
-        )
-    return number
 
 
 def parse_unlabeled(text: str | None) -> int | Literal["all"] | None:

@@ -28,14 +28,12 @@ def spec_and_options(
     from sclsearch.study.spec import StudySpec
 
     settings = o.parse_settings(study.set_, epochs=study.epochs, learning_rate=study.learning_rate)
-    budget = o.parse_seconds(search.time_budget if search else None, "--time-budget")
     values = {
         **asdict(study),
         **(asdict(search) if search else {}),
         "task": files or study.task,
         "settings": settings,
         "unlabeled": o.parse_unlabeled(study.unlabeled),
-        "time_budget": budget,
         "searched": search is not None,
     }
     return StudySpec(**fields_of(StudySpec, values)), run_options(resources, **values)
@@ -45,11 +43,7 @@ def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
     """Return the run options; `others` may hold further fields of them."""
     from sclsearch.study.spec import RunOptions
 
-    values = {
-        **asdict(resources),
-        "trial_timeout": o.parse_seconds(resources.trial_timeout, "--trial-timeout"),
-        **others,
-    }
+    values = {**asdict(resources), **others}
     return RunOptions(**fields_of(RunOptions, values))
 
 

@@ -13,6 +13,7 @@ from sclsearch.study.seed_runs import SeedRunId
 
 SEED_RUNS, GPU_HOURS, CPU_HOURS = "seed runs", "GPU-hours", "CPU-hours"
 _UNITS = MappingProxyType({"gpuh": GPU_HOURS, "cpuh": CPU_HOURS})
+_SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 _RECORDED = MappingProxyType({GPU_HOURS: "gpus", CPU_HOURS: "threads"})
 """Entry of a seed run's environment that holds its GPUs or CPU cores."""
 
@@ -126,6 +127,24 @@ class Spending:
         if self.budget is None:
             return None
         return BudgetUse(self.budget.amount, self.budget.unit, self.spent)
+
+
+def parse_seconds(duration: object) -> object:
+    """Return a duration such as `90`, `45m` or `12h` in seconds; a value that is no text as it is.
+
+    Raises:
+        ValueError: The text is not a positive number with an optional unit.
+    """
+    if not isinstance(duration, str):
+        return duration
+    unit = duration[-1:] if duration[-1:] in _SECONDS else "s"
+    try:
+        seconds = float(duration.removesuffix(unit)) * _SECONDS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError("must be a positive number of seconds, or one with m, h or d")
+    return seconds
 
 
 def parse_compute_budget(text: str) -> Budget:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from annotated_types import Ge, Gt, Interval
+from pydantic import BeforeValidator
 
 from sclsearch.arguments import check_fields
 from sclsearch.protocols.draws import Unlabeled
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage
-from sclsearch.study.budget import parse_compute_budget
+from sclsearch.study.budget import parse_compute_budget, parse_seconds
 from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ class RunOptions:
         test_scores: Seed runs that get a test score: `all` of them, at the end of their training;
             or those of the `winner` alone, at the end of the search. `auto` means `winner` if a
             test takes over a quarter of a seed run's time and reads over 1,000 rows, else `all`.
-        time_budget: Wall-clock seconds of this start after which no further seed run starts.
-        trial_timeout: Seconds after which a seed run counts as hung.
+        time_budget: Wall-clock time of this start after which no further seed run starts: seconds,
+            or a text such as `45m` or `12h`.
+        trial_timeout: Time after which a seed run counts as hung, likewise.
         retry_failed: Train failed seed runs again.
         custom_method: `FILE.py:CLASS`, required to repeat a study whose method is in a file. Code
             that a storage names runs only with this consent, and only if its hash equals the stored
@@ -154,8 +156,8 @@ class RunOptions:
     gpus_per_trial: Annotated[float, Ge(0)] | None = None
     cuda_graphs: CudaGraphs = "auto"
     concurrency: AtLeastOne | None = None
-    time_budget: Annotated[float, Ge(0)] | None = None
-    trial_timeout: Annotated[float, Gt(0)] | None = None
+    time_budget: Annotated[float, BeforeValidator(parse_seconds), Ge(0)] | None = None
+    trial_timeout: Annotated[float, BeforeValidator(parse_seconds), Gt(0)] | None = None
     retry_failed: bool = False
     custom_method: str | None = None
 
@@ -212,6 +214,6 @@ class TuneKeywords(TypedDict, total=False):
     gpus_per_trial: float | None
     cuda_graphs: CudaGraphs
     concurrency: int | None
-    time_budget: float | None
-    trial_timeout: float | None
+    time_budget: float | str | None
+    trial_timeout: float | str | None
     retry_failed: bool

@@ -7,19 +7,11 @@ import pytest
 
 from sclsearch.cli.export import predict
 from sclsearch.cli.formats import table
-from sclsearch.cli.options import SearchOptions, parse_fractions, parse_seconds, parse_settings
+from sclsearch.cli.options import SearchOptions, parse_fractions, parse_settings
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.table import TableFormat, TableRows
 from sclsearch.study.spec import SEARCH_OPTIONS
 from sclsearch.tasks.streams import StreamFormat
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("90", 90), ("90s", 90), ("1.5h", 5400), ("2d", 172800), (None, None)],
-)
-def test_a_duration_has_a_unit_or_is_in_seconds(text: str | None, expected: float | None) -> None:
-    assert parse_seconds(text, "--time-budget") == expected
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,11 @@ def test_an_invalid_study_spec_names_the_option(given: dict[str, Any], message: 
         ({"configs": 10**9}, "--configs: must be at most 100000, got 1000000000."),
         ({"seeds": 1_000_000}, "--seeds: must be at most 1000, got 1000000."),
         ({"gpus_per_trial": -1}, "--gpus-per-trial: must be at least 0, got -1."),
-        ({"time_budget": "1h"}, "--time-budget: must be a valid number, got '1h'."),
+        (
+            {"time_budget": "0h"},
+            "--time-budget: must be a positive number of seconds, or one with m, h or d, got '0h'.",
+        ),
+        ({"time_budget": []}, "--time-budget: must be a valid number, got []."),
         ({"trial_timeout": float("nan")}, "--trial-timeout: must be greater than 0, got"),
     ],
     ids=str,
@@ -45,6 +49,15 @@ def test_invalid_run_options_name_the_option(given: dict[str, Any], message: str
     with pytest.raises(SclsearchError) as raised:
         RunOptions(**given)
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"),
+    [("90", 90), ("90s", 90), ("1.5h", 5400), ("2d", 172800), (0.0, 0), (60, 60), (None, None)],
+)
+def test_a_duration_has_a_unit_or_is_in_seconds(duration: Any, seconds: float | None) -> None:
+    options = RunOptions(time_budget=duration)
+    assert options.time_budget == seconds
 
 
 def test_all_invalid_options_are_reported_together() -> None:
