@@ -5,7 +5,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 
 from sclsearch.study.state import SearchState
-from sclsearch.tracking.records import NOTHING, Counts, RunRecord, counts, new_records
+from sclsearch.tracking.records import RunRecord, counts, new_records
 from sclsearch.tracking.server import masked
 from sclsearch.tracking.writer import Writer
 
@@ -26,7 +26,7 @@ class MLflowLogger:
     def __init__(self, uri: str) -> None:
         self._where = masked(uri)
         self._writer = Writer(uri)
-        self._synced: Counts = NOTHING
+        self._synced: tuple[int, ...] | None = None
         self._queue: SimpleQueue[RunRecord | None] = SimpleQueue()
         self._closing = Event()
         self._put = 0

@@ -70,35 +70,28 @@ class RunRecord:
     datasets: tuple[DatasetRecord, ...] = ()
 
 
-Counts = tuple[int, int, int, int, int]
-NOTHING: Counts = (0, 0, 0, 0, 0)
 ALL_ROWS = "all rows"
 """Context of a data set that is the whole task."""
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
-def counts(state: SearchState) -> Counts:
-    """Return the number of studies (1), configurations, seed runs, scores and later tests."""
-    return (
-        1,
-        len(state.configurations),
-        len(state.seed_runs),
-        len(state.scores),
-        len(state.tested_later),
-    )
+def counts(state: SearchState) -> tuple[int, ...]:
+    """Return the numbers of configurations, seed runs, scores and later tests."""
+    grown = (state.configurations, state.seed_runs, state.scores, state.tested_later)
+    return tuple(map(len, grown))
 
 
 def new_records(
-    state: SearchState, since: Counts = NOTHING, *, ended: bool = True
+    state: SearchState, since: tuple[int, ...] | None = None, *, ended: bool = True
 ) -> Iterator[RunRecord]:
     """Yield the records that a state has gained, parents first.
 
-    `since` has the `counts` of the last call. Records of forecasts and winner come only after the
-    search has ended.
+    `since` has the `counts` of the last call; None before the first. Records of forecasts and
+    winner come only after the search has ended.
     """
-    studies, configurations, seed_runs, scores, tests = since
-    if not studies:
+    if since is None:
         yield _study_record(state)
+    configurations, seed_runs, scores, tests = since or (0, 0, 0, 0)
     for one in islice(state.configurations, configurations, None):
         yield _configuration_record(state.record, one)
     by_number = {one.number: one for one in state.configurations}
