@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import DamagedError
@@ -28,15 +28,6 @@ FIELDS = ("host", "pid", "born", "token", "time")
 """Fields that every heartbeat has."""
 HIDDEN = "hidden"
 """Start time of a process that this user may not inspect, as on shared machines."""
-
-
-class Beat(NamedTuple):
-    """Heartbeat of another driver."""
-
-    time: float
-    """Timestamp by the other machine's clock, in Unix seconds."""
-    heard: float
-    """Monotonic time of this machine when it first read the heartbeat, in seconds."""
 
 
 @contextmanager
@@ -114,20 +105,20 @@ def _become_sole(
     folder: StoragePath, token: str, show_message: Callable[[str], object], advice: str
 ) -> None:
     """Wait until no other driver claims the study; raise SclsearchError if one has priority."""
-    heard: dict[str, Beat] = {}
+    # Token and time of each heartbeat, and when this machine first read it, by its own clock.
+    heard: dict[tuple[str, float], float] = {}
     while others := _others(folder, token, heard):
         for other in others:
-            known = heard.get(other["token"])
-            again = known is not None and known.time != other["time"]
-            if known is None or again:
-                heard[other["token"]] = Beat(other["time"], time.monotonic())
+            known = any(name == other["token"] for name, _ in heard)
+            again = known and (other["token"], other["time"]) not in heard
+            heard.setdefault((other["token"], other["time"]), time.monotonic())
             # Among simultaneous claims the lowest token wins; the other drivers stop.
             if not other.get("drives", True) and other["token"] > token:
                 continue
             who = f"process {other['pid']} on {other['host']}"
             if _is_here(other) or again:
                 raise SclsearchError(f"{folder.name}: {who} already runs this study. {advice}")
-            if known is None:
+            if not known:
                 show_message(
                     f"{folder.name}: {who} was running this study. Waiting up to "
                     f"{EXPIRES_SECONDS:g} s for its next heartbeat."
@@ -135,7 +126,9 @@ def _become_sole(
         time.sleep(LOOK_SECONDS)
 
 
-def _others(folder: StoragePath, token: str, heard: Mapping[str, Beat]) -> list[dict[str, Any]]:
+def _others(
+    folder: StoragePath, token: str, heard: Mapping[tuple[str, float], float]
+) -> list[dict[str, Any]]:
     """Return the heartbeats of other live drivers; delete the heartbeats of dead drivers."""
     alive = []
     for name in folder.names():
@@ -147,7 +140,7 @@ def _others(folder: StoragePath, token: str, heard: Mapping[str, Beat]) -> list[
             continue
         if missing := [field for field in FIELDS if field not in other]:
             raise DamagedError(f"{folder / name}: lacks {', '.join(missing)}. {advice}")
-        if _alive(other, heard.get(other["token"])):
+        if _alive(other, heard.get((other["token"], other["time"]))):
             alive.append(other)
         else:
             (folder / name).remove()
@@ -166,13 +159,11 @@ def _beat(
             write(mine, {**me, "time": time.time()})
 
 
-def _alive(other: dict[str, Any], known: Beat | None) -> bool:
+def _alive(other: dict[str, Any], heard: float | None) -> bool:
     if _is_here(other):
         return born(other["pid"]) in {other["born"], HIDDEN}
     # Clocks of two machines may differ, so measure the silence by the local clock only.
-    if known is None or known.time != other["time"]:
-        return True
-    return time.monotonic() - known.heard <= EXPIRES_SECONDS
+    return heard is None or time.monotonic() - heard <= EXPIRES_SECONDS
 
 
 def _is_here(other: dict[str, Any]) -> bool:
