@@ -38,12 +38,12 @@ def confirm(
         _print_plan(study, resources, options, fresh=seeds)
         return
     progress = Console(stderr=True)
-    found = again(study, seeds, options, progress)
+    chosen, fresh = again(study, seeds, options, progress)
     if resources.json_:
-        print_json(asdict(found))
+        print_json({"chosen": asdict(chosen), "fresh": asdict(fresh)})
     else:
-        show_confirmation(Console(), found)
-    winner = found.fresh.winner
+        show_confirmation(Console(), chosen, fresh)
+    winner = fresh.winner
     sys.exit(INCOMPLETE if winner is None or winner.failed else 0)
 
 

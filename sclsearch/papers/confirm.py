@@ -1,7 +1,7 @@
 """Evaluation of a study's winner on other replicates: new seeds, or crossed seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -28,23 +28,14 @@ from sclsearch.study.restore import (
 from sclsearch.study.spec import RunOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """Reports of a study's winner: on the replicates that chose it, and on new ones.
+def confirm(study: str, count: int, options: RunOptions, console: Console) -> tuple[Report, Report]:
+    """Train a study's winner on `count` replicates beyond the protocol's and the study's.
 
-    Attributes:
-        chosen: The study's report.
-        fresh: The report on the new replicates.
+    Returns:
+        The report of the study, and the report of its winner on the new replicates.
     """
-
-    chosen: Report
-    fresh: Report
-
-
-def confirm(study: str, count: int, options: RunOptions, console: Console) -> Confirmation:
-    """Train a study's winner on `count` replicates beyond the protocol's and the study's."""
     chosen, options, prepared = _prepare_repetition(study, options, fresh=count)
-    return Confirmation(chosen, _run(prepared, options, console))
+    return chosen, _run(prepared, options, console)
 
 
 def variance(

@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from sclsearch.canonical import counted
-from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.reproduce import CellScore, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
@@ -140,26 +139,26 @@ def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None
         console.print(f"- {escape(names[0])}{more}: {escape(reason)}")
 
 
-def show_confirmation(console: Console, found: Confirmation) -> None:
+def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     """Print a winner's score as chosen, over all its seeds, and on new seeds."""
-    winner, fresh = finished_winner(found.chosen), found.fresh.winner
-    if fresh is None:  # every new seed failed
-        show(console, found.fresh)
+    winner, again = finished_winner(chosen), fresh.winner
+    if again is None:  # every new seed failed
+        show(console, fresh)
         return
     plain = with_spread(*winner.plain) if winner.plain else "none"
     console.print(
-        f"[bold]Winner #{winner.number}[/] of {found.chosen.study}, test {found.chosen.metric}",
+        f"[bold]Winner #{winner.number}[/] of {chosen.study}, test {chosen.metric}",
         soft_wrap=True,
     )
-    console.print(f"  as chosen      {test_result(winner)}, rule {found.chosen.rule}")
-    console.print(f"  all its seeds  {plain}, {_seeds(found.chosen, winner)}")
-    console.print(f"  fresh seeds    {test_result(fresh)}, {_seeds(found.fresh, fresh)}")
-    if fresh.test_mean is not None and winner.test_mean is not None:
-        console.print(f"  fresh - chosen {fresh.test_mean - winner.test_mean:+.4f}")
-    if share_rows(found.chosen, found.fresh):
+    console.print(f"  as chosen      {test_result(winner)}, rule {chosen.rule}")
+    console.print(f"  all its seeds  {plain}, {_seeds(chosen, winner)}")
+    console.print(f"  fresh seeds    {test_result(again)}, {_seeds(fresh, again)}")
+    if again.test_mean is not None and winner.test_mean is not None:
+        console.print(f"  fresh - chosen {again.test_mean - winner.test_mean:+.4f}")
+    if share_rows(chosen, fresh):
         console.print("  the new seeds share the search's rows; weights and orders are new")
-    show_notes(console, found.fresh)
-    console.print(f"  stored as the study {found.fresh.study}", soft_wrap=True)
+    show_notes(console, fresh)
+    console.print(f"  stored as the study {fresh.study}", soft_wrap=True)
 
 
 def show_spread(console: Console, study: str, spread: VarianceDecomposition) -> None:

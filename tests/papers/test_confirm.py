@@ -10,9 +10,9 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import select_texts
-from sclsearch.papers.confirm import Confirmation, confirm, plan_repetition, variance
+from sclsearch.papers.confirm import confirm, plan_repetition, variance
 from sclsearch.reports.comparison import compare_studies
-from sclsearch.reports.report import finished_winner, report
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.selection.variance import VarianceDecomposition
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.store.studies import StudyStore, study_names
@@ -57,7 +57,7 @@ def seventy_percent(_configuration: int, replicate: int) -> list[list[int]]:
     return [[30 + replicate, 20 - replicate], [10, 40]]
 
 
-def confirmed(study: str, options: RunOptions, count: int = 3) -> Confirmation:
+def confirmed(study: str, options: RunOptions, count: int = 3) -> tuple[Report, Report]:
     return confirm(study, count, options, QUIET)
 
 
@@ -69,19 +69,19 @@ def test_a_winner_is_confirmed_on_replicates_after_those_of_its_search(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     name = repeat(seventy_percent, fresh=3, first_fresh=12)
-    found = confirmed(chosen, options)
+    search, repetition = confirmed(chosen, options)
     own, fresh = (StudyStore(options.storage, study).replicates() for study in (chosen, name))
-    assert found.fresh.study == name
+    assert repetition.study == name
     assert [replicate.seeds["order"] for replicate in fresh] == [12, 13, 14]
     assert not {r.rows["train"] for r in own} & {r.rows["train"] for r in fresh}
-    winner, again = finished_winner(found.chosen), finished_winner(found.fresh)
+    winner, again = finished_winner(search), finished_winner(repetition)
     assert winner.number == 1
     assert winner.test_mean == pytest.approx(0.75)  # the three best of 0.65 … 0.76
     assert winner.plain == pytest.approx((0.705, 0.036056), abs=1e-6)
-    assert found.fresh.rule == "mean"
+    assert repetition.rule == "mean"
     assert again.test_mean == pytest.approx(0.71)
     assert again.fields == winner.fields
-    beside = compare_studies([found.chosen, found.fresh]).studies[0].confirmed
+    beside = compare_studies([search, repetition]).studies[0].confirmed
     assert beside is not None
     assert (beside.study, beside.mean, beside.seeds) == (name, again.test_mean, 3)
 
@@ -90,12 +90,12 @@ def test_fewer_fresh_replicates_than_stored_are_the_first_stored_ones(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     repeat(seventy_percent, fresh=5, first_fresh=12)
-    found = confirmed(chosen, options, 2)
-    assert found.fresh.seeds == 2
+    _, fresh = confirmed(chosen, options, 2)
+    assert fresh.seeds == 2
     for rule in ("best", "top-3"):
-        assert confirmed(chosen, replace(options, rule=rule), 2).fresh == found.fresh
-    assert found.fresh.winner
-    assert found.fresh.winner.test_mean == pytest.approx(0.705)
+        assert confirmed(chosen, replace(options, rule=rule), 2)[1] == fresh
+    assert fresh.winner
+    assert fresh.winner.test_mean == pytest.approx(0.705)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,8 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
         confirmed(name, options)
     write(every, "a")
     finish(repeated_spec(options.storage, name, fresh=3, first_fresh=10), options)
-    assert confirmed(name, options).fresh.seeds == 3
+    _, fresh = confirmed(name, options)
+    assert fresh.seeds == 3
     write(every, "changed")
     with pytest.raises(SclsearchError, match=rf"^{name}: paraphrases "):
         confirmed(name, options)
@@ -230,8 +231,8 @@ def test_the_winner_of_a_custom_method_is_confirmed(
     name = finish(changed, replace(options, seeds=3))
     options = replace(options, custom_method=custom)
     finish(repeated_spec(options.storage, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
-    found = confirmed(name, options, 2)
-    assert finished_winner(found.fresh).test_mean == 1
+    _, fresh = confirmed(name, options, 2)
+    assert finished_winner(fresh).test_mean == 1
 
 
 def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(

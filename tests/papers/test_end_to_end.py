@@ -44,16 +44,16 @@ def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: Se
     assert (tuned.ending, tuned.trained, tuned.failed) == ("complete", 6, 0)
     before = stored(options)
     with in_process():
-        found = confirm(tuned.name, 3, options, QUIET)
+        _, fresh = confirm(tuned.name, 3, options, QUIET)
     after = stored(options)
-    keys = {seed.key for seed in finished_winner(found.fresh).seeds}
+    keys = {seed.key for seed in finished_winner(fresh).seeds}
     assert keys == after.keys() - before.keys()
     assert len(keys) == 3
     assert {key: after[key] for key in before} == before
-    assert confirm(tuned.name, 3, options, QUIET) == found
+    assert confirm(tuned.name, 3, options, QUIET)[1] == fresh
     assert stored(options) == after
     # Fresh replicates follow the protocol's ten, although the search used three.
-    replicates = StudyStore(options.storage, found.fresh.study).replicates()
+    replicates = StudyStore(options.storage, fresh.study).replicates()
     assert [replicate.seeds["order"] for replicate in replicates] == [10, 11, 12]
     assert rerun(options.storage, min(keys)).differing == ()
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, StudyCost
 from sclsearch.papers.tables import Table, published_tables, select_cells
@@ -144,8 +143,8 @@ def test_a_confirmation_has_three_scores_and_the_difference(
     finish(spec, replace(options, study="mine", seeds=3, rule="top-2"), scored(80, 70, 60))
     fresh = repeated_spec(options.storage, "mine", fresh=3, first_fresh=3)
     name = finish(fresh, options, scored(70, None, 60))
-    found = Confirmation(report(options.storage, "mine"), report(options.storage, name))
-    assert lines(printed(show_confirmation, found)) == [
+    found = (report(options.storage, "mine"), report(options.storage, name))
+    assert lines(printed(show_confirmation, *found)) == [
         "Winner #0 of mine, test accuracy",
         "as chosen 0.7500 ± 0.0707, rule top-2",
         "all its seeds 0.7000 ± 0.1000, mean of 3 seeds",
@@ -154,8 +153,8 @@ def test_a_confirmation_has_three_scores_and_the_difference(
         f"stored as the study {name}",
     ]
     splits = tuple({"train": name} for name in "abc")
-    shared = Confirmation(*(replace(one, rows=splits) for one in (found.chosen, found.fresh)))
-    assert "the new seeds share the search's rows" in printed(show_confirmation, shared)
+    shared = (replace(one, rows=splits) for one in found)
+    assert "the new seeds share the search's rows" in printed(show_confirmation, *shared)
 
 
 def test_a_confirmation_whose_seeds_all_failed_has_the_first_failure(
@@ -165,8 +164,8 @@ def test_a_confirmation_whose_seeds_all_failed_has_the_first_failure(
     finish(spec, replace(options, study="mine", seeds=2), lambda *_: [[30, 20], [10, 40]])
     fresh = repeated_spec(options.storage, "mine", fresh=2, first_fresh=2)
     name = finish(fresh, options, lambda *_: None)
-    found = Confirmation(report(options.storage, "mine"), report(options.storage, name))
-    text = printed(show_confirmation, found)
+    reports = report(options.storage, "mine"), report(options.storage, name)
+    text = printed(show_confirmation, *reports)
     assert "No configuration finished a seed run; 2 failed.\n  first failure: " in text
 
 
