@@ -1,7 +1,6 @@
 """Statistics of the winner's predictions: classes, calibration, and misclassified rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,62 +12,39 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Numbers = npt.NDArray[np.float64]
+Bin = tuple[float, float, int]
+"""Mean confidence, accuracy and number of rows of a bin."""
 
 BINS = 15
 """Number of equal-width bins of the confidence, as in Guo et al. (2017)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassScores:
-    """Precision, recall and F1 of one class: mean and standard deviation over the seeds.
+def class_scores(counts: Sequence[Numbers]) -> list[list[tuple[float, float | None]]]:
+    """Return precision, recall and F1 of each class: mean and standard deviation over the seeds.
 
-    `rows` is the mean number of its test rows.
-    """
-
-    label: str
-    scores: dict[str, tuple[float, float | None]]
-    rows: float
-
-
-def class_scores(counts: Sequence[Numbers], labels: Sequence[str]) -> list[ClassScores]:
-    """Return the scores of each class, from the confusion matrix of each seed, `[C, C]`.
-
-    True classes are in rows. A share of no rows is 0.
+    Each seed has a confusion matrix, `[C, C]`, with true classes in rows. A share of no rows is 0.
     """
     matrices = np.stack(counts)  # [seeds, C, C]
     hits = matrices.diagonal(axis1=1, axis2=2)  # [seeds, C]
     predicted, true = matrices.sum(1), matrices.sum(2)
-    shares = {
-        "precision": hits / np.maximum(predicted, 1),
-        "recall": hits / np.maximum(true, 1),
-        "F1": 2 * hits / np.maximum(predicted + true, 1),
-    }
+    precision = hits / np.maximum(predicted, 1)
+    recall = hits / np.maximum(true, 1)
+    f1 = 2 * hits / np.maximum(predicted + true, 1)
     return [
-        ClassScores(
-            label,
-            {name: mean_std(values[:, number].tolist()) for name, values in shares.items()},
-            float(true[:, number].mean()),
-        )
-        for number, label in enumerate(labels)
+        [mean_std(scores[:, number].tolist()) for scores in (precision, recall, f1)]
+        for number in range(matrices.shape[1])
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Calibration of the predicted classes on the test rows.
+def calibration(
+    predictions: "pd.DataFrame",
+) -> tuple[list[Bin], tuple[float, float | None]] | None:
+    """Return the calibration of the predicted classes on the test rows.
 
-    Attributes:
-        bins: Mean confidence, accuracy and number of rows of each bin that has rows, all seeds
-            together.
-        error: Expected calibration error: mean and standard deviation over the seeds.
+    Returns:
+        The bins of all seeds together, and the expected calibration error: mean and standard
+        deviation over the seeds. None if no probabilities are stored.
     """
-
-    bins: tuple[tuple[float, float, int], ...]
-    error: tuple[float, float | None]
-
-
-def calibration(predictions: "pd.DataFrame") -> Calibration | None:
-    """Return the calibration of the predictions; None if no probabilities are stored."""
     names = [name for name in predictions if str(name).startswith("probability_")]
     test = predictions[predictions["split"] == "test"]
     test = test.dropna(subset=names) if names else test[:0]
@@ -82,11 +58,11 @@ def calibration(predictions: "pd.DataFrame") -> Calibration | None:
     for _, own in found.groupby("replicate"):
         gaps = [abs(accuracy - sure) * rows for sure, accuracy, rows in _bins(own)]
         errors.append(float(sum(gaps)) / len(own))
-    return Calibration(tuple(_bins(found)), mean_std(errors))
+    return _bins(found), mean_std(errors)
 
 
-def _bins(rows: "pd.DataFrame") -> list[tuple[float, float, int]]:
-    """Return mean confidence, accuracy and number of rows of each bin that has rows."""
+def _bins(rows: "pd.DataFrame") -> list[Bin]:
+    """Return each bin that has rows."""
     number = np.minimum((rows["confidence"] * BINS).astype(int), BINS - 1)
     return [
         (float(own["confidence"].mean()), float(own["correct"].mean()), len(own))

@@ -59,11 +59,12 @@ def classes(results: StudyResults) -> Section:
         f"Confusion matrix on the test rows: mean number of rows over {seeds}, and share of the "
         "true class."
     )
-    figure = plots.confusion_plot(np.mean(counts, axis=0), labels)
+    mean = np.mean(counts, axis=0)  # [C, C]
+    figure = plots.confusion_plot(mean, labels)
     section.plots = [Plot(f"{results.prefix}confusion", caption, figure)]
     rows = [
-        [one.label, *(with_spread(*score) for score in one.scores.values()), f"{one.rows:g}"]
-        for one in class_scores(counts, labels)
+        [label, *(with_spread(*score) for score in scores), f"{number:g}"]
+        for label, scores, number in zip(labels, class_scores(counts), mean.sum(1), strict=True)
     ]
     caption = f"Test rows, mean ± sample standard deviation over {seeds} of the winner."
     table = cells(rows, ("class", "precision", "recall", "F1", "test rows"))
@@ -79,13 +80,14 @@ def reliability(results: StudyResults) -> Section:
     found = calibration(results.predictions)
     if found is None:
         return Section(name, title, [NO_PROBABILITIES])
+    bins, error = found
     text = (
         f"Expected calibration error (Guo et al., 2017; {BINS} bins of equal width): "
-        f"{with_spread(*found.error)}, mean over the seeds of the winner. 0 is perfect."
+        f"{with_spread(*error)}, mean over the seeds of the winner. 0 is perfect."
     )
     section = Section(name, title, [text])
     caption = "Reliability diagram on the test rows, all seeds of the winner together."
-    figure = plots.reliability_plot(found.bins)
+    figure = plots.reliability_plot(bins)
     section.plots = [Plot(f"{results.prefix}reliability", caption, figure)]
     return section
 
