@@ -180,7 +180,7 @@ class Watchdog(tune.Callback):
         searcher: SeedSearcher,
         timeout: float | None,
         tick: Tick,
-        stopping: Callable[[], object] = lambda: None,
+        stopping: Callable[[], object],
     ) -> None:
         self.searcher, self.tick, self.stopping = searcher, tick, stopping
         self.begun = False

@@ -113,7 +113,7 @@ class Writer:
         if study not in self._studies:
             self._studies[study] = self._find_study(study, record.experiment)
         known = self._studies[study]
-        identity = _identity(study, path)
+        identity = "/".join([study, *map(str, path)])
         if identity not in known.runs:
             tags = {ID: identity, LEVEL: LEVELS[len(path)]}
             if path:
@@ -278,10 +278,6 @@ def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[
         token = page.token
         if not token:
             return
-
-
-def _identity(study: str, path: tuple[int, ...]) -> str:
-    return "/".join([study, *map(str, path)])
 
 
 def _known(run: Any) -> _Run:
