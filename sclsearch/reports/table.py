@@ -145,9 +145,7 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
     winners = dict(zip(places, (one.winner for one in reports), strict=True))
     rows, columns = list(dict.fromkeys(of(in_row))), list(dict.fromkeys(columns))
     found = [[winners.get((row, column)) for column in columns] for row in rows]
-    means = [
-        [-math.inf if line is None else line.test_mean or 0.0 for line in row] for row in found
-    ]
+    means = [[_test_mean(line) for line in row] for row in found]
     best = [max(column) for column in zip(*means, strict=True)]
     cells = [
         [*row, *(_test_points(line) if line else _MISSING for line in lines)]

@@ -1,6 +1,7 @@
 """Tests of the tables of studies as data frames, files, Markdown and LaTeX."""
 
 import json
+from dataclasses import replace
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import sclsearch
 from sclsearch import SclsearchError, select
-from sclsearch.reports.table import TableFormat, table_file
+from sclsearch.reports.table import TableFormat, table_file, winner_grid
 from tests.reports.conftest import WriteStudy
 
 
@@ -101,6 +102,20 @@ def test_winners_are_methods_by_tasks_with_the_best_of_a_column_in_bold(
     assert latex[4] == r"ce & \textbf{62.0 $\pm$ 2.8} & \textbf{19.9 $\pm$ 4.5} \\"
     frame = sclsearch.table("ce-a", "scl-a", rows="winners", storage=storage)
     assert plain(frame)[["method", "configuration"]].values.tolist() == [["ce", 0], ["scl", 1]]
+
+
+def test_a_winner_without_a_test_score_is_not_better_than_a_negative_one(
+    write_study: WriteStudy,
+) -> None:
+    storage = write_study([(60, 50)], name="scl-a")
+    found = select("scl-a", storage=storage)
+    reports = [
+        replace(found, method=method, configurations=(replace(line, test_mean=mean),))
+        for method, mean in (("scl", -0.1), ("ce", None))
+        for line in found.configurations
+    ]
+    _, bold = winner_grid(reports)
+    assert bold == [[False, True], [False, False]]
 
 
 def test_winners_of_one_method_and_task_stand_in_rows_of_their_studies(
