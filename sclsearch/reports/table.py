@@ -2,10 +2,11 @@
 
 import json
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from sclsearch.canonical import one_line, shown
 from sclsearch.errors import SclsearchError, lookup
@@ -145,14 +146,14 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
     winners = dict(zip(places, (one.winner for one in reports), strict=True))
     rows, columns = list(dict.fromkeys(of(in_row))), list(dict.fromkeys(columns))
     found = [[winners.get((row, column)) for column in columns] for row in rows]
-    means = [[_test_mean(line) for line in row] for row in found]
-    best = [max(column) for column in zip(*means, strict=True)]
+    means = np.array([[_test_mean(line) for line in row] for row in found])
+    best = (means == np.fmax.reduce(means)).tolist()  # NaN, without a score, equals nothing
     cells = [
         [*row, *(_test_points(line) if line else _MISSING for line in lines)]
         for row, lines in zip(rows, found, strict=True)
     ]
     headings = [*in_row, *(", ".join(column[:-1]) for column in columns)]
-    bold = [[*[False] * len(in_row), *map(operator.eq, row, best)] for row in means]
+    bold = [[*[False] * len(in_row), *row] for row in best]
     return pd.DataFrame(cells, columns=headings), bold
 
 
@@ -175,7 +176,7 @@ def _test_points(line: ConfigurationLine) -> str:
 
 
 def _test_mean(line: ConfigurationLine | None) -> float:
-    return -math.inf if line is None or line.test_mean is None else line.test_mean
+    return math.nan if line is None or line.test_mean is None else line.test_mean
 
 
 def _one_type_per_column(frame: "pd.DataFrame") -> "pd.DataFrame":
