@@ -318,7 +318,9 @@ def table(
     """
     if not studies:
         raise SclsearchError("studies: must be at least one, got none. Pass names of studies.")
-    return study_table([select(study, rule=rule, storage=storage) for study in studies], rows)
+    return study_table(
+        [select(study, rule=rule, storage=storage) for study in _names(studies)], rows
+    )
 
 
 def compare(
@@ -343,8 +345,19 @@ def compare(
         SclsearchError: A study does not exist or has no winner, or the studies are not comparable.
     """
     return compare_studies(
-        [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
+        [select(study, rule=rule, storage=storage, seeds=seeds) for study in _names(studies)]
     )
+
+
+def _names(studies: Sequence[str]) -> Sequence[str]:
+    """Return the names; raise SclsearchError if one is not text, such as a list of names."""
+    for study in studies:
+        if not isinstance(study, str):
+            raise SclsearchError(
+                f"studies: must be names as separate arguments, got {study!r}. Pass them as "
+                '("scl-cola", "ce-cola").'
+            )
+    return studies
 
 
 def write_report(

@@ -262,7 +262,8 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
 
 
 def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
-    lines = [f"- Validation {found.metric} {winner.score:.4f} by the rule."]
+    rule = rule_in_words(found.rule.partition("/")[0], found.seeds)
+    lines = [f"- Validation {found.metric} {winner.score:.4f}, {rule}."]
     if len(winner.reported) < len(winner.seeds) - winner.failed:
         reported = counted(len(winner.reported), "reported seed")
         lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
@@ -279,7 +280,10 @@ def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | N
             f"{counted(fresh.seeds, 'fresh seed')}: {chose or 'they chose nothing'}. Quote this."
         )
     lines += [
-        f"- Baseline, {line.origin}: test {found.metric} {_test(line)}." for line in found.baselines
+        f"- Baseline, {line.origin}: test {found.metric} {with_spread(*line.plain)} over "
+        f"{counted(len(line.seeds), 'seed')}."
+        for line in found.baselines
+        if line.plain
     ]
     return "\n".join(lines)
 

@@ -189,7 +189,9 @@ def _not_above(
         interval = f" (95 %: {100 * low:+.1f} to {100 * high:+.1f})"
     if low <= 0:
         how = "reliably " if found.difference > 0 else ""
+        picked = len(winner.reported) < len(winner.seeds) - winner.failed
+        seeds = " over all seeds" if picked else ""
         yield (
-            f"warning: the winner is not {how}above the baseline {baseline.origin}: its test score "
-            f"differs by {round(100 * found.difference, 1) + 0.0:+.1f} points{interval}"
+            f"warning: the winner is not {how}above the baseline {baseline.origin}: its test score"
+            f"{seeds} differs by {round(100 * found.difference, 1) + 0.0:+.1f} points{interval}"
         )

@@ -125,8 +125,9 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
     """Return the winners' test scores, one row per method and one column per task.
 
     A row is named by its method, and by the model if models differ. The scores of a column have the
-    same data set and metric, and the same training set size, protocol and rule. If two studies have
-    the same row and column, each study has a row of its own.
+    same data set and metric, and the same training set size, protocol and rule. Its heading names
+    the rule, unless it is the mean of all seeds. If two studies have the same row and column, each
+    study has a row of its own.
 
     Returns:
         Mean and standard deviation in points as text cells, and True at the best of each column.
@@ -137,7 +138,9 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
         return [tuple(str(getattr(one, name) or "all") for name in names) for one in reports]
 
     differing = {name for name in _SETTINGS if len(set(of([name]))) > 1}
-    in_heading = ["task", *(n for n in ("size", "protocol", "rule") if n in differing), "metric"]
+    in_heading = ["task", *(n for n in ("size", "protocol") if n in differing), "metric"]
+    if set(of(["rule"])) != {("mean",)}:
+        in_heading.append("rule")
     in_row = ["method", *differing & {"model"}]
     columns = of([*in_heading, "data"])
     if len(set(zip(of(in_row), columns, strict=True))) < len(reports):
@@ -147,7 +150,8 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
     rows, columns = list(dict.fromkeys(of(in_row))), list(dict.fromkeys(columns))
     found = [[winners.get((row, column)) for column in columns] for row in rows]
     means = np.array([[_test_mean(line) for line in row] for row in found])
-    best = (means == np.fmax.reduce(means)).tolist()  # NaN, without a score, equals nothing
+    rivals = np.isfinite(means).sum(0) > 1
+    best = ((means == np.fmax.reduce(means)) & rivals).tolist()
     cells = [
         [*row, *(_test_points(line) if line else _MISSING for line in lines)]
         for row, lines in zip(rows, found, strict=True)

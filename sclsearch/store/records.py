@@ -193,6 +193,8 @@ def difference(field: str, was: object, now: object, requested: StudyRecord) -> 
     The message shows the path of hashed contents instead of their digests.
     """
     was, now = _apart(was, now)
+    while isinstance(was, Mapping) and isinstance(now, Mapping) and len(was) == 1:
+        ((field, was),), (now,) = was.items(), now.values()
     if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):
         return (
             f"{field} must stay {_short(was)}, got {_short(now)}. "

@@ -94,8 +94,8 @@ class StudyStore:
         """Return the stored record, or the given one if the study is new.
 
         Raises:
-            SclsearchError: The stored study has another identity or other rows. The message names
-                the first difference.
+            SclsearchError: The stored study has another identity, other rows or other class names.
+                The message names the first difference.
         """
         stored = self.record()
         if stored is None:
@@ -111,6 +111,9 @@ class StudyStore:
             was, now = before.get(field), after.get(field)
             if canonical(was) != canonical(now):
                 raise SclsearchError(f"--study {self.name}: {difference(field, was, now, record)}")
+        was, now = (one.origin.get("labels") for one in (stored, record))
+        if was and now and list(was) != list(now):  # seed runs have the numbers of the classes
+            raise SclsearchError(f"--study {self.name}: {difference('classes', was, now, record)}")
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:

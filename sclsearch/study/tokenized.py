@@ -85,7 +85,7 @@ def reading_notes(study: Study, splits: Splits) -> list[str]:
     cut = sum(length > most for length in lengths)
     if cut > FEW_CUT * len(texts):
         notes.append(
-            f"max_length {most} cuts {cut} of {len(texts)} training and test texts, the longest of "
+            f"max_length {most} cuts {cut} of {len(texts)} sampled texts, the longest of "
             f"{max(lengths)} tokens: --set max_length=… reads more of them"
         )
     unknown = float(np.mean(np.concatenate(texts) == unknown_token))

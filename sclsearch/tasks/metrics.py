@@ -45,7 +45,11 @@ class Metric:
         kind = "classes" if classes else "scores"
         if kind != self.needs or (self.binary and classes != 2):
             need = "two classes" if self.binary else self.needs
-            fitting = [name for name, m in METRICS.items() if m.needs == kind and not m.binary]
+            fitting = [
+                name
+                for name, metric in METRICS.items()
+                if metric.needs == kind and (classes == 2 or not metric.binary)
+            ]
             raise SclsearchError(
                 f"{where}: the metric {self.name!r} needs {need}, got {classes or 'no'} classes. "
                 f"Use one of {', '.join(fitting)}."

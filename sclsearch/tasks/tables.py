@@ -84,6 +84,7 @@ def load_table(
     """
     ending = path.suffix.lower()
     if ending not in READERS:
+        load_bytes(path)  # a missing file is the first error to report
         raise SclsearchError(
             f"{path}: the file extension must be one of {', '.join(READERS)}, "
             f"got {ending or 'none'}. Convert the file."

@@ -19,8 +19,10 @@ Counts = list[list[int]]
 def warnings_for(write_study: WriteStudy) -> Callable[..., list[str]]:
     """Return a function that returns the warnings about a winner with these matrices."""
 
-    def warnings_for(matrices: list[tuple[Counts, Counts]], baseline: Counts) -> list[str]:
-        storage = write_study(matrices, labels=("complaint", "praise"))
+    def warnings_for(
+        matrices: list[tuple[Counts, Counts]], baseline: Counts, rule: str = "mean"
+    ) -> list[str]:
+        storage = write_study(matrices, labels=("complaint", "praise"), rule=rule)
         evaluation = {"confusion": baseline}
         scores = {MAJORITY: {"validation": evaluation, "test": evaluation}}
         store = StudyStore(storage, "made-up")
@@ -49,12 +51,21 @@ def test_a_winner_that_predicts_one_class_gets_a_warning(warnings_for: Warnings)
     )
 
 
+def test_a_warning_says_that_it_is_on_all_seeds_if_the_rule_picks_some(
+    warnings_for: Warnings,
+) -> None:
+    runs = [([[18, 2], [0, 80]], [[n, 20 - n], [0, 80]]) for n in (0, 0, 9)]
+    (warning,) = warnings_for(runs, [[0, 20], [0, 80]], rule="best")
+    assert "its test score over all seeds differs by" in warning
+
+
 def test_a_winner_whose_interval_reaches_the_baseline_gets_a_warning(
     warnings_for: Warnings,
 ) -> None:
     runs = [([[18, 2], [0, 80]], [[n, 20 - n], [0, 80]]) for n in (0, 0, 9)]
     (warning,) = warnings_for(runs, [[0, 20], [0, 80]])
     assert warning.startswith("warning: the winner is not reliably above the baseline")
+    assert "its test score differs by" in warning
     assert "by +3.0 points (95 %: -" in warning
 
 

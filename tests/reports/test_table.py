@@ -95,11 +95,11 @@ def test_winners_are_methods_by_tasks_with_the_best_of_a_column_in_bold(
     assert table_file(reports, "winners", "md").decode().splitlines() == [
         "| method | cola, accuracy | cola, macro_f1 |",
         "| --- | --- | --- |",
-        "| ce | **62.0 ± 2.8** | **19.9 ± 4.5** |",
+        "| ce | **62.0 ± 2.8** | 19.9 ± 4.5 |",
         "| scl | 40.0 ± 0.0 | – |",
     ]
     latex = table_file(reports, "winners", "latex").decode().splitlines()
-    assert latex[4] == r"ce & \textbf{62.0 $\pm$ 2.8} & \textbf{19.9 $\pm$ 4.5} \\"
+    assert latex[4] == r"ce & \textbf{62.0 $\pm$ 2.8} & 19.9 $\pm$ 4.5 \\"
     frame = sclsearch.table("ce-a", "scl-a", rows="winners", storage=storage)
     assert plain(frame)[["method", "configuration"]].values.tolist() == [["ce", 0], ["scl", 1]]
 
@@ -111,11 +111,24 @@ def test_a_winner_without_a_test_score_is_not_better_than_a_negative_one(
     found = select("scl-a", storage=storage)
     reports = [
         replace(found, method=method, configurations=(replace(line, test_mean=mean),))
-        for method, mean in (("scl", -0.1), ("ce", None))
+        for method, mean in (("scl", -0.1), ("ce", None), ("leam", -0.2))
         for line in found.configurations
     ]
     _, bold = winner_grid(reports)
-    assert bold == [[False, True], [False, False]]
+    assert bold == [[False, True], [False, False], [False, False]]
+
+
+def test_the_heading_of_winners_names_a_rule_that_picks_seeds(write_study: WriteStudy) -> None:
+    storage = write_study([(60, 50), (70, 60), (80, 40)], rule="top-3")
+    headings = {
+        rule: table_file([select("made-up", rule=rule, storage=storage)], "winners", "md")
+        .decode()
+        .splitlines()[0]
+        for rule in ("top-3", "best", "mean")
+    }
+    assert headings["top-3"] == "| method | cola, accuracy, top-3 |"
+    assert headings["best"] == "| method | cola, accuracy, best |"
+    assert headings["mean"] == "| method | cola, accuracy |"
 
 
 def test_winners_of_one_method_and_task_stand_in_rows_of_their_studies(

@@ -76,6 +76,17 @@ def test_the_stored_record_is_used_if_only_the_origin_differs(store: StudyStore)
     assert store.check(now) == RECORD
 
 
+def test_other_class_names_are_refused(store: StudyStore) -> None:
+    def labeled(*labels: str) -> StudyRecord:
+        return replace(RECORD, origin={**RECORD.origin, "labels": labels})
+
+    store.create(labeled("neg", "pos"))
+    store.check(labeled("neg", "pos"))
+    message = r"^--study first: classes must stay .*'neg', 'pos'.*, got .*'spam'.* Give another"
+    with pytest.raises(SclsearchError, match=message):
+        store.check(labeled("neg", "spam"))
+
+
 @pytest.mark.parametrize(
     ("part", "field", "now", "message"),
     [

@@ -190,7 +190,7 @@ def test_an_unusable_file_is_refused(own: CustomTask, content: str, message: str
         ({"fractions": (0.0, 0.5, 0.5)}, "--fractions: train > 0"),
         ({"fractions": (0.5, 0.5)}, "--fractions: "),
         ({"metric": "acuracy"}, "Unknown metric 'acuracy'. Did you mean 'accuracy'"),
-        ({"metric": "pearson"}, "--metric: the metric 'pearson' needs scores"),
+        ({"metric": "pearson"}, "--metric: the metric 'pearson' needs scores, got 2 .* f1, "),
         ({"split_column": ""}, ".*no column is called ''"),
         ({"path": 3}, "--task: "),
         ({"path": Path("no\0such")}, r"--task: invalid path 'no\\x00such'"),

@@ -194,7 +194,10 @@ def test_every_missing_or_repeated_column_is_named(tmp_path: Path) -> None:
         ),
         ("rows.xlsx", b"", "the file extension must be one of .csv, .tsv"),
         ("rows", b"", "the file extension must be one of .csv, .tsv"),
-        *((f"none.{ending}", None, "cannot be read") for ending in ("csv", "tsv", "parquet")),
+        *(
+            (f"none.{ending}", None, "cannot be read")
+            for ending in ("csv", "tsv", "parquet", "cvs")
+        ),
     ],
 )
 def test_an_unreadable_file_is_named(

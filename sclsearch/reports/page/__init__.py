@@ -161,13 +161,13 @@ def _write_figures(sections: Sequence[Section], folder: Path) -> Mapping[str, st
 
 def _write_tables(reports: Sequence[Report], sections: Sequence[Section], folder: Path) -> None:
     for form, suffix in _FILES.items():
-        kinds: list[TableRows] = ["configurations"]
-        if len(reports) > 1:
-            kinds.append("winners")
+        kinds: dict[TableRows, str] = {"configurations": "configurations"}
         if form in {"csv", "parquet"}:
-            kinds.append("seed-runs")
-        for rows in kinds:
-            (folder / f"{rows}.{suffix}").write_bytes(table_file(reports, rows, form))
+            kinds["seed-runs"] = "seed-runs"
+        elif len(reports) > 1:
+            kinds["winners"] = "methods-by-tasks"
+        for rows, name in kinds.items():
+            (folder / f"{name}.{suffix}").write_bytes(table_file(reports, rows, form))
     for section in sections:
         for table in section.tables:
             table.cells.to_csv(folder / f"{_file_name(table.name)}.csv", index=False)

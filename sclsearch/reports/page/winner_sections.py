@@ -39,10 +39,11 @@ def restore_winner(
 ) -> Restored:
     """Return the winner's best seed run, restored with the task's rows and the encoder."""
     best = results.winner.seeds[results.winner.reported[0]]
+    built_in = results.report.method_place == results.report.method
     try:
-        return restore_seed_run(results.runs[best.key], data_dir, method)
+        return restore_seed_run(results.runs[best.key], data_dir, None if built_in else method)
     except SclsearchError as error:
-        return f"The task's rows or the encoder are not available. {error}"
+        return f"The task's rows, the encoder or the method are not available. {error}"
 
 
 def classes(results: StudyResults) -> Section:

@@ -21,6 +21,7 @@ from sclsearch.cli import app
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.page import search_sections, study_sections
 from sclsearch.reports.page.results import read_results
+from sclsearch.reports.page.winner_sections import restore_winner
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.selection.posterior import Forecast
 from tests.reports.conftest import WriteStudy
@@ -140,7 +141,7 @@ def test_tables_hold_all_configurations_and_seed_runs(studies: Studies, page: Pa
     assert {path.suffix for path in tables.glob("configurations.*")} == {
         *(".csv", ".md", ".tex", ".parquet")
     }
-    assert pd.read_csv(tables / "winners.csv").method.tolist() == ["scl", "ce", "lacon"]
+    assert (tables / "methods-by-tasks.tex").read_text().startswith(r"\begin{tabular}{ll}")
     ranking = pd.read_csv(tables / "scl-ranking.csv")
     winner = finished_winner(sclsearch.select("scl", storage=studies.storage))
     assert ranking["#"][0] == winner.number
@@ -161,6 +162,12 @@ def test_mistakes_are_sorted_by_the_number_of_wrong_seeds(studies: Studies, page
     assert wrong_seeds == sorted((count for count in counts.values() if count), reverse=True)[:20]
 
 
+def test_a_custom_method_is_for_the_studies_that_have_one(studies: Studies) -> None:
+    report = sclsearch.select("ce", storage=studies.storage)
+    results = read_results(report, "")
+    assert not isinstance(restore_winner(results, None, "./mine.py:Mine"), str)
+
+
 def test_a_page_reports_missing_data_and_weights(studies: Studies, tmp_path: Path) -> None:
     storage = shutil.copytree(studies.storage, tmp_path / "storage")
     shutil.rmtree(storage / "studies" / "ce" / "weights")
@@ -175,7 +182,7 @@ def test_a_page_reports_missing_data_and_weights(studies: Studies, tmp_path: Pat
         shutil.move(moved, studies.file)
     sections = read(tmp_path / "data").sections
     for name in ("mistakes", "embeddings"):
-        assert "The task's rows or the encoder are not available." in sections[name]
+        assert "The task's rows, the encoder or the method are not available." in sections[name]
         assert studies.file.name in sections[name]
     assert "recall" in sections["classes"]
 
