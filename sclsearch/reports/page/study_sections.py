@@ -7,7 +7,7 @@ from typing import Any
 
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.commands import confirm_command, rerun_command
+from sclsearch.reports.commands import confirm_command, method_option, rerun_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
 from sclsearch.reports.comparison_tables import (
     COLUMNS,
@@ -262,8 +262,9 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
         ]
     names = " ".join(one.report.study for one in all_results)
     chosen = "" if rule is None else f" --rule {rule}"
+    method = next(filter(None, (method_option(one.report) for one in all_results)), "")
     option = storage_option(all_results[0].report.storage)
-    section.commands.append(f"sclsearch report {names}{chosen}{option} --output FOLDER")
+    section.commands.append(f"sclsearch report {names}{chosen}{method}{option} --output FOLDER")
     return section
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
+from sclsearch.methods import is_own
 from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
@@ -39,9 +40,9 @@ def restore_winner(
 ) -> Restored:
     """Return the winner's best seed run, restored with the task's rows and the encoder."""
     best = results.winner.seeds[results.winner.reported[0]]
-    built_in = results.report.method_place == results.report.method
+    own = method if is_own(results.report.method_place) else None
     try:
-        return restore_seed_run(results.runs[best.key], data_dir, None if built_in else method)
+        return restore_seed_run(results.runs[best.key], data_dir, own)
     except SclsearchError as error:
         return f"The task's rows, the encoder or the method are not available. {error}"
 
