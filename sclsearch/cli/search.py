@@ -141,10 +141,7 @@ def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
         return [(f"select {found.study}{where}", "show the ranking so far")]
     return [
         (f"report {found.study} --output report{where}", "write figures and tables"),
-        *(
-            [(f"export {found.study} model{where}", "save the winner as a model")]
-            * bool(found.weights)
-        ),
+        (f"export {found.study} model{where}", "save the winner as a model"),
         (confirm_command(found).removeprefix("sclsearch "), "test the winner on new seeds"),
     ]
 

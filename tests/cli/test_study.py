@@ -244,7 +244,7 @@ def test_a_dry_run_warns_of_truncated_texts_and_unknown_tokens(
     custom = ("--task", "rows.csv", "--text", "t", "--label", "l", "--set", "max_length=6")
     result = sclsearch("tune", "--method", "ce", *custom, "--model", "./encoder", "--dry-run")
     text = " ".join(result.stdout.split())
-    assert "max_length 6 cuts 72 of 72 training and test texts, the longest of" in text
+    assert "max_length 6 cuts 72 of 72 sampled texts, the longest of" in text
     assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in text
 
 
