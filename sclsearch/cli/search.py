@@ -48,7 +48,7 @@ def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
         console = Console()
         _show(console, found, done, MOST)
         _show_next_commands(console, _winner_commands(found, options.rule))
-    _show_ending(progress, done, found, options)
+    _show_ending(progress, done, options)
     sys.exit(_exit_code(done))
 
 
@@ -71,7 +71,7 @@ def run_in_turn(
             reports.append(result.done.report())
             _show(console, reports[-1], result.done, MOST_IN_TURN)
             console.print()
-            _show_ending(progress, result.done, reports[-1], options)
+            _show_ending(progress, result.done, options)
             codes.add(_exit_code(result.done))
     except KeyboardInterrupt:
         progress.print(STOPPED)
@@ -171,7 +171,7 @@ def _exit_code(done: SearchResult) -> int:
     return INCOMPLETE if done.failed or done.to_test or done.ending != "complete" else 0
 
 
-def _show_ending(progress: Console, done: SearchResult, found: Report, options: RunOptions) -> None:
+def _show_ending(progress: Console, done: SearchResult, options: RunOptions) -> None:
     """Print what MLflow lacks, and the reason for an early end."""
     if done.tracking:
         command = f"sclsearch track {done.name}{_stored(done, options)}"
@@ -180,10 +180,10 @@ def _show_ending(progress: Console, done: SearchResult, found: Report, options: 
     if done.ending != "complete":
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
         tests = f", {done.to_test} to test" if done.to_test else ""
-        # A worker may finish its seed run after the driver has stopped.
-        stored = sum(len(line.seeds) for line in found.configurations)
-        finished_now = f"{max(done.done, stored)} of {done.wanted} seed runs"
-        progress.print(f"{why}: {finished_now}{tests}. Run the same command again to resume.")
+        progress.print(
+            f"{why}: {done.done} of {done.wanted} seed runs{tests}. Run the same command again to "
+            "resume."
+        )
     elif done.to_test:
         progress.print(
             f"{counted(done.to_test, 'seed run')} could not be tested. Run the same command again "

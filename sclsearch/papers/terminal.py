@@ -141,8 +141,8 @@ def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None
 
 def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     """Print a winner's score as chosen, over all its seeds, and on new seeds."""
-    winner, again = finished_winner(chosen), fresh.winner
-    if again is None:  # every new seed failed
+    winner, repeated = finished_winner(chosen), fresh.winner
+    if repeated is None:  # every new seed failed
         show(console, fresh)
         return
     plain = with_spread(*winner.plain) if winner.plain else "none"
@@ -152,9 +152,9 @@ def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     )
     console.print(f"  as chosen      {test_result(winner)}, rule {chosen.rule}")
     console.print(f"  all its seeds  {plain}, {_seeds(chosen, winner)}")
-    console.print(f"  fresh seeds    {test_result(again)}, {_seeds(fresh, again)}")
-    if again.test_mean is not None and winner.test_mean is not None:
-        console.print(f"  fresh - chosen {again.test_mean - winner.test_mean:+.4f}")
+    console.print(f"  fresh seeds    {test_result(repeated)}, {_seeds(fresh, repeated)}")
+    if repeated.test_mean is not None and winner.test_mean is not None:
+        console.print(f"  fresh - chosen {repeated.test_mean - winner.test_mean:+.4f}")
     if share_rows(chosen, fresh):
         console.print("  the new seeds share the search's rows; weights and orders are new")
     show_notes(console, fresh)

@@ -130,18 +130,19 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
     study has a row of its own.
 
     Returns:
-        Mean and standard deviation in points as text cells, and True at the best of each column.
+        Mean and standard deviation in points as text cells, and True at the best cell of each
+        column with several scores.
     """
     import pandas as pd
 
     def of(names: Sequence[str]) -> list[tuple[str, ...]]:
         return [tuple(str(getattr(one, name) or "all") for name in names) for one in reports]
 
-    differing = {name for name in _SETTINGS if len(set(of([name]))) > 1}
-    in_heading = ["task", *(n for n in ("size", "protocol") if n in differing), "metric"]
-    if set(of(["rule"])) != {("mean",)}:
+    differing = _unequal(reports)
+    in_heading = ["task", *(name for name in ("size", "protocol") if name in differing), "metric"]
+    if any(one.rule != "mean" for one in reports):
         in_heading.append("rule")
-    in_row = ["method", *differing & {"model"}]
+    in_row = ["method", "model"] if "model" in differing else ["method"]
     columns = of([*in_heading, "data"])
     if len(set(zip(of(in_row), columns, strict=True))) < len(reports):
         in_row = ["study", *in_row]
@@ -163,9 +164,13 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
 
 def _differing(reports: Sequence[Report]) -> list[str]:
     """Return the settings in which the studies differ; the study's name if these do not suffice."""
-    differing = [name for name in _SETTINGS if len({getattr(one, name) for one in reports}) > 1]
+    differing = _unequal(reports)
     distinct = {tuple(getattr(one, name) for name in differing) for one in reports}
     return differing if len(distinct) == len(reports) else ["study", *differing]
+
+
+def _unequal(reports: Sequence[Report]) -> list[str]:
+    return [name for name in _SETTINGS if len({getattr(one, name) for one in reports}) > 1]
 
 
 def _points(score: float | None) -> str:

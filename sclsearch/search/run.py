@@ -124,6 +124,7 @@ def run_prepared(
                 for note in prepared.notes:
                     console.print(note, markup=False, soft_wrap=True)
                 ending = _train(prepared, scheduler, options, progress, logger, lost)
+                scheduler.read_running()
         finally:
             if logger is not None:
                 logger.sync(scheduler.state)

@@ -264,6 +264,13 @@ class Scheduler:
         if not stored:
             self._check_failures()
 
+    def read_running(self) -> None:
+        """Record the running seed runs that workers have stored since Ray Tune stopped."""
+        for task in self.running.values():
+            run = self.runs.get(task.key)
+            if run is not None and task.is_done(run):
+                self.finish(task, run)
+
     def _check_failures(self) -> None:
         """Raise SclsearchError if a configuration's worth of seed runs failed, all in one way.
 

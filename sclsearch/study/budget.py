@@ -130,7 +130,7 @@ class Spending:
 
 
 def parse_seconds(duration: object) -> object:
-    """Return a duration such as `90`, `45m` or `12h` in seconds; a value that is no text as it is.
+    """Convert a text such as `90`, `45m` or `12h` to seconds; return other values unchanged.
 
     Raises:
         ValueError: The text is not a positive number with an optional unit.

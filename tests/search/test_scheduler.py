@@ -208,6 +208,18 @@ def test_a_seed_run_that_finishes_twice_counts_once(prepare: Prepare, workers: W
     assert scheduler.spending.spent == 2
 
 
+def test_seed_runs_that_workers_store_after_the_end_of_tune_count(
+    prepare: Prepare, workers: Workers
+) -> None:
+    scheduler = Scheduler(prepare())
+    stored, abandoned, *_ = workers.running(scheduler)
+    scheduler.runs.put(workers.trained(stored))
+    assert not scheduler.state.seed_runs
+    scheduler.read_running()
+    assert list(scheduler.state.seed_runs) == [stored.id]
+    assert abandoned.id in scheduler.running
+
+
 @pytest.mark.parametrize("event", ["on_configuration", "on_seed_run", "on_score"])
 def test_an_exception_of_a_callback_names_it_and_loses_no_result(
     prepare: Prepare, workers: Workers, event: str
