@@ -178,8 +178,8 @@ class Protocol:
         evaluate: Schedule of the evaluations on the validation rows.
         max_updates: Maximum number of updates per stage; None for no limit.
         classes: Number of classes to keep, the first ones of the task; None keeps all.
-        keep: `best` keeps the checkpoint with the best validation score, the earliest among ties;
-            `last` keeps the last one.
+        keep: `best` keeps the checkpoint with the best validation score, among equal ones that with
+            the lowest validation loss, then the latest. `last` keeps the last one.
         model: The paper's encoder.
         metrics: Metric by task, for tasks that do not use their default metric.
         training: Returns the training fields that the protocol sets, given the number of training

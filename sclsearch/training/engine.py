@@ -25,6 +25,7 @@ from sclsearch.training.evaluation import (
     NonFiniteLossError,
     evaluate_predictions,
     predict,
+    validation_loss,
 )
 from sclsearch.training.final_test import add_test, features_of
 from sclsearch.training.graphs import GraphedUpdates, Update
@@ -110,7 +111,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     optimizer = adamw(model, stage)
     history: list[Tensor] = []
     best: dict[str, Tensor] = {}
-    best_score, best_decay = -np.inf, 1.0
+    best_rank, best_decay = (-np.inf, -np.inf), 1.0
 
     update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
@@ -144,11 +145,14 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         predictions, probabilities = predict(
             model, spec.method, data.tokens, spec.splits.validation, features, backend
         )
-        evaluation = evaluate_predictions(spec, data.tokens, spec.splits.validation, predictions)
+        evaluation = evaluate_predictions(
+            spec, data.tokens, spec.splits.validation, predictions, probabilities
+        )
         result.evaluations.append({**record, "validation": evaluation})
-        score = value(spec.metric, evaluation)
-        if spec.keep == "last" or score > best_score:
-            best_score, best_decay = score, vocabulary.decay if vocabulary else 1.0
+        # Few validation rows often give equal scores; the loss tells such checkpoints apart.
+        rank = value(spec.metric, evaluation), -validation_loss(evaluation)
+        if spec.keep == "last" or rank >= best_rank:
+            best_rank, best_decay = rank, vocabulary.decay if vocabulary else 1.0
             result.kept = len(result.evaluations) - 1
             result.predictions["validation"] = predictions.tolist()
             result.probabilities["validation"] = probabilities

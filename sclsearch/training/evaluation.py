@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,8 @@ GPU_TOKENS = 2**15
 A change of it needs a new `GPU_ENGINE_VERSION`.
 """
 ONE_VIEW = (0.0,)
+LEAST_PROBABILITY = 1e-12
+"""Smallest probability in a log loss, which would be infinite at 0."""
 
 Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Probabilities = npt.NDArray[np.float32]
@@ -174,7 +177,24 @@ def _batches(tokens: Tokens, index: Index, size: int | None, backend: Backend) -
 
 
 def evaluate_predictions(
-    spec: SeedRunSpec, task: TokenizedTask, rows: Rows, predictions: Predictions
-) -> dict[str, object]:
-    """Return the metrics of predictions in the form that the run store keeps."""
-    return evaluate(spec.task, task.splits[rows.split].y[rows.index], predictions)
+    spec: SeedRunSpec,
+    task: TokenizedTask,
+    rows: Rows,
+    predictions: Predictions,
+    probabilities: Probabilities,
+) -> dict[str, Any]:
+    """Return the metrics of predictions in the form that the run store keeps.
+
+    For classes, `log_loss` is added: the mean of -log p of the true classes, in nats.
+    """
+    y = task.splits[rows.split].y[rows.index]
+    found = evaluate(spec.task, y, predictions)
+    if task.classes:
+        true = probabilities[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
+        found["log_loss"] = float(-np.log(true.clip(LEAST_PROBABILITY)).mean())
+    return found
+
+
+def validation_loss(evaluation: Mapping[str, Any]) -> float:
+    """Return the loss that decides between equal validation scores: log loss or squared error."""
+    return float(evaluation["log_loss" if "log_loss" in evaluation else "mse"])

@@ -53,7 +53,9 @@ def add_test(
     )
     result.predictions["test"] = predictions.tolist()
     result.probabilities["test"] = probabilities
-    result.test = evaluate_predictions(spec, data.tokens, spec.splits.test, predictions)
+    result.test = evaluate_predictions(
+        spec, data.tokens, spec.splits.test, predictions, probabilities
+    )
 
 
 def features_of(data: TrainingData, position: int, model: Model, backend: Backend) -> Features:

@@ -31,13 +31,17 @@ def test_predictions_are_in_row_order(
     work = work_for(method)
     model = rebuilt(work, trained(method))
     rows = work.spec.splits.validation
-    predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, Backend(CPU))
+    predictions, probabilities = predict(
+        model, work.spec.method, work.tokens, rows, None, Backend(CPU)
+    )
     assert predictions.dtype == np.int64
     batch = collate(work.tokens.splits[rows.split], rows.index, 0, (0.0,), CPU)
     with torch.inference_mode():
         expected = work.spec.method.scores(model, batch).argmax(1)
     assert predictions.tolist() == expected.tolist()
-    counts: Any = evaluate_predictions(work.spec, work.tokens, rows, predictions)["confusion"]
+    counts: Any = evaluate_predictions(work.spec, work.tokens, rows, predictions, probabilities)[
+        "confusion"
+    ]
     hits = int((predictions == work.tokens.splits[rows.split].y[rows.index]).sum())
     assert counts[0][0] + counts[1][1] == hits
 
