@@ -3,7 +3,7 @@
     python -m benchmarks.tiny_bert DATA FOLDER
 
 DATA has `glue/SST-2/train.tsv`, `dbpedia_14/train.csv` and `fewclue/eprstmt/unlabeled.json`. The
-encoder has 4 layers of width 256 and learns for 1,500 updates of 64 texts, in about 20 minutes on
+encoder has 3 layers of width 192 and learns for 8,000 updates of 64 texts, in about 30 minutes on
 one core. Unlike MiniLM it is not trained by contrast, and it is much weaker.
 """
 
@@ -16,8 +16,8 @@ import torch
 from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-LAYERS, WIDTH, VOCABULARY, LENGTH = 4, 256, 8_000, 32
-UPDATES, BATCH, LEARNING_RATE, MASKED = 1_500, 64, 1e-3, 0.15
+LAYERS, WIDTH, VOCABULARY, LENGTH = 3, 192, 4_000, 24
+UPDATES, BATCH, LEARNING_RATE, MASKED = 8_000, 64, 5e-4, 0.15
 SPECIAL = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 
 
@@ -29,7 +29,7 @@ def texts(data: Path) -> list[str]:
         articles = [row[2] for row in csv.reader(file)]
     reviews = (data / "fewclue/eprstmt/unlabeled.json").read_text(encoding="utf-8").split("\n")
     chinese = [json.loads(line)["sentence"] for line in reviews if line.strip()]
-    return english[:20_000] + articles * 4 + chinese[:20_000]
+    return english[:20_000] + articles * 8 + chinese[:20_000]
 
 
 def save_tokenizer(corpus: list[str], folder: Path) -> PreTrainedTokenizerFast:
@@ -56,7 +56,7 @@ def pretrain(data: Path, folder: Path) -> None:
             vocab_size=len(tokenizer),
             hidden_size=WIDTH,
             num_hidden_layers=LAYERS,
-            num_attention_heads=4,
+            num_attention_heads=3,
             intermediate_size=4 * WIDTH,
             max_position_embeddings=128,
         )
@@ -84,7 +84,7 @@ def pretrain(data: Path, folder: Path) -> None:
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-        if update % 100 == 0:
+        if update % 500 == 0:
             print(f"update {update}: loss {loss.item():.3f}", flush=True)
     model.bert.save_pretrained(folder)
 

@@ -50,7 +50,7 @@ def print_plan(plan: "Plan", *, as_json: bool) -> None:
 
 
 def _show_plan(console: Console, plan: "Plan") -> None:
-    _show_setup(console, {"study": plan.study, **_setup(plan)}, plan.notes)
+    _show_setup(console, _setup(plan) | {"study": plan.study}, plan.notes)
     rows = [(name, searched_values(spec), "searched") for name, spec in plan.searched.items()]
     rows += [(name, shown(one.value), one.source) for name, one in plan.fields.items()]
     console.print()
@@ -63,13 +63,13 @@ def _setup(plan: "Plan") -> dict[str, str]:
     rows = " / ".join(str(count) for count in plan.rows)
     kinds = " / ".join(ROWS[: len(plan.rows)])
     return {
+        "space": plan.space,
         "task": f"{plan.task[0]} from {plan.task[1]}",
         **({"classes": _classes(plan.classes)} if plan.classes else {}),
         "model": f"{plan.model[0]} from {plan.model[1]}",
         "device": ", ".join(plan.numerics.split("-")),
         "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
         "rows": f"{rows} ({kinds})",
-        "space": plan.space,
         "storage": plan.storage,
         "mlflow": plan.tracking or "none",
     }

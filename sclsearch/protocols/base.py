@@ -153,6 +153,15 @@ def all_seeds(number: int) -> Replicate:
     return Replicate(number, number, number, number, number)
 
 
+LEAST_UPDATES = 100
+"""Updates of a stage on few rows; fewer give worse scores (benchmarks/starting_points.md)."""
+
+
+def least_epochs(rows: int, batch_size: int) -> int:
+    """Return the number of epochs that `LEAST_UPDATES` full batches take."""
+    return -(-LEAST_UPDATES * min(batch_size, rows) // rows)
+
+
 def fixed_training(
     fields: Mapping[str, object], _rows: int, _batch_size: int
 ) -> Mapping[str, object]:
@@ -170,6 +179,7 @@ class Protocol:
         summary: One line for `sclsearch ls protocols`.
         split: Returns the rows for training, validation and test.
         few_shot: True if a training size is required, False if none is allowed.
+        sizes: Training sizes of the paper, as text, if a size is required.
         draw: Returns the training subset of a replicate.
         redraw: Returns the rows of a replicate, given those of the split. For protocols that also
             draw validation rows, or that draw without a given size.
@@ -205,6 +215,7 @@ class Protocol:
     max_updates: int | None = None
     classes: int | None = None
     few_shot: bool = False
+    sizes: tuple[str, ...] = ()
     draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
     redraw: Callable[[TaskData, Splits, Size | None, Replicate], Splits] | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)

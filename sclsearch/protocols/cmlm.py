@@ -71,6 +71,7 @@ FEW_SHOT = Protocol(
     keep="best",
     model="roberta-base",
     few_shot=True,
+    sizes=tuple(map(str, EPOCHS)),
     draw=draw_at_random,
     metrics=METRICS,
     training=few_shot_training,

@@ -151,6 +151,7 @@ FEW_SHOT = replace(
     redraw=few_shot_rows,
     training=partial(fixed_training, {**SHARED, "epochs": 20}),
     few_shot=True,
+    sizes=("20-per-class",),
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from sclsearch.protocols.base import Protocol
+from sclsearch.protocols.base import Protocol, least_epochs
 from sclsearch.protocols.draws import draw_subset
 from sclsearch.protocols.splits import dev_is_test, held_out_split, plain_split, split_dev
 from sclsearch.selection.rules import MEAN, Rule, Top
@@ -24,8 +24,17 @@ def gunel_few_shot_training(rows: int, batch_size: int) -> Mapping[str, object]:
     The paper does not state its training length. With 20 rows an epoch has two updates, so the 10
     epochs of full data are far too few.
     """
-    epochs = max(10, -(-100 * min(batch_size, rows) // rows))
+    epochs = max(10, least_epochs(rows, batch_size))
     return {"epochs": epochs, "probe_epochs": epochs}
+
+
+MOST_UPDATES = 1_500
+"""Updates after which `plain` ends, if that leaves 3 epochs."""
+
+
+def plain_training(rows: int, batch_size: int) -> Mapping[str, object]:
+    """Return 10 epochs, on many rows fewer: 1,500 updates or 3 epochs, whichever is more."""
+    return {"epochs": min(10, max(3, MOST_UPDATES // -(-rows // batch_size)))}
 
 
 GUNEL_FULL = Protocol(
@@ -54,6 +63,7 @@ GUNEL_FEW_SHOT = replace(
     rule=Rule(score=Top(3), report=Top(3)),
     evaluate=20,  # "at various epochs" (section 4.1); with 20 rows an epoch is 2 updates
     few_shot=True,
+    sizes=("20", "100", "1000"),
     draw=draw_subset,
     training=gunel_few_shot_training,
 )
@@ -96,4 +106,5 @@ PLAIN = Protocol(
     evaluate="epoch",
     keep="best",
     model="minilm",
+    training=plain_training,
 )

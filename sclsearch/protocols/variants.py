@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits
+from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits, least_epochs
 from sclsearch.protocols.splits import HELD_OUT, SAME_ROWS, from_train, hold_out
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import MEAN, Rule, Top
@@ -15,6 +15,11 @@ from sclsearch.tasks.stratified import stratified
 
 FRESH_REPLICATES = "fresh replicates"
 """Text after the name of a protocol in the title of a study of fresh replicates."""
+
+POST_BATCH_SIZE = 8
+"""Batch size of post-training in the practical spaces."""
+ENOUGH_EPOCHS = 3
+"""Epochs of which no protocol trains fewer: rows for which these suffice are not few."""
 
 # Limits at laptop scale: replicates, updates per stage, validation rows and test rows.
 REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
@@ -48,6 +53,23 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
         replicate=replicate,
         repetition=_further(protocol, f"{FRESH_REPLICATES}{begin}{subsets}"),
     )
+
+
+def with_enough_updates(protocol: Protocol) -> Protocol:
+    """Return the protocol with at least `LEAST_UPDATES` in each stage that trains the encoder."""
+
+    def training(rows: int, batch_size: int) -> Mapping[str, object]:
+        found = protocol.training(rows, batch_size)
+        usual = {"epochs": (batch_size, 10), "post_epochs": (POST_BATCH_SIZE, 5)}
+        least = {name: least_epochs(rows, size) for name, (size, _) in usual.items()}
+        few = {
+            name: max(epochs, int(str(found.get(name, usual[name][1]))))
+            for name, epochs in least.items()
+            if epochs > ENOUGH_EPOCHS
+        }
+        return {**found, **few}
+
+    return replace(protocol, training=training)
 
 
 def with_splits(protocol: Protocol, count: int) -> Protocol:

@@ -32,7 +32,7 @@ class Plan:
         searched: Every searched parameter, as the search space defines it.
         published: Configurations that the search trains first.
         start: Origin of these: `published`, or `start` if the space is scaled or altered.
-        space: The search space file.
+        space: The search space and the reason for its choice.
         configurations: Number of configurations in total.
         seeds: Replicates per configuration.
         race: Highest accepted risk of the race; None trains all seeds of all configurations.
@@ -140,7 +140,7 @@ def plan_prepared(
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,
         start=study.space.start,
-        space=study.space.file,
+        space=study.space.note,
         configurations=prepared.configs,
         seeds=study.seeds,
         race=prepared.risk,

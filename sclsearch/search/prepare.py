@@ -17,7 +17,7 @@ from sclsearch.search.scheduler import LEARNS_NOTHING, open_configurations_for
 from sclsearch.selection.race import FIRST, USUAL_RISK
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import Storage, check_can_be_written, storage_folder
+from sclsearch.store.storage import check_can_be_written, storage_folder
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.budget import Budget, budget_of
 from sclsearch.study.prepared import PreparedStudy
@@ -55,7 +55,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     if dry:
         check_can_be_written(options.storage)
     storage = storage_folder(options.storage, make=not dry)
-    store = StudyStore(storage, options.study or _default_name(study, storage))
+    store = StudyStore(storage, options.study or study.default_name())
     numbers = range(study.seeds)
     same = study.unlabeled is None and study.protocol.same_rows(study.size)
     splits = (
@@ -119,15 +119,6 @@ def _risk(study: Study, options: RunOptions) -> float | None:
         f"--race: needs more than {FIRST} seeds per configuration, got {study.seeds}. Leave it "
         "out, or pass more --seeds."
     )
-
-
-def _default_name(study: Study, storage: Storage) -> str:
-    """Return the study's default name.
-
-    Release 0.1.0 derived it from the encoder's path, so a stored study may have that older name.
-    """
-    by_path = StudyStore(storage, study.default_name(study.model_name))
-    return study.default_name() if by_path.record() is None else by_path.name
 
 
 def check_new(prepared: PreparedStudy, options: RunOptions) -> None:

@@ -1,50 +1,40 @@
 """Validation of search space files: first their form, then their values."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
-from sclsearch.encoders.models import name_fault
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
 from sclsearch.methods.fields import as_tuples, field_errors, field_types
-from sclsearch.spaces.schema import Fault, Section, SpaceFile, form_faults, parameter_of
+from sclsearch.spaces.schema import Fault, SpaceFile, form_faults, parameter_of
 from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values
 
 ValueCheck = Callable[[Values], Sequence[Fault]]
 
 
-def read_spaces(
+def read_space(
     raw: object, file: str, method: type[Method] | None
-) -> tuple[dict[str | None, Space], list[Fault]]:
-    """Return the search spaces in parsed YAML content by encoder name, or its errors.
+) -> tuple[Space | None, list[Fault]]:
+    """Return the search space in parsed YAML content, or None and its errors.
 
-    The key None has the space for encoders without a section. If `method` is None, the file may
-    name any method.
+    If `method` is None, the file may name any method.
     """
     try:
         content = SpaceFile.model_validate(raw)
     except ValidationError as error:
-        return {}, form_faults(error)
+        return None, form_faults(error)
     found, faults = _method(content.method, method)
     check: ValueCheck = partial(field_errors, found) if found else lambda _values: ()
     space, own = _space(content, file, check)
-    faults += [*_null_faults(content.fixed, (), "fixed"), *own]
-    spaces: dict[str | None, Space] = {None: space}
-    for name, section in content.models.items():
-        faults += _section_faults(content, section, name)
-        spaces[name], section_faults = _space(_merged(content, section), file, check)
-        # An error of the file's own keys is reported once, without the encoders that inherit it.
-        faults += [
-            (f"models.{name}.{at}", why) for at, why in section_faults if (at, why) not in own
-        ]
+    faults += own
     if found is None or faults:
-        return {}, faults
-    return {name: _typed(space, found) for name, space in spaces.items()}, []
+        return None, faults
+    return _typed(space, found), []
 
 
 def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None, list[Fault]]:
@@ -58,34 +48,6 @@ def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None
     return method, [("method", f"must be {expected!r}, got {name!r}")]
 
 
-def _section_faults(content: SpaceFile, section: Section, name: str) -> Iterator[Fault]:
-    """Return the errors of an encoder's name and of the keys that its section removes."""
-    if reason := name_fault(name):
-        yield f"models.{name}", reason
-    yield from _null_faults(section.fixed, content.fixed, f"models.{name}.fixed")
-    yield from _null_faults(section.space, content.space, f"models.{name}.space")
-
-
-def _null_faults(
-    entries: Mapping[str, object], below: Collection[str], place: str
-) -> Iterator[Fault]:
-    for name, entry in entries.items():
-        if entry is None and name not in below:
-            yield f"{place}.{name}", "is null, and there is no key to remove"
-
-
-def _merged(content: SpaceFile, section: Section) -> SpaceFile:
-    """Return the file's keys overridden by an encoder's section."""
-    fixed, space = {**content.fixed, **section.fixed}, {**content.space, **section.space}
-    changes = {
-        "note": section.note or content.note,
-        "published": content.published if section.published is None else section.published,
-        "fixed": {name: value for name, value in fixed.items() if value is not None},
-        "space": {name: entry for name, entry in space.items() if entry is not None},
-    }
-    return content.model_copy(update=changes)
-
-
 def _space(content: SpaceFile, file: str, check: ValueCheck) -> tuple[Space, list[Fault]]:
     """Return the space of a file's keys, and its errors."""
     parameters = {name: parameter_of(entry) for name, entry in content.space.items()}
@@ -96,7 +58,6 @@ def _space(content: SpaceFile, file: str, check: ValueCheck) -> tuple[Space, lis
         published=tuple(content.published),
         fixed=content.fixed,
         file=file,
-        note=content.note,
     )
     faults: list[Fault] = []
     if "chunk_tokens" in parameters:

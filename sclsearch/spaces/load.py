@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sclsearch.arguments import place_of
 from sclsearch.canonical import check_regular
@@ -19,10 +19,14 @@ MOST_CHARACTERS = 1_000_000
 MOST_DEPTH = 50
 
 
-def find_space(method: str, task: str, folder: Path | None = None) -> Path:
-    """Return the path of the search space file of a method for a task.
+PAPER: Final = "paper"
+PRACTICAL: Final = "practical"
 
-    The function tries the task's file, the file of the similar task (`like`), then `default.yaml`.
+
+def find_space(method: str, task: str = PAPER, folder: Path | None = None) -> Path:
+    """Return the path of the file with the paper's search space of a method for a task.
+
+    The function tries the task's file, the file of the similar task (`like`), then `paper.yaml`.
 
     Args:
         method: Name of the method.
@@ -36,33 +40,37 @@ def find_space(method: str, task: str, folder: Path | None = None) -> Path:
 
     place = (folder or shipped_spaces()) / method
     like = TASKS[task].like if task in TASKS else None
-    for name in filter(None, (task, like, "default")):
+    for name in filter(None, (task, like, PAPER)):
         if (path := place / f"{name}.yaml").is_file():
             return path
     raise SclsearchError(
-        f"{_shown(place)}: neither {task}.yaml nor default.yaml exists. Pass --space FILE."
+        f"{_shown(place)}: neither {task}.yaml nor {PAPER}.yaml exists. Pass --space FILE."
     )
 
 
-def load_space(path: Path, method: "type[Method] | str", model: str | None = None) -> "Space":
+def practical_file(method: str) -> Path:
+    """Return the path of the file with a method's practical search space."""
+    return shipped_spaces() / method / f"{PRACTICAL}.yaml"
+
+
+def load_space(path: Path, method: "type[Method] | str") -> "Space":
     """Return the validated search space of a file.
 
     Args:
         path: The YAML file.
         method: Required method, by class or by name.
-        model: Name of the encoder. A section of `models` with this name overrides the file's keys.
 
     Raises:
         SclsearchError: The file has errors. The message has one line per error.
     """
     from sclsearch.methods import method_class
-    from sclsearch.spaces.check import read_spaces
+    from sclsearch.spaces.check import read_space
 
     kind = method_class(method) if isinstance(method, str) else method
-    spaces, faults = read_spaces(_read(path), _shown(path), kind)
-    if faults:
+    space, faults = read_space(_read(path), _shown(path), kind)
+    if space is None:
         raise SclsearchError("\n".join(_lines(path, faults)))
-    return spaces.get(model, spaces[None])
+    return space
 
 
 def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
@@ -71,13 +79,13 @@ def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
     Errors of values appear once keys, types and bounds are valid. If `method` is None, the file
     may name any method.
     """
-    from sclsearch.spaces.check import read_spaces
+    from sclsearch.spaces.check import read_space
 
     try:
         raw = _read(path)
     except SclsearchError as error:
         return [str(error)]
-    return _lines(path, read_spaces(raw, _shown(path), method)[1])
+    return _lines(path, read_space(raw, _shown(path), method)[1])
 
 
 def shipped_spaces() -> Path:

@@ -87,25 +87,14 @@ Entry = Annotated[AnyEntry, Field(discriminator="type"), AfterValidator(_check_e
 """YAML entry of a searched parameter."""
 
 
-class Section(Form):
-    """Overrides for one encoder in a search space file; null removes a key of the file."""
-
-    note: str = ""
-    published: list[dict[str, Any]] | None = None
-    fixed: dict[str, Any] = {}
-    space: dict[str, Entry | None] = {}
-
-
 class SpaceFile(Form):
     """Top level of a search space file."""
 
     method: Annotated[str, Field(min_length=1)]
     source: Annotated[str, Field(min_length=1)]
-    note: str = ""
     published: list[dict[str, Any]] = []
     fixed: dict[str, Any] = {}
     space: dict[str, Entry]
-    models: dict[str, Section] = {}
 
 
 class StoredSpace(Form):
@@ -127,11 +116,10 @@ def form_faults(error: ValidationError) -> list[Fault]:
 
 def _fault(fault: ErrorDetails) -> Fault:
     path = path_of(fault)
-    form: type[Form] = SpaceFile if len(path) == 1 else Section
-    start = 0 if path[:1] == ["space"] else 2
-    match path[start:]:
+    form: type[Form] = SpaceFile
+    match path:
         # Pydantic adds the type of an entry to the path.
         case ["space", _, kind, *_] if kind in ENTRIES:
-            del path[start + 2]
+            del path[2]
             form = ENTRIES[kind]
     return place_of(path), fault_reason(fault, form.model_fields)

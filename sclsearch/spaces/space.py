@@ -131,7 +131,8 @@ class Space:
         published: Published parameter values, which a search evaluates first, in this order.
         fixed: Values that replace a default and are not searched.
         file: Path of the file, for error messages.
-        note: Note for readers of the results.
+        note: Name of the space and the reason for its choice, for readers of the results.
+        practical: True for a practical space, whose first configurations no paper has.
         altered: True if the user set some values by hand.
     """
 
@@ -142,12 +143,13 @@ class Space:
     fixed: Values
     file: str
     note: str = ""
+    practical: bool = False
     altered: bool = False
 
     @property
     def start(self) -> str:
         """Origin of the first configurations: `published` if all is as published, else `start`."""
-        return "start" if self.note or self.altered else "published"
+        return "start" if self.practical or self.altered else "published"
 
     def with_settings(self, settings: Values) -> "Space":
         """Return the space with some values fixed by the user.
@@ -210,8 +212,8 @@ class Space:
             if not isinstance(parameter, Choice):
                 raise SclsearchError(
                     f"--sampler grid: needs choices, but {name} in {self.file} is a range, "
-                    f"{parameter}. Set it by --set {name}=…, make it a choice in your own --space, "
-                    "or choose another sampler."
+                    f"{parameter}. Pass --space paper, --set {name}=…, a --space of your own with "
+                    "choices, or another sampler."
                 )
         return self._combinations(tuple(self.parameters), {})
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
+from pathlib import Path
 
-from sclsearch.encoders.models import base_model, check_name, has_pooler, model_digest, model_folder
+from sclsearch.encoders.models import ALIASES, check_name, model_digest, model_folder
+from sclsearch.encoders.traits import EncoderTraits, encoder_traits
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
@@ -11,10 +13,25 @@ from sclsearch.methods.fields import build, field_types, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import Unlabeled, check_unlabeled
-from sclsearch.protocols.variants import SCALES, crossed, fresh, with_splits
+from sclsearch.protocols.variants import (
+    SCALES,
+    crossed,
+    fresh,
+    with_enough_updates,
+    with_splits,
+)
 from sclsearch.selection.rules import parse_rule
-from sclsearch.spaces.load import find_space, load_space, shipped_spaces
+from sclsearch.spaces.load import (
+    PAPER,
+    PRACTICAL,
+    find_space,
+    load_space,
+    practical_file,
+    shipped_spaces,
+)
+from sclsearch.spaces.practical import practical_space
 from sclsearch.spaces.space import Space, Values
+from sclsearch.study.lengths import usual_length
 from sclsearch.study.resources import check_address, gpu_share
 from sclsearch.study.spec import Precision, RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
@@ -65,11 +82,16 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     numerics = _numerics(spec.precision, options)
     model_name = protocol.model if spec.model is None else str(spec.model)
     check_name(model_name)
-    space = _space(spec, named, model_name)
+    _check_space(spec, named)
     whole = _loaded(spec, options, model_name)
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
     data = protocol.data(whole)
     _check_task(named, data, protocol)
+    folder = model_folder(model_name)
+    traits = encoder_traits(folder)
+    space = _space(spec, named, protocol, size, data, folder, traits)
+    if space.practical:
+        protocol = with_enough_updates(protocol)
     splits = protocol.splits(data, size, protocol.replicate(0))
     rows = len(splits.train.index) * (1 + protocol.joined)
     start: Values = {}
@@ -86,13 +108,12 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         protocol.pretrained_pooler
         and "pooling" not in space.parameters
         and defaults.get("pooling") == FieldDefault("head_hidden", "method")
-        and has_pooler(model_folder(model_name))
+        and traits.pooler
     ):
         defaults["pooling"] = FieldDefault("cls_pooled", "protocol")
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
     unlabeled = _unlabeled(spec, named, read=reads_unlabeled(built, training))
     source = _paraphrases(spec, named, protocol, read=reads_paraphrases(built, training))
-    folder = model_folder(model_name)
     study = Study(
         method=named,
         data=data,
@@ -178,19 +199,46 @@ def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
     return protocol if spec.crossed is None else crossed(protocol, spec.crossed)
 
 
-def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
-    if spec.space is None and (method.digest or not (shipped_spaces() / method.name).is_dir()):
-        if spec.searched:
-            raise SclsearchError(
-                f"--method {method.place}: has no search space. Write one as "
-                "docs/how-to/own-space.md shows and pass --space FILE, or train one configuration "
-                "with `sclsearch train`."
-            )
+def _check_space(spec: StudySpec, method: NamedMethod) -> None:
+    """Raise SclsearchError if the search space is missing or, if it is the user's file, invalid."""
+    if spec.space is None and not _has_spaces(method) and spec.searched:
+        raise SclsearchError(
+            f"--method {method.place}: has no search space. Write one as docs/how-to/own-space.md "
+            "shows and pass --space FILE, or train one configuration with `sclsearch train`."
+        )
+    if isinstance(spec.space, Path):
+        load_space(spec.space, method.kind)
+
+
+def _has_spaces(method: NamedMethod) -> bool:
+    return not method.digest and (shipped_spaces() / method.name).is_dir()
+
+
+def _space(
+    spec: StudySpec,
+    method: NamedMethod,
+    protocol: Protocol,
+    size: Size | None,
+    data: TaskData,
+    folder: Path,
+    traits: EncoderTraits,
+) -> Space:
+    """Return the search space; its note names it and the reason for its choice."""
+    if spec.restored or (spec.space is None and not _has_spaces(method)):
         return Space(method.name, "none", {}, (), spec.settings, "--set")
-    # A user's file may have the name of a known task; it is still not that task.
-    task = spec.task if isinstance(spec.task, str) else "default"
-    path = spec.space or find_space(method.name, task)
-    space = load_space(path, method.kind, base_model(model_name))
+    kind, reason = str(spec.space), "as --space says"
+    if spec.space is None:
+        kind, reason = _usual_space(spec, protocol, size, data, traits)
+    if kind == PRACTICAL:
+        path = practical_file(method.name)
+        length = usual_length(data, folder, traits.positions)
+        space = practical_space(load_space(path, method.kind), method.kind, traits, length)
+        note = f"practical, {reason}"
+    else:
+        path = find_space(method.name, data.task.public_name) if kind == PAPER else Path(kind)
+        space = load_space(path, method.kind)
+        note = f"{space.source}, {reason}" if kind == PAPER else f"{space.file}, {reason}"
+    space = replace(space, note=note)
     if spec.searched:
         space = space.with_settings(spec.settings)
         if spec.sampler == "grid":
@@ -201,6 +249,26 @@ def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
                 "all configurations in order. Leave it out."
             )
     return space
+
+
+def _usual_space(
+    spec: StudySpec, protocol: Protocol, size: Size | None, data: TaskData, traits: EncoderTraits
+) -> tuple[str, str]:
+    """Return the name of the space of a study without `space`, and the reason.
+
+    A paper's space is for the paper's encoder, task and amount of data alone.
+    """
+    paper = ALIASES[protocol.model]
+    if data.task.own or protocol.name == "plain":
+        return PRACTICAL, "because the task is not a paper's"
+    if (traits.width, traits.layers) != (paper.width, paper.layers):
+        return PRACTICAL, (
+            f"because the encoder has {traits}, and {protocol.model} of protocol {protocol.name} "
+            f"has {paper.layers} of width {paper.width}"
+        )
+    if spec.scale is not None or (size is not None and str(size) not in protocol.sizes):
+        return PRACTICAL, "because the amount of data is not the paper's"
+    return PAPER, "because encoder, task and amount of data are the paper's"
 
 
 def _start(space: Space, by_protocol: Values) -> Values:

@@ -46,6 +46,7 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "unlabelled": spec.unlabeled,
         "data_dir": data_dir and str(data_dir.resolve()),
         "source": study.data.source,
+        "space": study.space.note,
         "rule": str(study.rule),
         # A repeated configuration has every field set, but the user set none of them.
         "settings": {} if spec.fresh or spec.crossed else dict(spec.settings),

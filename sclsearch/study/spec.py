@@ -22,6 +22,7 @@ Sampler = Literal["tpe", "gp", "random", "grid"]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
 CudaGraphs = Literal["auto", "off"]
+DEFAULT_METHOD = "scl"
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
@@ -36,8 +37,8 @@ class StudySpec:
     Paths may be given as text.
 
     Attributes:
-        method: Name in `METHODS`, `FILE.py:CLASS` for a user's own method, or its class.
         task: Name in `TASKS`, or a user's own files.
+        method: Name in `METHODS`, `FILE.py:CLASS` for a user's own method, or its class.
         model: Alias, folder or name on the Hugging Face hub; None uses the protocol's model.
         protocol: Name of a protocol, as `find_protocol` accepts it; None uses the task's, or the
             one of the method's paper.
@@ -53,7 +54,8 @@ class StudySpec:
         shots: Number of training examples per class.
         unlabeled: Size of the text pool of stages that read no labels: a number, or `all`. It
             includes the training examples. None means the training examples only.
-        space: Search space file; None uses the shipped one.
+        space: `practical`, `paper` or a file. None means `paper` if encoder, task and amount of
+            data are those of the protocol's paper, else `practical`.
         settings: Fields with a fixed value; the search does not vary them.
         sampler: Sampler used after the published configurations.
         search_seed: Seed of the sampler only.
@@ -66,8 +68,8 @@ class StudySpec:
             none: a field that is absent has its default.
     """
 
-    method: "str | type[Method]"
     task: str | CustomTask
+    method: "str | type[Method]" = DEFAULT_METHOD
     model: str | Path | None = None
     protocol: str | None = None
     scale: str | None = None
@@ -78,7 +80,7 @@ class StudySpec:
     train_size: int | None = None
     shots: int | None = None
     unlabeled: Unlabeled | None = None
-    space: Path | None = None
+    space: Literal["practical", "paper"] | Path | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     sampler: Sampler = "tpe"
     search_seed: int = 0

@@ -117,7 +117,7 @@ class Study:
     @property
     def notes(self) -> list[str]:
         """Notes on the search space and the data that readers of the results need."""
-        found = [f"search space: {self.space.note}"] if self.space.note else []
+        found = []
         source, joined = self.paraphrases, self.protocol.joined
         if source and joined:
             found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")
@@ -145,18 +145,12 @@ class Study:
         """True if a stage of the method reads paraphrases."""
         return reads_paraphrases(*self._built({}))
 
-    def default_name(self, model: str | None = None) -> str:
-        """Return a study name derived from its identity.
-
-        `model` identifies the encoder in the name. The default for a folder is the digest of its
-        files, so that all paths of the folder give one name; for any other encoder it is its name.
-        """
-        if model is None:
-            model = self.model_digest if self._named_folder else self.model_name
-        identity = {**self.identity, "model": model}
+    def default_name(self) -> str:
+        """Return a study name derived from its identity; the encoder's path has no part in it."""
+        identity = {**self.identity, "model": self.model_digest}
         whole = digest({**identity, **self.seed_run_spec({}, 0).shared_identity})
-        last = self.model_place.rpartition("/")[2]
-        title = f"{self.method.name}-{self.data.task.name}-{last}-{self.size or 'full'}"
+        size = "" if self.size is None else f"-{self.size}"
+        title = f"{self.method.name}-{self.data.task.name}{size}"
         plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in title).lstrip("-")
         return f"{plain[:91]}-{whole[:8]}"  # a study's name has at most 100 characters
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sclsearch.canonical import canonical
+from sclsearch.encoders.traits import EncoderTraits
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
 from sclsearch.methods.fields import field_errors
@@ -23,7 +24,8 @@ from sclsearch.papers.plan import (
 from sclsearch.papers.reproduce import compare_rows, reproduce_cell
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
-from sclsearch.spaces.load import find_space, load_space
+from sclsearch.spaces.load import load_space, practical_file
+from sclsearch.spaces.practical import practical_space
 from sclsearch.spaces.space import Space
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
@@ -63,8 +65,10 @@ def file(tmp_path: Path) -> Path:
 
 
 @cache
-def minilm_space(method: str, task: str) -> Space:
-    return load_space(find_space(method, task), method, "minilm")
+def practical(method: str) -> Space:
+    traits = EncoderTraits(384, 6, "bert", 512, pooler=True, sentence_pooling="mean")
+    space = load_space(practical_file(method), method)
+    return practical_space(space, method_class(method), traits, 64)
 
 
 @SCALES
@@ -110,12 +114,12 @@ def test_at_laptop_scale_all_rows_search_the_same_two_learning_rates(
     for one in plan_cells(table, table.cells, options, scale="laptop"):
         if one.spec is None:
             continue
-        method, task = str(one.spec.method), str(one.spec.task)
-        left = minilm_space(method, task).with_settings(one.spec.settings)
+        left = practical(str(one.spec.method)).with_settings(one.spec.settings)
         assert left.parameters.keys() == {"learning_rate"}
         rates = asdict(left.parameters["learning_rate"])
         searched.add((canonical(rates), canonical(left.published)))
         assert (one.spec.searched, one.spec.scale, one.spec.model) == (True, "laptop", None)
+        assert one.spec.space == "practical"
         assert (one.options.configs, one.options.rule) == (2, None)
         assert one.spec.settings.get("head_lr_mult", 1.0) == 1.0
         for name in one.cell.settings.keys() - SHARED:
@@ -128,9 +132,8 @@ def test_with_another_model_rows_keep_the_settings_of_the_table(
 ) -> None:
     for one in plan_cells(table, table.cells, options, model="minilm"):
         if one.spec is not None:
-            start = minilm_space(str(one.spec.method), str(one.spec.task)).published[0]
-            added = {"head_lr_mult": 1.0} if "head_lr_mult" in start else {}
-            assert one.spec.settings == {**added, **one.cell.settings}
+            assert one.spec.settings == one.cell.settings
+            assert one.spec.space == "paper"
 
 
 def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(

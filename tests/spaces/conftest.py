@@ -15,17 +15,6 @@ space:
   dropouts: {type: choice, values: [[0, 0.1], [0.1, 0.1]]}
   probe_encoder_mode: {type: choice, values: [eval, train]}
   probe_learning_rate: {type: log, low: 1e-4, high: 1e-2, when: {probe_encoder_mode: eval}}
-models:
-  minilm:
-    note: scaled
-    published:
-      - {dropouts: [0.0, 0.1], epochs: 5, tau: 0.2}
-    fixed: {tau: null, pooling: mean}
-    space:
-      probe_encoder_mode: null
-      probe_learning_rate: null
-      epochs: {type: int, low: 1, high: 9, step: 4}
-      tau: {type: float, low: 0.1, high: 0.5}
 """
 
 

@@ -50,13 +50,6 @@ from sclsearch.spaces.load import check_file, load_space
         ("batch_size: 16}\n  -", "epochs: 0}\n  -", "published[0].epochs: must be at least 1"),
         ("mode: train}", "mode: eval}", "published[1]: probe_learning_rate is missing"),
         ("rate: 1e-3", "rate: 1e-5", "published[0]: probe_learning_rate must be from 0.0001 to 0"),
-        ("  minilm:", "  minlm:", "models.minlm: must be an alias, a folder, or owner/name on the"),
-        ("note: scaled", "nota: scaled", "models.minilm.nota: unknown key. Did you mean 'note'?"),
-        ("epochs: 5", "epochs: 4", "models.minilm.published[0]: epochs must be whole, from 1 to 9"),
-        ("high: 9", "high: 8", "models.minilm.space.epochs: high - low must be a multiple of step"),
-        ("{tau: null, pooling", "{pooling", "models.minilm.fixed.tau: must be fixed or searched"),
-        ("{tau: null, pooling", "{tau: null, epochs: null, pooling", "models.minilm.fixed.epochs:"),
-        ("      probe_learning_rate: null\n", "", "models.minilm.space.probe_learning_rate.when: "),
     ],
 )
 def test_an_error_names_its_place(file: Path, good: str, old: str, new: str, message: str) -> None:
@@ -77,8 +70,6 @@ def test_all_errors_of_form_are_reported_together(file: Path) -> None:
         "  tau: {type: float, low: 2, high: 1}\n"
         "  lam: {type: flot, low: 0, high: 1}\n"
         "  epochs: {type: int, low: x, high: 1, stp: 1}\n"
-        "models:\n"
-        "  minilm: {fixd: {pooling: max}, space: {tau: {type: log, low: 1}}}\n"
     )
     assert [line.split(": ")[1] for line in check_file(file)] == [
         "source",
@@ -87,8 +78,6 @@ def test_all_errors_of_form_are_reported_together(file: Path) -> None:
         "space.lam",
         "space.epochs.low",
         "space.epochs.stp",
-        "models.minilm.space.tau.high",
-        "models.minilm.fixd",
         "sauce",
     ]
     with pytest.raises(SclsearchError) as error:
@@ -105,27 +94,22 @@ def test_all_errors_of_values_are_reported_together(file: Path) -> None:
         "space:\n"
         "  tau: {type: choice, values: [-1, 0.3]}\n"
         "  lam: {type: float, low: 0, high: 1}\n"
-        "models:\n"
-        "  minilm: {fixed: {pooling: max}}\n"
     )
     assert [line.split(": ")[1] for line in check_file(file)] == [
         "space.tau",
         "fixed.learning_rat",
         "published[0].lam",
         "published[0]",
-        "models.minilm.fixed.pooling",
     ]
 
 
 @pytest.mark.parametrize(
     ("place", "keys"),
     [
-        ("x", "fixed, method, models, note, published, source, space"),
+        ("x", "fixed, method, published, source, space"),
         ("space.tau.x", "high, low, type, when"),
         ("space.epochs.x", "high, low, step, type, when"),
         ("space.lam.x", "type, values, when"),
-        ("models.minilm.x", "fixed, note, published, space"),
-        ("models.minilm.space.tau.x", "type, values, when"),
     ],
 )
 def test_an_unknown_key_is_reported_with_the_known_keys(file: Path, place: str, keys: str) -> None:
@@ -134,7 +118,6 @@ def test_an_unknown_key_is_reported_with_the_known_keys(file: Path, place: str, 
         "  tau: {type: float, low: 1, high: 2, x: 1}\n"
         "  epochs: {type: int, low: 1, high: 2, x: 1}\n"
         "  lam: {type: choice, values: [0.1], x: 1}\n"
-        "models: {minilm: {x: 1, space: {tau: {type: choice, values: [0.1], x: 1}}}}\n"
     )
     assert f"mine.yaml: {place}: unknown key. Known: {keys}." in check_file(file)
 
@@ -145,25 +128,12 @@ def test_an_unknown_key_is_reported_with_the_known_keys(file: Path, place: str, 
         ("space: {1: {type: float, low: 0, high: 1}}", "space"),
         ("fixed: {1: 2}", "fixed"),
         ("published: [{1: 2}]", "published[0]"),
-        ("models: {1: {}}", "models"),
-        ("models: {minilm: {1: 2}}", "models.minilm"),
-        ("models: {minilm: {space: {1: null}}}", "models.minilm.space"),
-        ("models: {minilm: {fixed: {1: 2}}}", "models.minilm.fixed"),
-        ("models: {minilm: {published: [{1: 2}]}}", "models.minilm.published[0]"),
     ],
 )
 def test_a_number_as_a_key_is_reported_with_its_place(file: Path, entry: str, place: str) -> None:
     space = "" if entry.startswith("space") else "\nspace: {}"
     file.write_text(f"method: scl\nsource: x\n{entry}{space}\n")
     assert check_file(file) == [f"mine.yaml: {place}: keys must be text, got 1"]
-
-
-def test_null_without_a_key_to_remove_is_an_error(file: Path) -> None:
-    file.write_text(
-        "method: scl\nsource: x\nspace: {}\nfixed: {epochs: null}\nmodels: {minilm: {note: y}}\n"
-    )
-    reason = "is null, and there is no key to remove"
-    assert f"mine.yaml: fixed.epochs: {reason}" in check_file(file)
 
 
 def test_a_condition_on_a_range_is_an_error(file: Path) -> None:
@@ -175,22 +145,3 @@ def test_a_condition_on_a_range_is_an_error(file: Path) -> None:
     assert check_file(file) == [
         "mine.yaml: space.lam.when: tau must have `type: choice`, got a range"
     ]
-
-
-@pytest.mark.parametrize(("mode", "searched"), [("eval", True), ("train", False)])
-def test_a_section_may_fix_the_key_of_an_inherited_condition(
-    file: Path, good: str, mode: str, searched: bool
-) -> None:
-    good = good.replace("      probe_learning_rate: null\n", "")
-    good = good.replace("pooling: mean", f"pooling: mean, probe_encoder_mode: {mode}")
-    if searched:
-        good = good.replace("tau: 0.2}", "tau: 0.2, probe_learning_rate: 1e-3}")
-    file.write_text(good)
-    assert check_file(file) == []
-    space = load_space(file, "supcl-seq", "minilm")
-    assert ("probe_learning_rate" in space.parameters) == searched
-    assert not any(parameter.when for parameter in space.parameters.values())
-    assert len(space.published) == 1
-    file.write_text(good.replace("mode: eval}}", "mode: evil}}"))
-    reason = "probe_encoder_mode must be 'eval' or 'train', got 'evil'"
-    assert f"mine.yaml: models.minilm.space.probe_learning_rate.when: {reason}" in check_file(file)

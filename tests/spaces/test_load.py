@@ -33,23 +33,8 @@ def test_loaded_values_have_the_types_of_the_method_fields(file: Path, good: str
     )
     assert space.fixed == {"batch_size": 16, "tau": 1.0}
     assert type(space.fixed["tau"]) is float
-    assert (space.method, space.source, space.note, space.file) == (
-        "supcl-seq",
-        "Sedghamiz et al. 2021",
-        "",
-        "mine.yaml",
-    )
-
-
-def test_an_encoder_section_overrides_the_file(file: Path, good: str) -> None:
-    file.write_text(good)
-    space = load_space(file, "supcl-seq", "minilm")
-    assert list(space.parameters) == ["dropouts", "epochs", "tau"]
-    assert space.parameters["epochs"] == Range(1, 9, "int", 4)
-    assert space.fixed == {"batch_size": 16, "pooling": "mean"}
-    assert space.published == ({"dropouts": (0.0, 0.1), "epochs": 5, "tau": 0.2},)
-    assert space.note == "scaled"
-    assert load_space(file, "supcl-seq", "bert-base") == load_space(file, "supcl-seq")
+    found = space.method, space.source, space.file
+    assert found == ("supcl-seq", "Sedghamiz et al. 2021", "mine.yaml")
 
 
 @pytest.mark.parametrize("published", ["10", "10.0"])
@@ -111,19 +96,19 @@ def test_a_custom_method_is_named_by_its_class(file: Path) -> None:
     assert check_file(file)[0].startswith("mine.yaml: method: Unknown method 'Mine'.")
 
 
-def test_a_task_without_a_file_uses_the_methods_default(tmp_path: Path) -> None:
+def test_a_task_without_a_file_uses_the_file_of_the_paper(tmp_path: Path) -> None:
     (tmp_path / "scl").mkdir()
-    (tmp_path / "scl" / "default.yaml").touch()
+    (tmp_path / "scl" / "paper.yaml").touch()
     (tmp_path / "scl" / "cola.yaml").touch()
     assert find_space("scl", "cola", tmp_path).name == "cola.yaml"
-    assert find_space("scl", "rte", tmp_path).name == "default.yaml"
-    with pytest.raises(SclsearchError, match=r"rte\.yaml nor default\.yaml"):
+    assert find_space("scl", "rte", tmp_path).name == "paper.yaml"
+    with pytest.raises(SclsearchError, match=r"rte\.yaml nor paper\.yaml"):
         find_space("ce", "rte", tmp_path)
 
 
 def test_a_task_variant_falls_back_to_the_file_of_its_base_task(tmp_path: Path) -> None:
     (tmp_path / "scl").mkdir()
-    for added, expected in (("default", "default"), ("mnli", "mnli"), ("mnli-mm", "mnli-mm")):
+    for added, expected in (("paper", "paper"), ("mnli", "mnli"), ("mnli-mm", "mnli-mm")):
         (tmp_path / "scl" / f"{added}.yaml").touch()
         assert find_space("scl", "mnli-mm", tmp_path).stem == expected
     assert find_space("scl", "mnli", tmp_path).stem == "mnli"

@@ -1,4 +1,4 @@
-"""Tests of the shipped search spaces: validity, published values and small encoders."""
+"""Tests of the shipped search spaces: validity, published values and headers."""
 
 import pytest
 
@@ -11,31 +11,24 @@ from sclsearch.spaces.load import (
     space_files,
     space_summaries,
 )
-from sclsearch.spaces.space import Range
-from sclsearch.tasks import TASKS
 
 NAMES = [f"{path.parent.name}/{path.stem}" for path in space_files()]
+OF_PAPERS = [name for name in NAMES if not name.endswith("/practical")]
 GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
 
 
-def test_methods_have_a_default_space_and_supcl_seq_has_one_for_each_glue_task() -> None:
-    methods = {name.partition("/")[0] for name in NAMES}
-    assert methods <= set(METHODS)
-    assert {f"{method}/default" for method in methods} <= set(NAMES)
-    assert {f"supcl-seq/{task}" for task in GLUE} <= set(NAMES)
+def test_methods_have_both_spaces_and_supcl_seq_has_one_for_each_glue_task() -> None:
+    assert {f"{method}/{kind}" for method in METHODS for kind in ("paper", "practical")} <= {*NAMES}
+    assert {f"supcl-seq/{task}" for task in GLUE} <= {*NAMES}
     assert sorted(space_summaries()) == sorted(NAMES)
     assert all(space_summaries().values())
 
 
-@pytest.mark.parametrize("model", [None, "minilm"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_shipped_space_is_valid_and_has_published_configurations(
-    name: str, model: str | None
-) -> None:
+def test_a_shipped_space_is_valid_and_has_published_configurations(name: str) -> None:
     method = name.partition("/")[0]
-    space = load_space(shipped_spaces() / f"{name}.yaml", method, model)
+    space = load_space(shipped_spaces() / f"{name}.yaml", method)
     assert space.published
-    assert space.note == ("scaled, not the paper's" if model else "")
     for values in space.published:
         build(method_class(method), {**space.fixed, **values}, space.file)
 
@@ -43,7 +36,7 @@ def test_a_shipped_space_is_valid_and_has_published_configurations(
 MOST_TRIED = 60  # a header proposes at most so many configurations
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OF_PAPERS)
 def test_a_header_shows_the_command_and_the_size_of_the_space(name: str) -> None:
     path = shipped_spaces() / f"{name}.yaml"
     method, task = path.parent.name, path.stem
@@ -55,18 +48,10 @@ def test_a_header_shows_the_command_and_the_size_of_the_space(name: str) -> None
     assert f" --configs {tried}\n" in header
     share = f"{tried} of {size}" if tried < size else str(size)
     assert f"# Cost: {share} configurations x " in header
-    assert task == "default" or f" --task {task} " in header
+    assert task == "paper" or f" --task {task} " in header
 
 
 def test_scl_searches_the_24_points_of_the_iclr_grid() -> None:
     space = load_space(find_space("scl", "cola"), "scl")
     assert space.size() == len(list(space.grid())) == 24
     assert space.published == ({"tau": 0.3, "lam": 0.9},)
-
-
-def test_all_spaces_for_minilm_begin_with_the_same_learning_rate() -> None:
-    for method in METHODS:
-        for task in TASKS:
-            space = load_space(find_space(method, task), method, "minilm")
-            assert space.published[0]["learning_rate"] == 2e-4
-            assert space.parameters["learning_rate"] == Range(3e-5, 1e-3, "log")

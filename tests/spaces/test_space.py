@@ -90,12 +90,12 @@ def test_applying_settings_twice_changes_nothing(
     assert once.with_settings(settings) == once
 
 
-def test_the_start_is_published_only_without_settings_and_note() -> None:
+def test_the_start_is_published_only_without_settings_in_a_papers_space() -> None:
     base = space(PROBE, {"mode": "train", "tau": 0.1})
     assert base.with_settings({}).start == "published"
     assert base.with_settings({"epochs": 3}).start == "start"
     assert base.with_settings({"epochs": 3}).with_settings({}).start == "start"
-    assert replace(base, note="scaled").start == "start"
+    assert replace(base, practical=True).start == "start"
 
 
 def test_a_setting_that_decides_a_condition_keeps_or_removes_the_parameter() -> None:

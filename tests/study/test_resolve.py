@@ -1,6 +1,5 @@
 """Tests of resolving options to a study: fields with their sources, protocol and space."""
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sclsearch.encoders.models import CARD
+from sclsearch.encoders.models import ALIASES
 from sclsearch.methods.fields import field_types
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
@@ -182,7 +181,7 @@ def test_a_users_file_named_like_a_built_in_task_is_a_separate_task(
     own = {"task": replace(toy, path=path, metric="f1"), "method": "supcl-seq", "space": None}
     few = resolved(**own, protocol="gunel-fewshot", train_size=20)
     assert (few.data.task.name, few.metric) == ("mrpc", "f1")
-    assert Path(few.space.file).name == "default.yaml"
+    assert Path(few.space.file).name == "practical.yaml"
 
 
 def test_without_a_search_the_first_published_point_is_trained(resolved: Resolved) -> None:
@@ -219,7 +218,7 @@ def test_a_field_set_by_option_is_not_searched(resolved: Resolved) -> None:
 def test_baselines_of_bert_read_its_pretrained_pooler(
     resolved: Resolved, tiny_bert: Path, tiny_roberta: Path, method: str, protocol: str
 ) -> None:
-    own_space = {"method": method, "protocol": protocol, "space": None}
+    own_space = {"method": method, "protocol": protocol, "space": "paper"}
 
     def pooling(model: Path, **settings: object) -> FieldDefault:
         study = resolved(**own_space, model=str(model), settings=settings)
@@ -238,21 +237,69 @@ def test_baselines_of_bert_read_its_pretrained_pooler(
 
 
 def test_lacon_reads_the_cls_state_without_the_pooler(resolved: Resolved, tiny_bert: Path) -> None:
-    study = resolved(method="lacon", protocol="lacon", space=None, model=str(tiny_bert))
+    study = resolved(method="lacon", protocol="lacon", space="paper", model=str(tiny_bert))
     assert study.defaults["pooling"] == FieldDefault("cls_raw", "method")
 
 
-def test_an_exported_encoder_uses_the_space_section_of_its_base(
-    resolved: Resolved, tiny_bert: Path, tmp_path: Path
+@pytest.mark.parametrize("method", ["ce", "scl", "lacon"])
+def test_the_same_bytes_give_the_same_study_under_every_path(
+    resolved: Resolved, tiny_encoder: Path, tmp_path: Path, method: str
 ) -> None:
-    folder = shutil.copytree(tiny_bert, tmp_path / "encoder")
-    options = {"task": "demo", "space": None, "protocol": "gunel-fewshot", "train_size": 20}
-    plain = resolved(model=str(folder), **options)
-    assert "learning_rate" not in plain.space.parameters
-    (folder / CARD).write_text(json.dumps({"base": "minilm"}))
-    exported = resolved(model=str(folder), **options)
-    assert "learning_rate" in exported.space.parameters
-    assert exported.space.note == "scaled, not the paper's"
-    # The encoder keeps its own name and files, and the digest does not cover the card.
-    assert (exported.model_name, exported.model) == (str(folder), folder)
-    assert exported.model_digest == plain.model_digest
+    folder = shutil.copytree(tiny_encoder, tmp_path / "bert-large")
+    options: dict[str, Any] = {"method": method, "space": None, "task": "demo"}
+    one, other = (resolved(model=str(path), **options) for path in (tiny_encoder, folder))
+    assert one.default_name() == other.default_name()
+    assert one.space == other.space
+    assert one.seed_run_spec({}, 0).key == other.seed_run_spec({}, 0).key
+
+
+def test_an_own_task_has_the_practical_space_with_the_length_of_its_texts(
+    resolved: Resolved, toy: CustomTask
+) -> None:
+    study = resolved(task=toy, space=None)
+    assert study.space.note == "practical, because the task is not a paper's"
+    assert study.fields({})["max_length"] == 16
+    few = resolved(task=toy, space=None, protocol="gunel-fewshot", train_size=20)
+    assert few.fields({})["epochs"] == 80
+
+
+@pytest.fixture
+def papers_are_tiny(monkeypatch: pytest.MonkeyPatch, glue: Path) -> None:
+    """Let every paper's encoder have the size of the tiny BERT, and find the data of GLUE."""
+    papers = {name: replace(alias, width=16, layers=2) for name, alias in ALIASES.items()}
+    monkeypatch.setattr("sclsearch.study.resolve.ALIASES", papers)
+    monkeypatch.setenv("SCLSEARCH_DATA", str(glue))
+
+
+@pytest.mark.usefixtures("papers_are_tiny")
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"protocol": "supcl-seq"}, "encoder, task and amount of data are the paper's"),
+        ({"protocol": "gunel-fewshot", "train_size": 20}, "amount of data are the paper's"),
+        ({"protocol": "gunel-fewshot", "train_size": 50}, "amount of data is not the paper's"),
+        ({"protocol": "plain"}, "the task is not a paper's"),
+    ],
+)
+def test_only_the_papers_encoder_task_and_size_have_the_papers_space(
+    resolved: Resolved, tiny_bert: Path, options: dict[str, Any], reason: str
+) -> None:
+    study = resolved(task="rte", method="ce", space=None, model=str(tiny_bert), **options)
+    assert reason in study.space.note
+    of_paper = "are the paper's" in reason
+    assert study.space.practical != of_paper
+    assert study.space.start == ("published" if of_paper else "start")
+
+
+def test_another_encoder_than_the_papers_has_the_practical_space(
+    resolved: Resolved, glue: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCLSEARCH_DATA", str(glue))
+    options: dict[str, Any] = {"task": "rte", "method": "scl", "model": str(tiny_bert)}
+    assert resolved(space=None, **options).space.note == (
+        "practical, because the encoder has 2 layers of width 16, and roberta-large of protocol "
+        "gunel-full has 24 of width 1024"
+    )
+    paper = resolved(space="paper", **options).space.note
+    assert paper.startswith("Gunel et al. 2021, section 4;")
+    assert paper.endswith(", as --space says")

@@ -36,17 +36,6 @@ def test_absolute_and_relative_paths_of_an_encoder_give_the_same_study(
     assert named.record == before.record
 
 
-def test_a_study_that_release_0_1_0_named_by_a_path_is_found(
-    make_spec: MakeSpec, prepare: Prepare, tiny_bert: Path
-) -> None:
-    before = prepare(make_spec(model=str(tiny_bert)))
-    name = before.study.default_name(str(tiny_bert))
-    assert name != before.store.name
-    early = prepare(make_spec(model=str(tiny_bert)), study=name)
-    early.store.create(early.record)
-    assert prepare(make_spec(model=str(tiny_bert))).store.name == name
-
-
 def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> None:
     whole, real = (resolved(settings={"tau": tau}) for tau in (1, 1.0))
     assert whole.default_name() == real.default_name()
@@ -93,10 +82,10 @@ def test_a_study_of_the_same_identity_keeps_its_record(prepare: Prepare) -> None
 def test_the_notes_of_the_space_and_the_rows_are_recorded(
     make_spec: MakeSpec, prepare: Prepare, write_space: WriteSpace
 ) -> None:
-    path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
-    notes = prepare(make_spec(space=path)).record.origin["notes"]
-    assert notes == [
-        "search space: made up",
+    path = write_space("method: scl\nsource: a test\npublished: []\nspace: {}\n")
+    origin = prepare(make_spec(space=path)).record.origin
+    assert origin["space"] == f"{path}, as --space says"
+    assert origin["notes"] == [
         "7 of 20 validation texts are also training texts",
         "4 of 20 test texts are also training texts",
     ]

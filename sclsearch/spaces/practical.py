@@ -1,0 +1,85 @@
+"""Practical search space: a method's own hyperparameters, and those that suit encoder and texts."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import get_args, get_type_hints
+
+from sclsearch.encoders.traits import EncoderTraits
+from sclsearch.methods.base import Method
+from sclsearch.spaces.space import Choice, Parameter, Range, Space
+
+SPAN = 5.0
+"""Highest learning rate of the range, and start over lowest, as multiples of the start."""
+POST_TRAINING = 0.5
+"""Learning rate of post-training on texts without labels, as a multiple of the start."""
+LENGTHS = tuple(part * 2**power for power in range(4, 13) for part in (1, 1.5))
+"""Maximum lengths in tokens: 16, 24, 32, 48, … 6144."""
+COVERED = 0.95
+"""Share of the texts that the maximum length must not cut."""
+
+
+def practical_space(
+    space: Space, method: type[Method], traits: EncoderTraits, max_length: int
+) -> Space:
+    """Return a method's practical space for an encoder.
+
+    The range of the learning rate is that of `EncoderTraits.learning_rate`, for every method alike.
+
+    Args:
+        space: Content of `search_spaces/<method>/practical.yaml`.
+        method: The method.
+        traits: Traits of the encoder.
+        max_length: Most tokens of a text.
+    """
+    start = traits.learning_rate
+    fixed: dict[str, object] = {"max_length": max_length, **_poolings(method, traits)}
+    if hasattr(method, "post_learning_rate"):
+        fixed["post_learning_rate"] = _two_digits(start * POST_TRAINING)
+    parameters: dict[str, Parameter] = {
+        "learning_rate": Range(_two_digits(start / SPAN), _two_digits(start * SPAN), "log"),
+        **space.parameters,
+    }
+    heads = parameters.get("heads")
+    if isinstance(heads, Choice):  # LaCon cuts the embedding into slices of one width
+        divisors = tuple(n for n in heads.values if traits.width % int(str(n)) == 0)
+        parameters["heads"] = replace(heads, values=divisors)
+    published = tuple({"learning_rate": start, **values} for values in space.published)
+    return replace(
+        space,
+        parameters=parameters,
+        published=published,
+        fixed={**space.fixed, **fixed},
+        practical=True,
+    )
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.1e}")
+
+
+def covering_length(lengths: Iterable[int], positions: int | None) -> int:
+    """Return the maximum length that leaves 95 % of the texts whole, in steps.
+
+    Args:
+        lengths: Tokens of each text, with special tokens.
+        positions: Most tokens that the encoder reads; None for no limit.
+    """
+    ordered = sorted(lengths)
+    covered = ordered[min(int(COVERED * len(ordered)), len(ordered) - 1)]
+    step = next((length for length in LENGTHS if length >= covered), LENGTHS[-1])
+    return int(min(step, positions or step))
+
+
+def _poolings(method: type[Method], traits: EncoderTraits) -> Mapping[str, str]:
+    """Return the pooling of each embedding that a method reads.
+
+    Contrasted embeddings are means over tokens, and so is the input of a linear probe.
+    """
+    types = get_type_hints(method)
+    found = {}
+    for field in dataclasses.fields(method):
+        if field.name in {"pooling", "scl_features", "contrast_pooling"}:
+            of_head = "head_hidden" in get_args(types[field.name]) and field.name == "pooling"
+            found[field.name] = traits.head_pooling if of_head else "mean"
+    return found
