@@ -32,7 +32,14 @@ from sclsearch.store.cleanup import (
 )
 from sclsearch.store.driver import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
-from sclsearch.study.spec import SEARCH_OPTIONS, RunOptions, Sampler, StudySpec, TuneKeywords
+from sclsearch.study.spec import (
+    DEFAULT_METHOD,
+    SEARCH_OPTIONS,
+    RunOptions,
+    Sampler,
+    StudySpec,
+    TuneKeywords,
+)
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
@@ -59,8 +66,8 @@ _LOG = logging.getLogger(__name__)
 @overload
 def tune(
     *,
-    method: "AnyMethod",
     task: str | CustomTask,
+    method: "AnyMethod" = DEFAULT_METHOD,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
@@ -70,8 +77,8 @@ def tune(
 @overload
 def tune(
     *,
-    method: "SeveralMethods",
     task: str | CustomTask,
+    method: "SeveralMethods",
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
@@ -80,8 +87,8 @@ def tune(
 
 def tune(
     *,
-    method: "AnyMethod | SeveralMethods",
     task: str | CustomTask,
+    method: "AnyMethod | SeveralMethods" = DEFAULT_METHOD,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
@@ -120,8 +127,8 @@ def tune(
 
 def train(
     *,
-    method: "str | type[Method]",
     task: str | CustomTask,
+    method: "str | type[Method]" = DEFAULT_METHOD,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],

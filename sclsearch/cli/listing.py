@@ -128,11 +128,11 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
 
 
 def _searched(method: "NamedMethod") -> dict[str, dict[str, Any]]:
-    """Return the searched values of each hyperparameter in the default space of a method."""
-    from sclsearch.spaces.load import find_space, load_space
+    """Return the searched values of each hyperparameter in the practical space of a method."""
+    from sclsearch.spaces.load import load_space, practical_file
 
     try:
-        space = load_space(find_space(method.name, "default"), method.kind)
+        space = load_space(practical_file(method.name), method.kind)
     except SclsearchError:  # a method without a built-in space
         return {}
     return {name: parameter.spec() for name, parameter in space.parameters.items()}

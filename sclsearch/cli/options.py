@@ -156,7 +156,7 @@ class StudyOptions:
             "separated by commas. Example: ce,scl.",
             SEARCH,
         ),
-    ]
+    ] = "scl"
     model: Annotated[
         str | None,
         _option(
@@ -254,8 +254,13 @@ class SearchOptions:
         ),
     ] = None
     space: Annotated[
-        Path | None,
-        _more("Search space file (YAML). Default: the built-in space of the method.", SEARCH),
+        str | None,
+        _option(
+            "Search space: practical (any encoder and data), paper (its grid), or a YAML file. "
+            "Default: paper if encoder, task and amount of data are the paper's, else practical.",
+            SEARCH,
+            metavar="practical|paper|FILE",
+        ),
     ] = None
     sampler: Annotated[
         SamplerName,

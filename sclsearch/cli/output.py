@@ -115,14 +115,22 @@ def _total(plan: "Plan") -> str:
     return f"{configurations} x {seeds} = {counted(plan.seed_runs, 'seed run')}{beginning}"
 
 
-def show_plans(console: Console, methods: Sequence[str], plans: "Sequence[Plan]") -> None:
-    """Print what each of several methods searches, its seed runs and time, and their sums."""
+def show_plans(
+    console: Console, methods: Sequence[str], plans: "Sequence[Plan]", warning: str
+) -> None:
+    """Print a warning, what each method searches, its seed runs and time, and their sums."""
+    if warning:
+        console.print(f"{warning}\n", markup=False)
     notes = [note for note in plans[0].notes if all(note in one.notes for one in plans)]
-    shared = {what: text for what, text in _setup(plans[0]).items() if what != "space"}
+    shared = _setup(plans[0])
+    if any(one.space != plans[0].space for one in plans):
+        del shared["space"]
     _show_setup(console, shared, notes)
     console.print()
     for method, one in zip(methods, plans, strict=True):
         console.print(f"[bold]{escape(method)}[/]  {escape(one.study)}", soft_wrap=True)
+        if "space" not in shared:
+            console.print(f"  space: {one.space}", markup=False, soft_wrap=True)
         for name, spec in one.searched.items():
             console.print(f"  {name}: {searched_values(spec)}", markup=False, soft_wrap=True)
         for note in (note for note in one.notes if note not in notes):

@@ -22,7 +22,7 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
 from sclsearch.reports.terminal import show, show_savings
-from sclsearch.search.equal_budget import prepare_methods, run_methods
+from sclsearch.search.equal_budget import prepare_methods, run_methods, unequal_rates
 from sclsearch.search.estimate import finished
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.run import SearchResult, run
@@ -93,9 +93,10 @@ def print_plans(
     stored = partial(finished, options.storage)
     plans = [plan_prepared(one.prepared, one.options, stored) for one in searches]
     if as_json:
-        print_json({"plans": list(map(plan_json, plans))})
+        warning = unequal_rates(searches)
+        print_json({"plans": list(map(plan_json, plans)), "warning": warning})
     else:
-        show_plans(Console(), [one.method for one in searches], plans)
+        show_plans(Console(), [one.method for one in searches], plans, unequal_rates(searches))
 
 
 def _show(console: Console, found: Report, done: SearchResult, most: int) -> None:

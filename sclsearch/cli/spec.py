@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.arguments import fields_of
+from sclsearch.arguments import expanded, fields_of
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
+from sclsearch.spaces.load import PAPER, PRACTICAL
 
 if TYPE_CHECKING:
     from sclsearch.study.spec import RunOptions, StudySpec
@@ -36,6 +37,8 @@ def spec_and_options(
         "unlabeled": o.parse_unlabeled(study.unlabeled),
         "searched": search is not None,
     }
+    if values.get("space") not in {None, PAPER, PRACTICAL}:
+        values["space"] = expanded(Path(str(values["space"])))
     return StudySpec(**fields_of(StudySpec, values)), run_options(resources, **values)
 
 

@@ -22,6 +22,7 @@ from sclsearch.selection.significance import (
     search_scores,
     with_searches,
 )
+from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.tasks.metrics import METRICS
 
 WINNERS = (
@@ -215,6 +216,7 @@ def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
 
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     base = reports[0]
+    yield from filter(None, [learning_rate_warning(_learning_rates(reports))])
     for other in reports[1:]:
         if _rows(base, "train", seeds) != _rows(other, "train", seeds):
             yield f"{other.study} is trained on other rows than {base.study}"
@@ -235,12 +237,22 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         yield from _of_one(one, seeds)
 
 
+def _learning_rates(reports: Sequence[Report]) -> dict[str, object]:
+    """Return the searched learning rates, or the fixed one, of each study that chose a winner."""
+    return {
+        one.study: one.space.get("learning_rate", finished_winner(one).fields["learning_rate"])
+        for one in reports
+        if not one.repeats
+    }
+
+
 def _spaces(base: Report, other: Report) -> Iterator[str]:
     """Yield a note on hyperparameters that both search, or both fix, with other values."""
     if base.repeats or other.repeats:
         return
     own, its = base.space, other.space
-    names = own.keys() & its.keys() - base.settings.keys() - other.settings.keys()
+    by_hand = base.settings.keys() | other.settings.keys() | {"learning_rate"}
+    names = own.keys() & its.keys() - by_hand
     differing = [
         name
         for name in sorted(names)

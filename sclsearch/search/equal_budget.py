@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from sclsearch.methods import find_method
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.run import SearchResult, run_prepared
+from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 
@@ -63,7 +65,7 @@ def prepare_methods(
         raise SclsearchError(
             f"--method: must name different methods, got {', '.join(names)}. Name each once."
         )
-    if spec.space is not None:
+    if isinstance(spec.space, Path):
         raise SclsearchError(
             f"--space {spec.space}: is the space of one method, got {len(names)} methods. Leave it "
             "out, or search each method alone and compare the studies."
@@ -83,6 +85,17 @@ def prepare_methods(
     return [
         replace(search, prepared=replace(search.prepared, configs=configs)) for search in searches
     ]
+
+
+def unequal_rates(searches: Sequence[MethodSearch]) -> str:
+    """Return a warning if the methods do not tune the learning rate alike; else an empty text."""
+    rates: dict[str, object] = {}
+    for one in searches:
+        study = one.prepared.study
+        searched = study.space.parameters.get("learning_rate")
+        default = study.defaults["learning_rate"].value
+        rates[one.method] = default if searched is None else searched.spec()
+    return learning_rate_warning(rates)
 
 
 def run_methods(

@@ -1,12 +1,12 @@
 """Practical search space: a method's own hyperparameters, and those that suit encoder and texts."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import get_args, get_type_hints
 
 from sclsearch.encoders.traits import EncoderTraits
 from sclsearch.methods.base import Method
+from sclsearch.methods.fields import field_types
 from sclsearch.spaces.space import Choice, Parameter, Range, Space
 
 SPAN = 5.0
@@ -78,8 +78,8 @@ def _poolings(method: type[Method], traits: EncoderTraits) -> Mapping[str, str]:
     """
     types = get_type_hints(method)
     found = {}
-    for field in dataclasses.fields(method):
-        if field.name in {"pooling", "scl_features", "contrast_pooling"}:
-            of_head = "head_hidden" in get_args(types[field.name]) and field.name == "pooling"
-            found[field.name] = traits.head_pooling if of_head else "mean"
+    for name in ("pooling", "scl_features", "contrast_pooling"):
+        if name in field_types(method):
+            of_head = "head_hidden" in get_args(types[name]) and name == "pooling"
+            found[name] = traits.head_pooling if of_head else "mean"
     return found

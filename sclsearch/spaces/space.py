@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from sclsearch.canonical import canonical
+from sclsearch.canonical import canonical, shown
 from sclsearch.errors import SclsearchError
 
 Values = Mapping[str, object]
@@ -118,6 +118,29 @@ def same(one: object, other: object) -> bool:
 def _spec(entry: Mapping[str, Any], when: When) -> dict[str, Any]:
     written: dict[str, Any] = json.loads(canonical({**entry, **({"when": when} if when else {})}))
     return written
+
+
+def learning_rate_warning(rates: Mapping[str, object]) -> str:
+    """Return a warning if studies do not tune the learning rate alike; else an empty text.
+
+    `rates` has, by study or method, the `spec` of the searched learning rate, or its fixed value.
+    """
+    kinds: dict[str, list[str]] = {}
+    for name, rate in rates.items():
+        kind = _rate_text(rate)
+        kinds.setdefault(kind, []).append(name)
+    if len(kinds) < 2:
+        return ""
+    listed = "; ".join(f"{', '.join(names)}: {kind}" for kind, names in kinds.items())
+    return f"warning: the learning rate is not tuned alike ({listed}): scores may show that alone"
+
+
+def _rate_text(rate: object) -> str:
+    if not isinstance(rate, Mapping):
+        return f"fixed at {shown(rate)}"
+    if rate["type"] == "choice":
+        return f"one of {', '.join(map(shown, rate['values']))}"
+    return f"searched from {shown(rate['low'])} to {shown(rate['high'])}"
 
 
 @dataclass(frozen=True, slots=True)
