@@ -40,9 +40,9 @@ from sclsearch.study.spec import (
     StudySpec,
     TuneKeywords,
 )
-from sclsearch.tasks import check_data_dir
+from sclsearch.tasks import as_task, check_data_dir
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.custom import CustomTask
+from sclsearch.tasks.custom import CustomTask, RowSource
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -66,7 +66,7 @@ _LOG = logging.getLogger(__name__)
 @overload
 def tune(
     *,
-    task: str | CustomTask,
+    task: RowSource | CustomTask,
     method: "AnyMethod" = DEFAULT_METHOD,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
@@ -77,7 +77,7 @@ def tune(
 @overload
 def tune(
     *,
-    task: str | CustomTask,
+    task: RowSource | CustomTask,
     method: "SeveralMethods",
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
@@ -87,7 +87,7 @@ def tune(
 
 def tune(
     *,
-    task: str | CustomTask,
+    task: RowSource | CustomTask,
     method: "AnyMethod | SeveralMethods" = DEFAULT_METHOD,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
@@ -108,11 +108,13 @@ def tune(
     Args:
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own. A list
             or a tuple searches several methods; the first is the reference of the comparison.
-        task: Name of the task, or `CustomTask` for your own files.
+        task: Name of a published task; or a file, a pandas data frame, a `datasets.Dataset` or
+            `hf:owner/name`, whose columns are options; or a `CustomTask`.
         progress: Whether to show progress.
         callbacks: Callbacks for search events, run in this process.
-        options: Fields of `StudySpec` (data, model, protocol, search space) and `RunOptions`
-            (storage, resources, budgets, tracking); both list them with their defaults.
+        options: Fields of `CustomTask` (columns and splits of your own rows), `StudySpec` (data,
+            model, protocol, search space) and `RunOptions` (storage, resources, budgets,
+            tracking); these list them with their defaults.
 
     Raises:
         SclsearchError: An argument or a file is invalid, or the search of a method failed; the
@@ -127,7 +129,7 @@ def tune(
 
 def train(
     *,
-    task: str | CustomTask,
+    task: RowSource | CustomTask,
     method: "str | type[Method]" = DEFAULT_METHOD,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
@@ -142,7 +144,8 @@ def train(
 
     Args:
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
-        task: Name of the task, or `CustomTask` for your own files.
+        task: Name of a published task; or a file, a pandas data frame, a `datasets.Dataset` or
+            `hf:owner/name`, whose columns are options; or a `CustomTask`.
         progress: Whether to show progress.
         callbacks: As in `tune`.
         options: As in `tune`, without those of a search: configurations, sampler, budgets, race
@@ -161,7 +164,7 @@ def train(
 
 
 def _spec(
-    method: "str | type[Method]", task: str | CustomTask, options: Mapping[str, Any]
+    method: "str | type[Method]", task: RowSource | CustomTask, options: Mapping[str, Any]
 ) -> StudySpec:
     known = TuneKeywords.__annotations__
     for name in options:
@@ -172,12 +175,13 @@ def _spec(
             )
     if isinstance(method, str) and "," in method:
         raise SclsearchError(f"method {method!r}: must be one name. Pass several as a list.")
-    return StudySpec(method=method, task=task, **fields_of(StudySpec, options))
+    known_task = as_task(task, **fields_of(CustomTask, options))
+    return StudySpec(method=method, task=known_task, **fields_of(StudySpec, options))
 
 
 def _tuned_in_turn(
     methods: "SeveralMethods",
-    task: str | CustomTask,
+    task: RowSource | CustomTask,
     options: Mapping[str, Any],
     console: Console,
     callbacks: "Sequence[Callback]",
@@ -187,7 +191,8 @@ def _tuned_in_turn(
             f"--method: a list must have two or more methods, got {len(methods)}. Pass a single "
             "method without a list."
         )
-    spec, run_options = _spec(methods[0], task, options), _run_options(task, options)
+    spec = _spec(methods[0], task, options)
+    run_options = _run_options(spec.task, options)
     from sclsearch.search.equal_budget import prepare_methods, run_methods
 
     results = list(run_methods(prepare_methods(methods, spec, run_options), console, callbacks))

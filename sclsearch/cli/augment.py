@@ -85,14 +85,14 @@ def augment(
     """
     from rich.console import Console
 
-    from sclsearch.cli.spec import own_files
+    from sclsearch.cli.spec import task_of
     from sclsearch.papers.augmentation import BACKENDS
     from sclsearch.papers.augmentation.backends import Options
     from sclsearch.papers.augmentation.texts import select_texts
     from sclsearch.papers.augmentation.write import header, write
     from sclsearch.tasks import check_data_dir, load_task
 
-    named = own_files(task, own) or task
+    named = task_of(task, own)
     texts = o.parse_unlabeled(unlabeled)
     selection = select_texts(named, protocol, train_size, shots, replicates, texts)
     check_data_dir(named, data_dir)

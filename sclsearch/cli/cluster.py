@@ -118,14 +118,16 @@ def _check_travels(options: Mapping[str, Any]) -> None:
 
 
 def _places(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    from sclsearch.tasks import is_own
     from sclsearch.tasks.custom import HUB_PREFIX
 
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, Path) or (name == "storage" and value):
             yield option, str(value)
-    if options.get("text") and not options["task"].startswith(HUB_PREFIX):
-        yield "--task", options["task"]
+    task = str(options.get("task") or "")
+    if (options.get("text") or is_own(task)) and not task.startswith(HUB_PREFIX):
+        yield "--task", task
     for method in str(options.get("method") or "").split(","):
         if file := method.rpartition(":")[0]:
             yield "--method", file

@@ -5,9 +5,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import tee
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,17 +19,20 @@ from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sclsearch.reports.export_record import ExportRecord
-    from sclsearch.reports.predictor import Prediction, Predictor
+    from sclsearch.reports.predictor import Prediction
     from sclsearch.reports.verification import Verification
-    from sclsearch.tasks.streams import StreamFormat
-    from sclsearch.tasks.tables import Row
 
-    Results = Iterator[tuple[Row, Prediction | None]]
+    Results = Iterator[tuple[Mapping[str, Any], Prediction]]
 
+Format = Literal["csv", "jsonl"]
 HUB = "Hugging Face hub"
 STDIN = Path("-")
-SHOWN_PLACES = 10
+ROW = "row"
+"""Name of the column with the number of a row, from 1."""
+SHOWN_ROWS = 10
 """Most rows with an empty text that a message names."""
 Folder = Annotated[Path, typer.Argument(help="Folder written by `sclsearch export`.")]
 
@@ -126,7 +129,8 @@ def predict(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV, TSV, JSON Lines or Parquet file with texts, or - for standard input."
+            help="CSV, TSV, JSON, JSON Lines or Parquet file with texts, also as .gz, or - for "
+            "standard input."
         ),
     ],
     text: Annotated[
@@ -138,10 +142,21 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Further column to print; repeatable. Example: id."),
+        typer.Option(help="Further column to print; repeatable. Example: author."),
+    ] = None,
+    id_: Annotated[
+        str | None,
+        typer.Option(
+            "--id", help="Column to print first, instead of the number of the row. Example: id."
+        ),
+    ] = None,
+    no_text: Annotated[bool, typer.Option("--no-text", help="Leave out the texts.")] = False,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(help="Delimiter of a CSV file: a character or tab. Default: detected."),
     ] = None,
     format_: Annotated[
-        Literal["csv", "jsonl"],
+        Format,
         typer.Option("--format", help="Format of the output, and of standard input."),
     ] = "csv",
     proba: Annotated[
@@ -149,7 +164,7 @@ def predict(
         typer.Option("--proba", help="Print the probability of each class. Default: its score."),
     ] = False,
     batch_size: Annotated[
-        int, typer.Option(help="Most texts to predict at a time. Example: 1 to answer each line.")
+        int, typer.Option(help="Most texts to predict at a time. Example: 256.")
     ] = 64,
     device: Annotated[
         str | None,
@@ -160,35 +175,45 @@ def predict(
     """Predict labels for texts with an exported winner, batch by batch.
 
     The class with the highest score is the label. Scores are logits; those of lacon and
-    lacon-fusion are cosines, those of an ensemble probabilities. A row with an empty text is
-    printed without a prediction, and counted in a message.
+    lacon-fusion are cosines, those of an ensemble probabilities. Rows with an empty text are left
+    out, and counted in a message.
     """
     from sclsearch.api import load
     from sclsearch.reports.export_record import read_record
+    from sclsearch.tasks.tables import has_blank, text_columns
 
     record = read_record(folder)
     columns = _text_columns(record, text, file)
-    every = (*columns, *(keep or ()))
-    header = _header(record, every, format_, proba=proba)
-    source, unit, rows = _rows(file, format_, every, len(columns))
+    first = ROW if id_ is None else id_
+    printed = [first, *(() if no_text else columns), *(keep or ())]
+    header = _header(record, [first, *columns, *(keep or ())], format_, proba=proba)
+    header = [name for name in header if name in printed or name not in columns]
+    where = "standard input" if file == STDIN else str(file)
+    raw = _rows(file, where, format_, delimiter, columns)
+    if id_ is None:
+        raw = raw.assign(**{ROW: range(1, len(raw) + 1)})
+    cells = text_columns(raw, list(dict.fromkeys([*columns, *printed])), where)
+    if cells.empty:
+        raise SclsearchError(f"{where}: there are no rows. Add some.")
+    texts = list(zip(*(cells[name] for name in columns), strict=True))
+    rows = [row for row, own in enumerate(texts) if not has_blank(own)]
+    if left_out := sorted({*range(len(texts))} - {*rows}):
+        _warn_of_empty_texts(where, [cells[first][row] for row in left_out])
+    shown = cells[printed]
+    if format_ == "jsonl":  # numbers stay numbers, and missing values are null
+        shown = raw[printed].astype(object).where(raw[printed].notna(), None)
+    records = shown.iloc[rows].to_dict("records")
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
-    empty: list[int] = []
-    results = _predictions(predictor, rows, len(columns), empty)
+    results = zip(records, predictor.predict_stream(texts[row] for row in rows), strict=True)
     write = _write_csv if format_ == "csv" else _write_json_lines
-    try:
-        write(header, results, proba=proba)
-    finally:
-        if empty:
-            _warn_of_empty_texts(source, unit, empty)
+    write(header, results, proba=proba)
 
 
-def _warn_of_empty_texts(source: str, unit: str, places: Sequence[int]) -> None:
-    shown = ", ".join(map(str, places[:SHOWN_PLACES]))
-    more = ", …" if len(places) > SHOWN_PLACES else ""
-    rows = counted(len(places), "row")
-    sys.stderr.write(
-        f"{source}: {rows} with an empty text: no prediction. {unit.capitalize()}s: {shown}{more}\n"
-    )
+def _warn_of_empty_texts(source: str, names: Sequence[str]) -> None:
+    shown = ", ".join(names[:SHOWN_ROWS])
+    more = ", …" if len(names) > SHOWN_ROWS else ""
+    rows = counted(len(names), "row")
+    sys.stderr.write(f"{source}: {rows} with an empty text left out: {shown}{more}\n")
 
 
 def _text_columns(
@@ -205,7 +230,7 @@ def _text_columns(
 
 
 def _header(
-    record: "ExportRecord", every: Sequence[str], form: "StreamFormat", *, proba: bool
+    record: "ExportRecord", every: Sequence[str], form: Format, *, proba: bool
 ) -> list[str]:
     """Return the names of the printed columns, or of the keys of each JSON object."""
     if proba and not record.labels:
@@ -221,48 +246,24 @@ def _header(
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise SclsearchError(
-            f"--text, --keep: {', '.join(twice)} would be printed twice. Rename the column in the "
-            "file, or leave it out."
+            f"--text, --keep, --id: {', '.join(twice)} would be printed twice. Rename the column "
+            "in the file, or leave it out."
         )
     return header
 
 
 def _rows(
-    file: Path, form: "StreamFormat", every: tuple[str, ...], texts: int
-) -> "tuple[str, str, Iterator[Row]]":
-    """Return the name of a source, the unit of its positions, and its rows.
+    file: Path, where: str, form: Format, delimiter: str | None, columns: Sequence[str]
+) -> "pd.DataFrame":
+    from sclsearch.tasks.custom import known_delimiter
+    from sclsearch.tasks.tables import check_quotes, parse, read_table, text_columns
 
-    A file is checked as a whole first; rows of standard input come as they arrive.
-    """
-    from sclsearch.tasks.custom import load_own_table
-    from sclsearch.tasks.streams import NAME, stream_rows
-    from sclsearch.tasks.tables import check_faults, check_rows, text_faults
-
+    delimiter = None if delimiter is None else known_delimiter(delimiter)
     if file == STDIN:
-        return NAME, "line", stream_rows(sys.stdin.buffer, form, every, texts)
-    table = load_own_table(file, every)
-    check_rows(table, table.rows)
-    cells = ((row.place, row.cells[:texts]) for row in table.rows)
-    check_faults(table, text_faults(cells, blank_texts=True))
-    return str(file), table.unit, iter(table.rows)
-
-
-def _predictions(
-    predictor: "Predictor", rows: "Iterator[Row]", texts: int, empty: list[int]
-) -> "Results":
-    """Yield each row and its prediction: None, with its position in `empty`, if a text is empty."""
-    kept, read = tee(rows)
-    found = predictor.predict_stream(row.cells[:texts] for row in read if _has_texts(row, texts))
-    for row in kept:
-        if _has_texts(row, texts):
-            yield row, next(found)
-        else:
-            empty.append(row.place)
-            yield row, None
-
-
-def _has_texts(row: "Row", texts: int) -> bool:
-    return all(text.strip() for text in row.cells[:texts])
+        return parse(BytesIO(sys.stdin.buffer.read()), where, f".{form}", delimiter)
+    rows = read_table(file, delimiter)
+    check_quotes(text_columns(rows, columns, where), file, delimiter)
+    return rows
 
 
 class _StandardOutput:
@@ -287,25 +288,19 @@ def _write_csv(header: Sequence[str], results: "Results", *, proba: bool) -> Non
     table = csv.writer(_StandardOutput(), lineterminator="\n")
     table.writerow(header)
     for row, one in results:
-        if one is None:
-            table.writerow([*row.cells, *[""] * (len(header) - len(row.cells))])
-        else:
-            values = one.probabilities if proba else one.scores
-            numbers = (f"{value:.6g}" for value in values.values())
-            label = one.label if isinstance(one.label, str) else f"{one.label:.6g}"
-            table.writerow([*row.cells, label, *numbers])
+        values = one.probabilities if proba else one.scores
+        numbers = (f"{value:.6g}" for value in values.values())
+        label = one.label if isinstance(one.label, str) else f"{one.label:.6g}"
+        table.writerow([*row.values(), label, *numbers])
 
 
 def _write_json_lines(header: Sequence[str], results: "Results", *, proba: bool) -> None:
     output = _StandardOutput()
     for row, one in results:
-        line: dict[str, Any] = dict.fromkeys(header)  # null without a prediction
-        line.update(zip(header[: len(row.cells)], row.values or row.cells, strict=True))
-        if one is not None:
-            line["predicted"] = one.label
-            if one.scores:
-                line[header[-1]] = one.probabilities if proba else one.scores
-        output.write(json.dumps(line, ensure_ascii=False) + "\n")
+        line = {**row, "predicted": one.label}
+        if one.scores:
+            line[header[-1]] = one.probabilities if proba else one.scores
+        output.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
 
 
 def verify(

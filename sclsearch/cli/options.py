@@ -348,9 +348,24 @@ class OwnFileOptions:
     """Columns, splits and metric of a user's own file."""
 
     text: Annotated[
-        list[str] | None, _option("Column of the text; pass it twice for text pairs.", OWN)
+        list[str] | None,
+        _option(
+            "Column of the text; pass it twice for text pairs. Default: text or sentence, or the "
+            "longer of two columns.",
+            OWN,
+        ),
     ] = None
-    label: Annotated[str | None, _option("Column of the label.", OWN)] = None
+    label: Annotated[
+        str | None, _option("Column of the label. Default: label, or the other of two.", OWN)
+    ] = None
+    id: Annotated[
+        str | None,
+        _more("Column that identifies a row in reports. Default: the row's number.", OWN),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        _more("Delimiter of a CSV file: a character or tab. Default: detected.", OWN),
+    ] = None
     validation: Annotated[Path | None, _more("File with validation rows.", OWN)] = None
     test: Annotated[Path | None, _more("File with test rows.", OWN)] = None
     split_column: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.arguments import expanded, fields_of
 from sclsearch.cli import options as o
-from sclsearch.errors import SclsearchError, lookup
+from sclsearch.errors import lookup
 from sclsearch.spaces.load import PAPER, PRACTICAL
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ def spec_and_options(
     resources: o.ResourceOptions,
 ) -> "tuple[StudySpec, RunOptions]":
     """Return the study and the run options of `tune`, or of `train` if `search` is None."""
-    files = own_files(study.task, own)
-    _check_names(study, resources, files)
+    task = task_of(study.task, own)
+    _check_names(study, resources, task)
     from sclsearch.study.spec import StudySpec
 
     settings = o.parse_settings(study.set_, epochs=study.epochs, learning_rate=study.learning_rate)
     values = {
         **asdict(study),
         **(asdict(search) if search else {}),
-        "task": files or study.task,
+        "task": task,
         "settings": settings,
         "unlabeled": o.parse_unlabeled(study.unlabeled),
         "searched": search is not None,
@@ -58,7 +58,7 @@ def repeat_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
 
 
 def _check_names(
-    study: o.StudyOptions, resources: o.ResourceOptions, files: "CustomTask | None"
+    study: o.StudyOptions, resources: o.ResourceOptions, task: "str | CustomTask"
 ) -> None:
     """Raise SclsearchError for an unknown name or an unused data folder, before slow imports."""
     from sclsearch.methods import check_method_name
@@ -67,12 +67,10 @@ def _check_names(
     from sclsearch.protocols.variants import SCALES
     from sclsearch.selection.rules import parse_rule
     from sclsearch.store.studies import StudyStore
-    from sclsearch.tasks import check_data_dir, check_task_name
+    from sclsearch.tasks import check_data_dir
 
     check_method_name(study.method)
-    if files is None:
-        check_task_name(study.task)
-    check_data_dir(files or study.task, resources.data_dir)
+    check_data_dir(task, resources.data_dir)
     if study.protocol is not None:
         find_protocol(study.protocol)
     if study.scale is not None:
@@ -84,37 +82,13 @@ def _check_names(
     Size.of(study.train_size, study.shots)
 
 
-def own_files(task: str, own: o.OwnFileOptions) -> "CustomTask | None":
-    """Return the custom task that the options for the user's own file describe; None for others.
+def task_of(task: str, own: o.OwnFileOptions) -> "str | CustomTask":
+    """Return the name of a published task, or the task in a user's own file.
 
     Raises:
-        SclsearchError: The options come with a named task, or the text or label column is missing.
+        SclsearchError: There is no such task or file, or the options do not fit.
     """
-    given = {name: value for name, value in asdict(own).items() if value not in (None, False)}
-    if not given:
-        return None
-    from sclsearch.tasks import TASKS
+    from sclsearch.tasks import as_task
 
-    named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-    if task in TASKS and not Path(task).exists():
-        raise SclsearchError(
-            f"{named}: describes a file of your own, but {task} is a task of `sclsearch ls tasks`. "
-            "Leave it out."
-        )
-    if not own.text or own.label is None:
-        raise SclsearchError(
-            f"{named}: a file of your own needs --text and --label. Pass both, or neither with a "
-            "named task."
-        )
-    from sclsearch.tasks.custom import HUB_PREFIX, CustomTask
-
-    given |= {"text": tuple(own.text), "fractions": o.parse_fractions(own.fractions)}
-    if not task.startswith(HUB_PREFIX):
-        return CustomTask(path=Path(task), **given)
-    for name in ("validation", "test"):
-        if name in given:
-            raise SclsearchError(
-                f"--{name} {given[name]}: cannot be combined with {task}, which has splits. Leave "
-                "it out."
-            )
-    return CustomTask.from_hub(task, **given)
+    options = {**asdict(own), "fractions": o.parse_fractions(own.fractions)}
+    return as_task(task, **{**options, "text": tuple(own.text) if own.text else None})

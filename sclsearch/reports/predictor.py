@@ -17,7 +17,7 @@ from sclsearch.errors import SclsearchError, first_line
 from sclsearch.reports.export import PARTS
 from sclsearch.reports.export_record import ExportRecord, read_record
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
-from sclsearch.tasks.tables import text_faults
+from sclsearch.tasks.tables import character_fault, has_blank
 
 if TYPE_CHECKING:
     import torch
@@ -139,8 +139,10 @@ class Predictor:
         """Return texts as rows; raise SclsearchError for the first invalid one, by its number."""
         _check_list(texts)
         rows = [_row(text, number) for number, text in enumerate(texts, first)]
-        for number, reason in text_faults(enumerate(rows, first)):
-            raise SclsearchError(f"text {number}: {reason}.")
+        for number, row in enumerate(rows, first):
+            fault = "a text is empty" if has_blank(row) else "; ".join(map(character_fault, row))
+            if fault.strip("; "):
+                raise SclsearchError(f"text {number}: {fault}. Correct it.")
         count = 1 + self.record.pair
         for number, row in enumerate(rows, first):
             if len(row) != count:

@@ -35,7 +35,7 @@ from sclsearch.study.lengths import usual_length
 from sclsearch.study.resources import check_address, gpu_share
 from sclsearch.study.spec import Precision, RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
-from sclsearch.tasks import TASKS, check_task_name, load_task
+from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.custom import CustomTask, unsplit
 from sclsearch.tasks.metrics import METRICS
@@ -183,8 +183,7 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
     if spec.protocol is None:
         own = None if isinstance(spec.task, str) else "plain"
         if isinstance(spec.task, str):
-            check_task_name(spec.task)
-            own = TASKS[spec.task].protocol
+            own = lookup(TASKS, spec.task, "task").protocol
         return find_protocol(method.few_shot if size else own or method.protocol)
     protocol = find_protocol(spec.protocol)
     protocol.check_size(size, method.few_shot)

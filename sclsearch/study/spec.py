@@ -1,6 +1,6 @@
 """Typed options of a search; the command line's options are their fields."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
@@ -12,7 +12,7 @@ from sclsearch.arguments import check_fields
 from sclsearch.protocols.draws import Unlabeled
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage
 from sclsearch.study.budget import parse_compute_budget, parse_seconds
-from sclsearch.tasks.custom import CustomTask
+from sclsearch.tasks.custom import CustomTask, RowSource
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -184,8 +184,18 @@ SEARCH_OPTIONS = (
 
 
 class TuneKeywords(TypedDict, total=False):
-    """Keyword arguments of `sclsearch.tune`: fields of `StudySpec` and `RunOptions`."""
+    """Keyword arguments of `sclsearch.tune`: fields of `CustomTask`, `StudySpec`, `RunOptions`."""
 
+    text: str | Sequence[str] | None
+    label: str | None
+    validation: RowSource | None
+    test: RowSource | None
+    split_column: str | None
+    fractions: Sequence[float] | None
+    metric: str | None
+    regression: bool
+    id: str | None
+    delimiter: str | None
     model: str | Path | None
     protocol: str | None
     scale: str | None

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.corpus import Corpus, fetch, load_corpora, load_corpus
 from sclsearch.tasks.custom import HUB_PREFIX, CustomTask, load_custom_task
-from sclsearch.tasks.tables import READERS
+from sclsearch.tasks.tables import FORMATS, ending_of
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
 
@@ -34,16 +35,16 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 
 def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
-    """Load a named task, or one from a user's own files.
+    """Load a named task, or one from a user's own rows.
 
     Args:
-        task: Name in `TASKS`, or a description of the files.
+        task: Name in `TASKS`, a file, or a description of the rows.
         data_dir: Folder with the published files, for example `CoLA/train.tsv`. None uses the
             folder in the environment variable `SCLSEARCH_DATA` or, if unset, the Hugging Face hub.
     """
+    task = as_task(task)
     if not isinstance(task, str):
         return load_custom_task(task)
-    check_task_name(task)
     if task == DEMO.name:
         return load_demo()
     folder = data_folder(data_dir)
@@ -74,7 +75,7 @@ def data_folder(data_dir: Path | None) -> Path | None:
 
 
 def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
-    """Raise SclsearchError if a data folder is given for the demo or a user's own files."""
+    """Raise SclsearchError if a data folder is given for the demo or a user's own rows."""
     if data_dir is None or (isinstance(task, str) and task != DEMO.name):
         return
     name = task if isinstance(task, str) else task.path
@@ -83,25 +84,41 @@ def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
     )
 
 
-def check_task_name(name: str) -> None:
-    """Raise SclsearchError for an unknown task name; for a file, it names the missing options."""
-    if name.startswith(HUB_PREFIX):
+def as_task(task: Any, **options: Any) -> str | CustomTask:
+    """Return the name of a published task, or the description of a user's rows, with its columns.
+
+    Args:
+        task: Name in `TASKS`, a `CustomTask`, or rows as for the `path` of one.
+        options: Fields of a `CustomTask`; None and False count as not given.
+
+    Raises:
+        SclsearchError: The name is unknown, the file is missing or has no such columns, or there
+            are options for rows that have none.
+    """
+    given = {name: one for name, one in options.items() if one is not None and one is not False}
+    named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    if isinstance(task, CustomTask):
+        if given:
+            raise SclsearchError(f"{named}: is a field of the CustomTask. Set it there.")
+        return task.with_columns()
+    if isinstance(task, str) and not (is_own(task) or (given and Path(task).exists())):
+        lookup(TASKS, task, "task")
+        if given:
+            raise SclsearchError(
+                f"{named}: describes a file of your own, but {task} is a task of `sclsearch ls "
+                "tasks`. Leave it out."
+            )
+        return task
+    in_file = isinstance(task, str) and not task.startswith(HUB_PREFIX)
+    if in_file and not expanded(Path(task)).is_file():
         raise SclsearchError(
-            f"--task {name}: the columns of the data set are missing. Pass --text COLUMN (twice "
-            "for a pair of texts) and --label COLUMN; in Python, CustomTask.from_hub(name, text, "
-            "label)."
-        )
-    path = Path(name)
-    if name in TASKS or not (path.suffix.lower() in READERS or "/" in name or os.sep in name):
-        lookup(TASKS, name, "task")
-    elif expanded(path).is_file():
-        raise SclsearchError(
-            f"--task {name}: the columns of the file are missing. "
-            "Pass --text COLUMN (twice for a pair of texts) and --label COLUMN; in Python, "
-            "CustomTask(path, text, label)."
-        )
-    else:
-        raise SclsearchError(
-            f"--task {name}: the file is missing. Check the path, or take a task of "
+            f"--task {task}: the file is missing. Check the path, or take a task of "
             "`sclsearch ls tasks`."
         )
+    return CustomTask(task, **given).with_columns()
+
+
+def is_own(task: str) -> bool:
+    """Return True for the name of a file or of a data set on the hub."""
+    files = ending_of(Path(task)) in FORMATS or "/" in task or os.sep in task
+    return task not in TASKS and (files or task.startswith(HUB_PREFIX))

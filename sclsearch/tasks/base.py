@@ -63,11 +63,13 @@ class Split:
         y: Class of each row, `[rows]` int64; in regression the score, float64. Unlabeled rows have
             -1 or NaN.
         unlabeled: Number of unlabeled rows, which come last; only training splits have any.
+        ids: Identifier of each row in a user's file, for people; empty for other rows.
     """
 
     texts: tuple[Texts, ...]
     y: Labels
     unlabeled: int = 0
+    ids: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -81,13 +83,18 @@ class Split:
     def take(self, index: Index) -> "Split":
         """Return the rows with the given numbers, which must ascend."""
         unlabeled = int((index >= self.labeled).sum())
-        return Split(tuple(self.texts[row] for row in index), self.y[index], unlabeled)
+        ids = tuple(self.ids[row] for row in index) if self.ids else ()
+        return Split(tuple(self.texts[row] for row in index), self.y[index], unlabeled, ids)
 
-    def with_unlabeled(self, texts: Sequence[Texts]) -> "Split":
+    def row_id(self, row: int) -> str:
+        """Return the identifier of a row; without identifiers its number in the split, from 1."""
+        return self.ids[row] if self.ids else str(row + 1)
+
+    def with_unlabeled(self, texts: Sequence[Texts], ids: Sequence[str] = ()) -> "Split":
         """Return the split with unlabeled rows appended."""
         absent = np.full(len(texts), np.nan if self.y.dtype == np.float64 else -1, self.y.dtype)
         y: Labels = np.concatenate([self.y, absent])
-        return Split((*self.texts, *texts), y, len(texts))
+        return Split((*self.texts, *texts), y, len(texts), (*self.ids, *ids))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
 import logging
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Labels, Split, Task, TaskData, Texts
-from sclsearch.tasks.tables import Row, Table, load_table, to_splits
+from sclsearch.tasks.tables import read_table, text_columns, to_split
 
 # The hub stores scores as float32, the files with up to 14 decimals. Both agree on this many.
 SCORE_DECIMALS = 6
@@ -67,8 +67,8 @@ class Corpus:
         undecided: Label in the files for rows without annotator agreement. Such rows are dropped,
             and the source states it.
         distinct: True if a repeated text in a file is dropped; the source states it.
-        broken_lines: Maximum number of lines in a file with too few or too many cells. They are
-            dropped, as on the hub, and the source states it.
+        broken_lines: Maximum number of lines in a file with too few cells, and so without a label.
+            They are dropped, as on the hub, and the source states it.
         blank_texts: True if a text may be empty.
         unescape: True if the files escape quotes and line ends by a backslash, which is undone.
         joined: True if the texts of a row are joined into one, for example a title and its body.
@@ -92,11 +92,9 @@ class Corpus:
     english: bool = True
 
     @property
-    def classes(self) -> Mapping[str, int] | None:
-        """Class of each label as written in the files; None in regression."""
-        if self.task.regression:
-            return None
-        return {name: n for n, name in enumerate(self.written or self.task.labels)}
+    def classes(self) -> tuple[str, ...] | None:
+        """Labels as written in the files, in the order of the classes; None in regression."""
+        return None if self.task.regression else self.written or self.task.labels
 
     @property
     def instructions(self) -> str:
@@ -174,39 +172,35 @@ def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
         raise SclsearchError("\n".join([*missing, corpus.instructions]))
     splits, notes = {}, ""
     for split, path in paths.items():
-        table = load_table(path, corpus.columns, corpus.header)
-        notes += "".join(f"; {note}" for note in _drop_rows(corpus, table))
-        splits[split] = _split(corpus, table)
+        splits[split], dropped = _read(corpus, path)
+        notes += "".join(f"; {count} {rows} left out" for rows, count in dropped.items() if count)
     return TaskData(corpus.task, splits, f"{folder / corpus.folder}{notes}")
 
 
-def _drop_rows(corpus: Corpus, table: Table) -> Iterator[str]:
-    """Drop the rows that the corpus excludes from its table; yield a note for each kind."""
-    if 0 < len(table.faults) <= corpus.broken_lines:
-        yield f"{len(table.faults)} broken lines of {table.path.name} left out"
-        table.faults.clear()
-    if corpus.undecided is not None:
-        rows = [row for row in table.rows if row.cells[-1] != corpus.undecided]
-        if dropped := len(table.rows) - len(rows):
-            yield f"{dropped} rows of {table.path.name} labeled {corpus.undecided!r} left out"
-        table.rows[:] = rows
-    if corpus.distinct:
-        first: dict[Texts, Row] = {}
-        for row in table.rows:
-            first.setdefault(corpus.texts(row.cells[:-1]), row)
-        if dropped := len(table.rows) - len(first):
-            yield f"{dropped} texts of {table.path.name} that come again left out"
-        table.rows[:] = first.values()
+def _read(corpus: Corpus, path: Path) -> tuple[Split, Mapping[str, int]]:
+    """Return the rows of a file, and the number of each kind that the corpus excludes."""
+    import pandas as pd
 
-
-def _split(corpus: Corpus, table: Table) -> Split:
-    # In place, one row at a time, so that millions of texts are in memory only once.
-    for n, row in enumerate(table.rows):
-        *cells, label = row.cells
-        table.rows[n] = Row(row.place, (*corpus.texts(tuple(cells)), label))
-    rows = {"": table.rows}
-    split = to_splits(table, rows, corpus.classes, blank_texts=corpus.blank_texts)[""]
-    return Split(split.texts, split.y.round(SCORE_DECIMALS)) if corpus.task.regression else split
+    rows = text_columns(read_table(path, header=corpus.header), corpus.columns, str(path))
+    *texts, labels = (rows.pop(name) for name in corpus.columns)
+    cells = pd.Series(map(corpus.texts, zip(*texts, strict=True)), rows.index, dtype=object)
+    broken = labels == ""
+    drops = {
+        f"broken lines of {path.name}": broken & (broken.sum() <= corpus.broken_lines),
+        f"rows of {path.name} labeled {corpus.undecided!r}": labels == corpus.undecided,
+        f"texts of {path.name} that come again": cells.duplicated() & corpus.distinct,
+    }
+    kept = ~np.logical_or.reduce([*drops.values()])
+    split = to_split(
+        cells[kept].tolist(),
+        labels[kept],
+        corpus.classes,
+        str(path),
+        blank_texts=corpus.blank_texts,
+    )
+    if corpus.task.regression:
+        split = Split(split.texts, split.y.round(SCORE_DECIMALS))
+    return split, {name: int(dropped.sum()) for name, dropped in drops.items()}
 
 
 def fetch(corpus: Corpus) -> TaskData:

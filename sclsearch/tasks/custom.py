@@ -1,38 +1,45 @@
-"""Custom tasks: texts and labels in a user's own files."""
+"""Custom tasks: texts and labels in a user's own files, in memory, or in a data set of the hub."""
 
+import hashlib
 import math
 import re
 import reprlib
 import unicodedata
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from sclsearch.arguments import check_fields, expanded
+from sclsearch.arguments import check_fields
+from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError, lookup
-from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.corpus import Hub, download
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.stratified import draw_splits, lacking
 from sclsearch.tasks.tables import (
-    Row,
-    Table,
-    check_rows,
-    finite,
-    load_table,
-    text_faults,
-    to_splits,
+    check_quotes,
+    check_values,
+    has_blank,
+    read_table,
+    text_columns,
+    to_frame,
+    to_split,
 )
-from sclsearch.tasks.tabular import TableInMemory, write_table
 
-DATA_FOLDER = "sclsearch-data"
-_NO_LABEL = (None, -1, "")
+if TYPE_CHECKING:
+    import datasets
+    import pandas as pd
+
+RowSource = Union[str, Path, "pd.DataFrame", "datasets.Dataset", "datasets.DatasetDict"]
+"""Rows of a user: a file, a name on the hub, or data in memory."""
+DATA_FOLDER = Path("sclsearch-data")
+"""Folder for the rows of data frames and hub data sets."""
 HUB_PREFIX = "hf:"
 """Start of the name of a data set on the Hugging Face hub."""
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -49,137 +56,78 @@ SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
 )
 MANY_NUMBERS = 20
 """Number of numeric classes above which numbers with decimals are taken for scores."""
+LONGEST_NAME = 200
+"""Maximum length of a task's name in bytes: file systems allow 255 with the endings."""
+TEXT_NAMES = ("text", "sentence")
+LABEL_NAME = "label"
 
 
 @dataclass(frozen=True, slots=True)
 class CustomTask:
-    """Description of a task in a user's own files.
+    """Description of a task in a user's own rows.
 
     The splits come from files, from a column, or from a random draw by fractions. A split with a
-    file has fraction 0. If none is given, the fractions are `FRACTIONS`. Paths may be strings.
+    file has fraction 0. If none is given, the fractions are `FRACTIONS`.
+
+    Example:
+        >>> task = CustomTask(frame, "text", "label", name="mine")  # doctest: +SKIP
+        >>> task = CustomTask("hf:owner/name@v1")  # doctest: +SKIP
+
+    Rows come from a file, from a pandas data frame, from a `datasets.Dataset` or `DatasetDict`, or
+    from a data set of the Hugging Face hub, `hf:owner/name` or `hf:owner/name/config`, with an
+    optional `@revision`. Rows that are not in a file are written to Parquet files in `DATA_FOLDER`,
+    so that a study can resume and its seed runs can be repeated. Equal rows are written once.
 
     Attributes:
-        path: File with the training rows, or with all rows; CSV, TSV, JSON Lines or Parquet.
-        text: Column of the text, or columns of the two texts.
-        label: Column of the label, which may be empty in training rows.
-        validation: File with the validation rows.
-        test: File with the test rows.
+        path: Training rows, or all rows; files are CSV, TSV, JSON, JSON Lines or Parquet, which
+            may be compressed as `.gz`.
+        text: Column of the text, or columns of the two texts. None takes the column `text` or
+            `sentence`, or in a table with two columns the one that is not the label.
+        label: Column of the label, which may be empty in training rows. None takes the column
+            `label`, or the other one of two.
+        validation: Validation rows.
+        test: Test rows.
         split_column: Column with `train`, `validation` (or `valid`, `dev`) or `test`.
         fractions: Fractions of train, validation and test, drawn stratified by class.
         metric: Name in `METRICS`; None is `accuracy`, or `pearson` in regression.
         regression: True if labels are scores.
+        id: Column that identifies a row in reports; None takes the row's number in its file.
+        delimiter: Delimiter of a CSV file: a character or `tab`. None detects it.
+        name: Name of the task if the rows are in memory; a file gives its own name.
     """
 
     path: Path
-    text: str | Sequence[str]
-    label: str
+    text: str | Sequence[str] | None = None
+    label: str | None = None
     validation: Path | None = None
     test: Path | None = None
     split_column: str | None = None
     fractions: tuple[float, float, float] | None = None
     metric: str | None = None
     regression: bool = False
+    id: str | None = None
+    delimiter: str | None = None
+    name: InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
-        """Convert `text` to a tuple; raise SclsearchError if a field has the wrong type."""
-        check_fields(self)
-        columns = (self.text,) if isinstance(self.text, str) else tuple(self.text)
-        object.__setattr__(self, "text", columns)
-
-    @classmethod
-    def from_data(
-        cls,
-        data: TableInMemory,
-        text: str | Sequence[str],
-        label: str,
-        *,
-        name: str,
-        validation: TableInMemory | None = None,
-        test: TableInMemory | None = None,
-        split_column: str | None = None,
-        folder: Path | str = DATA_FOLDER,
-        **options: Any,
-    ) -> Self:
-        """Return the task of a pandas data frame or a `datasets.Dataset`.
-
-        Example:
-            >>> task = CustomTask.from_data(frame, "text", "label", name="mine")  # doctest: +SKIP
-
-        The rows are written to Parquet files in `folder`, so that a study can resume and its seed
-        runs can be repeated. Equal data is written once.
-
-        Args:
-            data: Training rows, or all rows.
-            text: Column of the text, or columns of the two texts.
-            label: Column of the label, which may be empty in training rows.
-            name: Name of the task.
-            validation: Validation rows.
-            test: Test rows.
-            split_column: As in `CustomTask`.
-            folder: Folder for the files.
-            options: Further fields of `CustomTask`: `fractions`, `metric` and `regression`.
-
-        Raises:
-            SclsearchError: An argument has the wrong type, a column is missing, or its values have
-                no common type.
-        """
-        columns: list[Any] = list(text) if isinstance(text, list | tuple) else [text]
-        columns += [label] if split_column is None else [label, split_column]
-        write = partial(write_table, columns=columns, folder=expanded(Path(folder)))
-        return cls(
-            path=write(data, name=name),
-            text=text,
-            label=label,
-            validation=None if validation is None else write(validation, name=f"{name}-validation"),
-            test=None if test is None else write(test, name=f"{name}-test"),
-            split_column=split_column,
-            **options,
-        )
-
-    @classmethod
-    def from_hub(cls, name: str, text: str | Sequence[str], label: str, **options: Any) -> Self:
-        """Return the task of a data set on the Hugging Face hub, or in the hub's cache.
-
-        Example:
-            >>> task = CustomTask.from_hub("owner/name@v1", "text", "label")  # doctest: +SKIP
-
-        The rows are written to files, as in `from_data`. Splits without labels are left out.
-
-        Args:
-            name: `owner/name`, or `owner/name/config` if the data set has several parts. An
-                appended `@revision` pins a commit, a branch or a tag.
-            text: Column of the text, or columns of the two texts.
-            label: Column of the label.
-            options: As in `from_data`, without its data: `split_column`, `folder`, `fractions`,
-                `metric` and `regression`.
-
-        Raises:
-            SclsearchError: Neither the hub nor its cache has the data set, or it lacks a column or
-                labeled training rows.
-        """
-        place, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
-        if not re.fullmatch(r"[\w.-]+(/[\w.-]+){0,2}", place):
-            raise SclsearchError(
-                f"--task {name}: must be hf:owner/name, hf:owner/name/config or either of them "
-                "with @revision. Change it."
-            )
-        owner, _, rest = place.partition("/")
-        data_set, _, config = rest.partition("/")
-        hub = Hub("/".join(filter(None, (owner, data_set))), revision or None, config or None)
-        found = download(hub, name, "Check name and network, or pass a file with the rows.")
-        splits = {
-            SPLIT_VALUES[split]: rows
-            for split, rows in found.items()
-            if split in SPLIT_VALUES
-            and (label not in rows.column_names or any(y not in _NO_LABEL for y in rows[label]))
+    def __post_init__(self, name: str | None) -> None:
+        """Write rows that are not in a file; raise SclsearchError if a field has the wrong type."""
+        rows = {split: getattr(self, split) for split in ("path", "validation", "test")}
+        in_memory = {
+            split: value
+            for split, value in rows.items()
+            if not isinstance(value, str | Path | None) or str(value).startswith(HUB_PREFIX)
         }
-        if "train" not in splits:
-            raise SclsearchError(
-                f"{name}: must have a split train with labels, got {', '.join(found)}. Pass a "
-                "file with the rows."
-            )
-        file = "-".join(filter(None, (data_set or owner, config)))
-        return cls.from_data(splits.pop("train"), text, label, name=file, **splits, **options)
+        for split in in_memory:
+            object.__setattr__(self, split, Path(split))
+        check_fields(self)
+        if self.text is not None:
+            columns = (self.text,) if isinstance(self.text, str) else tuple(self.text)
+            object.__setattr__(self, "text", columns)
+        if self.delimiter is not None:
+            object.__setattr__(self, "delimiter", known_delimiter(self.delimiter))
+        if in_memory:
+            for field, value in _written(self, in_memory, name).items():
+                object.__setattr__(self, field, value)
 
     @property
     def paths(self) -> Mapping[str, Path]:
@@ -188,36 +136,228 @@ class CustomTask:
         return {name: path for name, path in paths.items() if path is not None}
 
     @property
+    def task_name(self) -> str:
+        """Name of the file without its ending."""
+        return Path(self.path.stem).stem if self.path.suffix.lower() == ".gz" else self.path.stem
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the task reads: texts, label, then those of splits and identifiers."""
+        others = (self.label, self.split_column, self.id)
+        return (*(self.text or ()), *(name for name in others if name is not None))
+
+    @property
     def drawn(self) -> tuple[float, float, float] | None:
         """Fractions by which the first file is split; None if it is not split."""
         separate = len(self.paths) > 1 or self.split_column is not None
         return self.fractions or (None if separate else FRACTIONS)
+
+    def with_columns(self) -> "CustomTask":
+        """Return the task with the columns of texts and label of its file, if they are not given.
+
+        Raises:
+            SclsearchError: The file is unreadable, or has no such columns.
+        """
+        if self.text is not None and self.label is not None:
+            return self
+        frame = read_table(self.path, self.delimiter)
+        return replace(self, **_found_columns(self, frame, str(self.path)))
+
+
+def known_delimiter(text: str) -> str:
+    """Return the character that `--delimiter` names."""
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise SclsearchError(f"--delimiter: must be a character or tab, got {text!r}.")
+    return delimiter
+
+
+def _found_columns(files: CustomTask, frame: "pd.DataFrame", where: str) -> dict[str, Any]:
+    """Return the columns of texts and label: the given ones, else those of the table."""
+    text, label = files.text, files.label
+    names = [name for name in map(str, frame.columns) if name not in (files.split_column, files.id)]
+    if text is None:
+        text = next(((name,) for name in TEXT_NAMES if name in names and name != label), None)
+    if label is None and LABEL_NAME in names and LABEL_NAME not in (text or ()):
+        label = LABEL_NAME
+    if len(names) == 2 and (text is None or label is None):
+        if text is None and label is None:
+            lengths = [text_columns(frame, [name], where)[name].str.len().sum() for name in names]
+            label = names[int(np.argmin(lengths))]
+        rest = [name for name in names if name != label and name not in (text or ())]
+        text, label = text or tuple(rest), rest[0] if label is None else label
+    if text is None or label is None:
+        raise SclsearchError(
+            f"{where}: the columns of text and label are not clear. Pass --text (twice for a pair "
+            f"of texts) and --label; the columns are {', '.join(map(str, frame)) or 'none'}."
+        )
+    return {"text": text, "label": label}
+
+
+def _written(files: CustomTask, in_memory: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    """Write rows to Parquet files; return the columns and the file of each field of them."""
+    rows = dict(in_memory)
+    if isinstance(rows.get("path"), str):
+        rows["path"], found = _from_hub(rows["path"])
+        name = name or found
+    if isinstance(rows.get("path"), Mapping):
+        rows |= _by_split(files, rows["path"])
+    name = _checked_name("data" if name is None else name)
+    frames = {
+        field: to_frame(data, f"--{field}".replace("path", "task")) for field, data in rows.items()
+    }
+    if "path" in frames:
+        columns = _found_columns(files, frames["path"], name)
+    else:
+        known = files.with_columns()
+        columns = {"text": known.text, "label": known.label}
+    others = [column for column in (files.split_column, files.id) if column is not None]
+    paths = {}
+    for field, frame in frames.items():
+        texts = text_columns(frame, [*columns["text"], columns["label"], *others], name)
+        # The test rows of many data sets on the hub have no labels.
+        if field in in_memory or not texts[columns["label"]].isin(["", "-1"]).all():
+            paths[field] = _write(texts, name if field == "path" else f"{name}-{field}")
+    return {**columns, **paths}
+
+
+def _by_split(files: CustomTask, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows of each field of the task, given those of each split."""
+    splits = {SPLIT_VALUES[name]: one for name, one in rows.items() if name in SPLIT_VALUES}
+    if "train" not in splits:
+        raise SclsearchError(
+            f"--task: must have a split train, got {', '.join(rows)}. Pass the rows alone."
+        )
+    for split in ("validation", "test"):
+        if split in splits and getattr(files, split) is not None:
+            raise SclsearchError(f"--{split}: the task has this split. Leave it out.")
+    return {"path": splits.pop("train"), **splits}
+
+
+def _from_hub(name: str) -> tuple[Mapping[str, Any], str]:
+    """Return the splits of a data set on the hub or in its cache, and a name for them."""
+    place, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+){0,2}", place):
+        raise SclsearchError(
+            f"--task {name}: must be hf:owner/name, hf:owner/name/config or either of them "
+            "with @revision. Change it."
+        )
+    owner, _, rest = place.partition("/")
+    data_set, _, config = rest.partition("/")
+    hub = Hub("/".join(filter(None, (owner, data_set))), revision or None, config or None)
+    found = download(hub, name, "Check name and network, or pass a file with the rows.")
+    return found, "-".join(filter(None, (data_set or owner, config)))
+
+
+def _checked_name(name: object) -> str:
+    if not (
+        isinstance(name, str)
+        and name.isprintable()
+        and 0 < len(name.encode()) <= LONGEST_NAME
+        and Path(name).name == name != ".."
+    ):
+        raise SclsearchError(
+            "name: must be a file name without folders and control characters, of at most "
+            f"{LONGEST_NAME} bytes, got {reprlib.repr(name)}. Pass a short name."
+        )
+    return name
+
+
+def _write(rows: "pd.DataFrame", name: str) -> Path:
+    """Write rows to a file whose folder is named after their digest; return its path."""
+    digest = hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()[:16]
+    path = DATA_FOLDER / digest / f"{name}.parquet"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{uuid.uuid4().hex}.part")
+        rows.to_parquet(part, index=False)
+        part.replace(path)
+    return path
 
 
 def load_custom_task(files: CustomTask) -> TaskData:
     """Read a task from a user's files.
 
     The classes are the distinct labels of the training rows, sorted as text. Unlabeled training
-    rows come last; only stages that read no labels train on them.
+    rows come last; only stages that read no labels train on them. Rows with an empty text, and
+    other rows without a label, are left out with a note.
     """
+    files = files.with_columns()
     _check_options(files)
-    tables = _load_tables(files)
-    unlabeled = _remove_unlabeled(*tables[0])
-    classes = None
-    if not files.regression:
-        names = sorted({row.cells[-1] for row in tables[0][1]["train"]})
-        classes = {name: n for n, name in enumerate(names)}
-    found: dict[str, Split] = {}
-    for table, splits in tables:
-        found |= to_splits(table, splits, classes)
+    notes: list[str] = []
+    parts = _read(files, notes)
+    train = parts["train"][files.label]
+    if not (train != "").any():
+        raise SclsearchError(f"{files.path}: there are no labeled training rows. Add some.")
+    classes = None if files.regression else sorted({*train} - {""})
     if classes is not None:
-        _check_classes(files, list(classes))
+        _check_classes(files, classes)
+    splits: dict[str, Split] = {}
+    for name, part in parts.items():
+        where, rest = str(files.paths.get(name, files.path)), part[part[files.label] != ""]
+        if name != "train" and len(rest) < len(part):
+            rows = counted(len(part) - len(rest), f"{name} row")
+            notes.append(f"{rows} without a label left out")
+        ids = _ids(files, rest)
+        splits[name] = to_split(_texts(files, rest), rest[files.label], classes, where, ids=ids)
     task = _task(files, tuple(classes or ()))
     if files.drawn:
-        found |= draw_splits(found["train"], files.drawn, str(files.path))
-    if unlabeled:
-        found["train"] = found["train"].with_unlabeled([row.cells[:-1] for row in unlabeled])
-    return TaskData(task, found, _source(files), notes=tuple(_notes(task, found)))
+        splits |= draw_splits(splits["train"], files.drawn, str(files.path))
+    unlabeled = parts["train"][train == ""]
+    if len(unlabeled):
+        texts, ids = _texts(files, unlabeled), _ids(files, unlabeled)
+        splits["train"] = splits["train"].with_unlabeled(texts, ids)
+    notes += _notes(task, splits)
+    return TaskData(task, splits, _source(files), notes=tuple(notes))
+
+
+def _texts(files: CustomTask, part: "pd.DataFrame") -> list[Texts]:
+    return list(zip(*(part[name] for name in files.text or ()), strict=True))
+
+
+def _ids(files: CustomTask, part: "pd.DataFrame") -> list[str]:
+    return part[files.id].tolist() if files.id else [str(row + 1) for row in part.index]
+
+
+def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
+    """Return the rows of each split with texts; add notes on those without."""
+    parts = {}
+    for name, path in files.paths.items():
+        rows = text_columns(read_table(path, files.delimiter), files.columns, str(path))
+        check_quotes(rows, path, files.delimiter)
+        blank = np.array([has_blank(texts) for texts in _texts(files, rows)], bool)
+        if blank.any():
+            left_out = counted(int(blank.sum()), "row")
+            notes.append(f"{left_out} of {path.name} with an empty text left out")
+        # 1 and 1.0 are one class, and NaN is none.
+        names = rows[files.label].replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
+        rows[files.label] = names.mask(names.str.fullmatch(r"\s*(nan)?\s*", case=False), "")
+        parts[name] = rows[~blank]
+    if {*parts["train"][files.label].str.casefold()} <= {"", "true", "false"}:
+        # Programs write True, TRUE and true.
+        parts = {
+            name: rows.assign(**{files.label: rows[files.label].str.capitalize()})
+            for name, rows in parts.items()
+        }
+    return parts if files.split_column is None else _by_column(files, parts["train"])
+
+
+def _by_column(files: CustomTask, rows: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
+    """Return the rows of each split, which a column names."""
+    column = rows[files.split_column]
+    values = column.str.strip().str.lower().map(SPLIT_VALUES)
+    unknown = column[values.isna()]
+    known = ", ".join(SPLIT_VALUES)
+    check_values(
+        str(files.path),
+        {
+            f"the split must be one of {known}, got {value!r}": unknown.index[unknown == value]
+            for value in unknown.unique()
+        },
+    )
+    if "train" not in set(values):
+        raise SclsearchError(f"{files.path}: there are no training rows. Add some.")
+    return {name: rows[values == name] for name in values.unique()}
 
 
 def unsplit(files: CustomTask) -> CustomTask:
@@ -233,8 +373,10 @@ def as_options(files: str | CustomTask) -> list[str]:
         return ["--task", files]
     options = [
         ("--task", files.path),
-        *(("--text", column) for column in files.text),
+        *(("--text", column) for column in files.text or ()),
         ("--label", files.label),
+        ("--id", files.id),
+        ("--delimiter", "tab" if files.delimiter == "\t" else files.delimiter),
         ("--validation", files.validation),
         ("--test", files.test),
         ("--split-column", files.split_column),
@@ -246,11 +388,10 @@ def as_options(files: str | CustomTask) -> list[str]:
 
 
 def _check_options(files: CustomTask) -> None:
-    if len(files.text) not in {1, 2}:
-        raise SclsearchError(f"--text: must name one or two columns, got {len(files.text)}.")
-    columns = [*files.text, files.label]
+    texts = files.text or ()
+    if len(texts) not in {1, 2}:
+        raise SclsearchError(f"--text: must name one or two columns, got {len(texts)}.")
     if files.split_column is not None:
-        columns.append(files.split_column)
         others = {
             "--validation, --test": len(files.paths) > 1,
             "--fractions": files.fractions is not None,
@@ -260,9 +401,10 @@ def _check_options(files: CustomTask) -> None:
             raise SclsearchError(
                 f"--split-column, {given}: only one of them can set the splits. Leave out the rest."
             )
-    if len(set(columns)) < len(columns):
+    if len(set(files.columns)) < len(files.columns):
         raise SclsearchError(
-            f"--text, --label, --split-column: the columns must differ, got {columns}."
+            "--text, --label, --split-column, --id: the columns must differ, got "
+            f"{', '.join(files.columns)}."
         )
     if files.fractions is not None:
         _check_fractions(files.fractions, files)
@@ -300,58 +442,6 @@ def _check_paths(files: CustomTask) -> None:
             )
 
 
-def _load_tables(files: CustomTask) -> list[tuple[Table, dict[str, list[Row]]]]:
-    """Return each file's table with its rows by split."""
-    columns = (*files.text, files.label)
-    if files.split_column is not None:
-        table = load_own_table(files.path, (*columns, files.split_column))
-        return [(table, _by_column(table))]
-    tables = {name: load_own_table(path, columns) for name, path in files.paths.items()}
-    return [(table, {name: table.rows}) for name, table in tables.items()]
-
-
-def load_own_table(path: Path, columns: tuple[str, ...]) -> Table:
-    """Read a file; a TSV cell that is quoted as in CSV is a fault, since its quotes would stay."""
-    table = load_table(path, columns)
-    if path.suffix.lower() == ".tsv":
-        quoted = (row.place for row in table.rows if any(map(_is_quoted, row.cells)))
-        table.faults.extend(
-            (place, "quoted as in CSV, but quotes in a TSV file are text; save the file as CSV")
-            for place in quoted
-        )
-    return table
-
-
-def _is_quoted(cell: str) -> bool:
-    """Return True if a cell is in quotes and the quotes in it are doubled, as in CSV files."""
-    inner = cell[1:-1]
-    quotes = cell[:1] == cell[-1:] == '"' and '""' in inner
-    return quotes and '"' not in inner.replace('""', "")
-
-
-def _by_column(table: Table) -> dict[str, list[Row]]:
-    splits: dict[str, list[Row]] = {}
-    for row in table.rows:
-        *cells, value = row.cells
-        name = SPLIT_VALUES.get(value.strip().lower())
-        if name:
-            splits.setdefault(name, []).append(Row(row.place, tuple(cells)))
-        else:
-            known = ", ".join(SPLIT_VALUES)
-            table.faults.append((row.place, f"the split must be one of {known}, got {value!r}"))
-    return splits
-
-
-def _remove_unlabeled(table: Table, splits: dict[str, list[Row]]) -> list[Row]:
-    """Remove the unlabeled training rows, which may be invalid, and return them."""
-    rows = splits.get("train", [])
-    unlabeled = [row for row in rows if not row.cells[-1].strip()]
-    splits["train"] = [row for row in rows if row.cells[-1].strip()]
-    check_rows(table, splits["train"], "labeled training rows" if unlabeled else "training rows")
-    table.faults.extend(text_faults((row.place, row.cells[:-1]) for row in unlabeled))
-    return unlabeled
-
-
 def _check_classes(files: CustomTask, classes: list[str]) -> None:
     where = f"{files.path}: column {files.label}"
     if len(classes) < 2:
@@ -368,11 +458,15 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
                 "Make them one."
             )
     fractional = any("." in name for name in classes)
-    if len(classes) > MANY_NUMBERS and fractional and all(finite(name) for name in classes):
+    if len(classes) > MANY_NUMBERS and fractional and all(map(_is_number, classes)):
         raise SclsearchError(
             f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
             "Pass --regression if they are scores."
         )
+
+
+def _is_number(label: str) -> bool:
+    return bool(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", label.strip(), re.IGNORECASE))
 
 
 def _visible(label: str) -> str:
@@ -385,11 +479,11 @@ def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
     metric = files.metric or ("pearson" if files.regression else "accuracy")
     METRICS[metric].check(len(labels), "--metric")
     return Task(
-        name=files.path.stem,
-        summary=f"{', '.join(files.text)} → {files.label}, in {files.path.name}",
+        name=files.task_name,
+        summary=f"{', '.join(files.text or ())} → {files.label}, in {files.path.name}",
         labels=labels,
         metric=metric,
-        pair=len(files.text) == 2,
+        pair=len(files.text or ()) == 2,
         protocol="plain",
         own=True,
     )

@@ -27,10 +27,9 @@ from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.tables import Table, character_fault, check_faults, json_objects
+from sclsearch.tasks.tables import character_fault, check_values, read_records
 
 FORMAT = 1
-SHOWN_FAULTS = 20
 # Number of paraphrases per text that a method reads.
 READ = 2
 
@@ -118,23 +117,24 @@ def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     """
     if path is None:
         return ParaphraseSource("EDA", None, EDA_NOTE, count)
-    lines = json_objects(path)
-    place, header, reasons = next(lines, (0, {}, []))
-    if not place:
+    header, *records = read_records(path) or [{}]
+    if not header:
         raise SclsearchError(f"{path}: the file is empty. Add a header and texts.")
-    faults = [(place, reason) for reason in reasons or _faults(_Header, header)]
+    faults: dict[str, list[int]] = {reason: [0] for reason in _faults(_Header, header)}
     rows: dict[Texts, Paraphrases] = {}
     first: dict[Texts, int] = {}
-    for place, record, reasons in lines:
-        if wrong := reasons or _faults(_Record, record):
-            faults += [(place, reason) for reason in wrong]
+    for row, record in enumerate(records, 1):
+        if wrong := _faults(_Record, record):
+            for reason in wrong:
+                faults.setdefault(reason, []).append(row)
             continue
         text = tuple(record["text"])
         views = tuple(tuple(paraphrase) for paraphrase in record["paraphrases"][:count])
-        earlier = first.setdefault(text, place)
+        earlier = first.setdefault(text, row)
         if rows.setdefault(text, views) != views:
-            faults.append((place, f"the text has other paraphrases on line {earlier}"))
-    check_faults(Table(path), faults, SHOWN_FAULTS)
+            reason = f"the text has other paraphrases in row {earlier + 1}"
+            faults.setdefault(reason, []).append(row)
+    check_values(str(path), faults)
     return ParaphraseSource(
         name=header["source"],
         path=path,

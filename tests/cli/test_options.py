@@ -5,13 +5,11 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from sclsearch.cli.export import predict
 from sclsearch.cli.formats import table
 from sclsearch.cli.options import SearchOptions, parse_fractions, parse_settings
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.table import TableFormat, TableRows
 from sclsearch.study.spec import SEARCH_OPTIONS
-from sclsearch.tasks.streams import StreamFormat
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,6 @@ def test_the_search_options_of_the_python_api_are_those_of_the_commands() -> Non
 @pytest.mark.parametrize(
     ("command", "option", "choices"),
     [
-        (predict, "format_", StreamFormat),
         (table, "form", TableFormat),
         (table, "rows", TableRows),
     ],

@@ -55,17 +55,20 @@ def test_predictions_for_a_file_are_printed_as_csv(exported: Path, tmp_path: Pat
     result = CliRunner().invoke(app, [*command, "--text", "body"])
     assert result.exit_code == 0, result.output
     header, *rows = csv.reader(result.stdout.splitlines())
-    assert header == ["body", "predicted", "score unacceptable", "score acceptable"]
-    assert [row[0] for row in rows] == ["the film was good", 'awful, and "long"']
-    predictions = sclsearch.predict(exported, [row[0] for row in rows])
-    assert [row[1] for row in rows] == [one.label for one in predictions]
-    assert [float(row[2]) for row in rows] == pytest.approx(
+    assert header == ["row", "body", "predicted", "score unacceptable", "score acceptable"]
+    texts = ["the film was good", 'awful, and "long"']
+    assert [row[:2] for row in rows] == [["1", texts[0]], ["2", texts[1]]]
+    predictions = sclsearch.predict(exported, texts)
+    assert [row[2] for row in rows] == [one.label for one in predictions]
+    assert [float(row[3]) for row in rows] == pytest.approx(
         [one.scores["unacceptable"] for one in predictions], rel=1e-4
     )
-    result = CliRunner().invoke(app, [*command, "--text", "body", "--keep", "id"])
+    shown = ["--text", "body", "--id", "id", "--keep", "more", "--no-text", "--delimiter", "tab"]
+    file.write_text("more\tbody\tid\nm\tthe film was good\ta7\nn\tbad\ta8\n", encoding="utf-8")
+    result = CliRunner().invoke(app, [*command, *shown])
     header, *rows = csv.reader(result.stdout.splitlines())
-    assert header[:3] == ["body", "id", "predicted"]
-    assert [row[1] for row in rows] == ["1", "2"]
+    assert header[:3] == ["id", "more", "predicted"]
+    assert [row[:2] for row in rows] == [["a7", "m"], ["a8", "n"]]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +184,7 @@ def test_a_stream_is_read_one_batch_ahead_and_predicts_like_a_list(
     assert np.array(scores) == pytest.approx(np.array(expected), abs=1e-5)
     stream = classifier.predict_stream(iter(["good", "bad", "it", ""]))
     assert [next(stream).label, next(stream).label]
-    with pytest.raises(SclsearchError, match=r"^text 3: a text is empty; "):
+    with pytest.raises(SclsearchError, match=r"^text 3: a text is empty\. "):
         next(stream)
 
 
@@ -248,9 +251,9 @@ def test_predictions_for_standard_input_have_its_format(exported: Path) -> None:
     result = CliRunner().invoke(app, [*command, "--proba", "--batch-size", "1"], input=csv_in)
     assert result.exit_code == 0, result.output
     header, *rows = csv.reader(result.stdout.splitlines())
-    assert header[2:] == ["predicted", "probability unacceptable", "probability acceptable"]
-    assert [row[:2] for row in rows] == [[texts[0], "1"], [texts[1], "2"]]
-    probabilities = np.array([[float(cell) for cell in row[3:]] for row in rows])
+    assert header[3:] == ["predicted", "probability unacceptable", "probability acceptable"]
+    assert [row[:3] for row in rows] == [["1", texts[0], "1"], ["2", texts[1], "2"]]
+    probabilities = np.array([[float(cell) for cell in row[4:]] for row in rows])
     assert probabilities == pytest.approx(classifier.predict_proba(texts), abs=1e-4)
 
     lines = "".join(json.dumps({"id": n, "body": text}) + "\n" for n, text in enumerate(texts))
@@ -274,59 +277,46 @@ def test_json_lines_have_the_types_of_the_input(exported: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("source", ["file", "standard input"])
-def test_a_row_with_an_empty_text_has_no_prediction(
+def test_rows_with_an_empty_text_are_left_out_and_counted(
     exported: Path, tmp_path: Path, source: str
 ) -> None:
-    texts = 'id,body\n1," "\n2,the film was good\n3,\n4,awful\n'
+    texts = 'id,body\na1," "\na2,the film was good\na3,\na4,awful\n'
     file = tmp_path / "new.csv"
     file.write_text(texts)
     command = ["predict", str(exported), str(file) if source == "file" else "-", "--text", "body"]
-    result = CliRunner().invoke(app, [*command, "--keep", "id"], input=texts)
-    assert result.exit_code == 0, result.output
-    _, *rows = csv.reader(result.stdout.splitlines())
-    assert [row[1] for row in rows] == ["1", "2", "3", "4"]
-    assert [bool(row[2]) for row in rows] == [False, True, False, True]
-    assert [row[2:] for row in (rows[0], rows[2])] == [["", "", ""]] * 2
     expected = sclsearch.predict(exported, ["the film was good", "awful"])
-    assert [rows[1][2], rows[3][2]] == [one.label for one in expected]
     name = file if source == "file" else source
-    assert f"{name}: 2 rows with an empty text: no prediction. Lines: 2, 4\n" in result.stderr
+    for options, rows in (([], ["2", "4"]), (["--id", "id"], ["a2", "a4"])):
+        result = CliRunner().invoke(app, [*command, *options], input=texts)
+        assert result.exit_code == 0, result.output
+        _, *printed = csv.reader(result.stdout.splitlines())
+        assert [row[0] for row in printed] == rows
+        assert [row[2] for row in printed] == [one.label for one in expected]
+        empty = ", ".join(f"{row[:-1]}{int(row[-1]) - 1}" for row in rows)
+        assert f"{name}: 2 rows with an empty text left out: {empty}\n" in result.stderr
 
 
-def test_a_json_line_with_an_empty_text_has_null_as_its_prediction(exported: Path) -> None:
-    command = ["predict", str(exported), "-", "--text", "body", "--format", "jsonl"]
-    result = CliRunner().invoke(app, command, input='{"body": ""}\n{"body": "good"}\n')
+def test_json_lines_have_the_row_and_leave_out_the_text(exported: Path) -> None:
+    command = ["predict", str(exported), "-", "--text", "body", "--format", "jsonl", "--no-text"]
+    result = CliRunner().invoke(app, command, input='{"body": ""}\n' * 12 + '{"body": "good"}\n')
     assert result.exit_code == 0, result.output
-    empty, full = map(json.loads, result.stdout.splitlines())
-    assert empty == {"body": "", "predicted": None, "scores": None}
-    assert full.keys() == empty.keys()
-    assert full["predicted"] is not None
-
-
-def test_rows_with_an_empty_text_are_counted_before_a_later_error(exported: Path) -> None:
-    command = ["predict", str(exported), "-", "--text", "body", "--format", "jsonl"]
-    result = CliRunner().invoke(app, command, input='{"body": ""}\n' * 12 + "[1]\n")
-    assert isinstance(result.exception, SclsearchError)
-    assert "12 rows with an empty text: no prediction. Lines: 1, 2" in result.stderr
+    printed = json.loads(result.stdout)
+    assert printed.keys() == {"row", "predicted", "scores"}
+    assert printed["row"] == 13
+    assert "12 rows with an empty text left out: 1, 2" in result.stderr
     assert result.stderr.endswith("10, …\n")
 
 
 @pytest.mark.parametrize(
     ("form", "lines", "message"),
     [
-        ("csv", "body\ngood,bad\n", "standard input: line 2: must have 1 columns, got 2. "),
-        ("csv", 'body\n"good\n', "standard input: line 2: invalid CSV: "),
+        ("csv", "body\na\ngood,bad\n", "standard input: cannot be read: Error tokenizing data. "),
         ("csv", "bdy\ngood\n", "standard input: no column is called 'body'. Did you mean 'bdy'?"),
-        ("jsonl", '{"body": "good"}\n{"bdy": 1}\n', "standard input: line 2: 'body' is missing."),
-        ("jsonl", "[1]\n", "standard input: line 1: must be a JSON object, got a list."),
-        (
-            "csv",
-            b"body\ngood\n\xff\n",
-            "standard input: line 3: byte 1 is not valid UTF-8, got 0xff. Correct the line.",
-        ),
+        ("jsonl", "[1]\n", "standard input: row 1: must be a JSON object, got 1."),
+        ("csv", b"body\ngood\n\xff\n", "standard input: cannot be read: 'utf-8' codec"),
     ],
 )
-def test_an_invalid_line_of_standard_input_is_an_error_with_its_number(
+def test_an_invalid_standard_input_is_an_error(
     exported: Path, form: str, lines: str | bytes, message: str
 ) -> None:
     command = ["predict", str(exported), "-", "--text", "body", "--format", form]
@@ -343,7 +333,7 @@ def test_a_closed_output_pipe_is_not_an_error(exported: Path, tmp_path: Path) ->
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stderr is not None
-        assert running.stdout.readline().startswith(b"body,predicted")
+        assert running.stdout.readline().startswith(b"row,body,predicted")
         running.stdout.close()
         assert running.stderr.read().decode() == ""
     assert running.returncode == 0

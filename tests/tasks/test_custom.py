@@ -1,6 +1,8 @@
 """Tests of tasks from the user's files: splits, labels, notes and errors."""
 
 import csv
+import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.tasks import as_task
 from sclsearch.tasks.custom import CustomTask, as_options, load_custom_task
 
 BALANCED = "text,label\n" + "".join(f"row {n},{'pos' if n % 2 else 'neg'}\n" for n in range(40))
@@ -119,30 +122,44 @@ def test_unlabeled_rows_follow_the_labeled_training_rows(own: CustomTask, regres
     assert (taken.labeled, taken.unlabeled) == (2, 1)
 
 
-def test_every_fault_of_a_file_is_reported(own: CustomTask) -> None:
-    own.path.write_text(
-        "text,label,part\na,x,train\nb,y,train\n,x,train\nc,,dev\nd,z,dev\ne,x,eval\n"
-    )
-    with pytest.raises(SclsearchError) as raised:
-        load_custom_task(replace(own, split_column="part"))
+def test_invalid_splits_and_labels_are_reported_with_their_rows(own: CustomTask) -> None:
+    own = replace(own, split_column="part")
+    content = "text,label,part\na,x,train\nb,y,train\n,x,train\nc,,dev\nd,z,dev\n"
+    own.path.write_text(f"{content}e,x,eval\n")
     known = "train, validation, valid, dev, test"
-    assert str(raised.value).splitlines() == [
-        f"{own.path}: line 4: a text is empty; fill it in or leave it out",
-        f"{own.path}: line 5: the label is empty",
-        f"{own.path}: line 6: the label must be one of x, y, got 'z'",
-        f"{own.path}: line 7: the split must be one of {known}, got 'eval'",
-    ]
+    with pytest.raises(SclsearchError) as raised:
+        load_custom_task(own)
+    assert str(raised.value) == f"{own.path}: row 6: the split must be one of {known}, got 'eval'"
+    own.path.write_text(content)
+    with pytest.raises(SclsearchError) as raised:
+        load_custom_task(own)
+    assert str(raised.value) == f"{own.path}: row 5: the label must be one of x, y, got 'z'"
+
+
+def test_rows_without_text_or_label_are_left_out_with_a_note(own: CustomTask) -> None:
+    own.path.write_text(
+        "text,label,part\na,x,train\n ,y,train\nb,y,train\n,,train\nc,,dev\nd,x,dev\ne,,train\n"
+    )
+    loaded = load_custom_task(replace(own, split_column="part"))
+    assert loaded.splits["train"].texts == (("a",), ("b",), ("e",))
+    assert loaded.splits["train"].unlabeled == 1
+    assert loaded.splits["validation"].texts == (("d",),)
+    assert loaded.splits["train"].ids == ("1", "3", "7")
+    assert loaded.notes[:2] == (
+        "2 rows of reviews.csv with an empty text left out",
+        "1 validation row without a label left out",
+    )
 
 
 @pytest.mark.parametrize(
     ("train", "test", "message"),
     [
-        (BALANCED, "text,label\na,pos\nb,mixed\n", r"line 3: .* one of neg, pos, got 'mixed'"),
-        (MANY, "text,label\nfine,other\n", r"line 2: .* one of 00, .*, 09, …, got 'other'"),
+        (BALANCED, "text,label\na,pos\nb,mixed\n", r"row 2: .* one of neg, pos, got 'mixed'"),
+        (MANY, "text,label\nfine,other\n", r"row 1: .* one of 00, .*, 09, …, got 'other'"),
         (BALANCED, "text,label\n", r"there are no rows"),
-        (BALANCED, "text,label\n\0a,neg\n", r"line 2: character 1 is NUL"),
-        (BALANCED, f"text,label\n{'a' * 1_000_001},neg\n", r"line 2: 1,000,001 characters"),
-        (BALANCED, "text,label\na,\0\n", r"line 2: the label is invalid: character 1 is NUL"),
+        (BALANCED, "text,label\n\0a,neg\n", r"row 1: character 1 is NUL"),
+        (BALANCED, f"text,label\n{'a' * 1_000_001},neg\n", r"row 1: 1,000,001 characters"),
+        (BALANCED, "text,label\na,\0\n", r"row 1: character 1 is NUL"),
     ],
     ids=["new label", "many labels", "no rows", "NUL", "long", "NUL in the label"],
 )
@@ -159,15 +176,14 @@ def test_an_invalid_test_file_is_named(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "there are no training rows"),
-        ("text,label\n", "there are no training rows"),
+        ("", "no column is called 'text'. Known: none"),
+        ("text,label\n", "there are no labeled training rows"),
         ("text,label\na,\n", "there are no labeled training rows"),
-        ("text,label\na\n", "line 2: must have 2 columns"),
         ("text,label\na,x\nb,x\n", r"at least two classes, got \['x'\]"),
         ("text,label\na,x\nb,y\n", "has 2 rows of 2 classes, too few"),
         (BALANCED + "more,pos \n" * 9, "'pos' and 'pos ' differ only in invisible characters"),
     ],
-    ids=["empty", "header", "unlabeled", "broken rows", "one class", "too few rows", "blanks"],
+    ids=["empty", "header", "unlabeled", "one class", "too few rows", "blanks"],
 )
 def test_an_unusable_file_is_refused(own: CustomTask, content: str, message: str) -> None:
     own.path.write_text(content)
@@ -179,7 +195,7 @@ def test_an_unusable_file_is_refused(own: CustomTask, content: str, message: str
     ("changes", "message"),
     [
         ({"text": ()}, "--text: .*got 0"),
-        ({"text": ("label",)}, "--text, --label, --split-column: "),
+        ({"text": ("label",)}, "--text, --label, --split-column, --id: "),
         ({"split_column": "part", "fractions": (0.8, 0.1, 0.1)}, "--split-column, --fractions: "),
         ({"split_column": "part", "test": Path("t.csv")}, "--split-column, --validation, --test: "),
         (
@@ -192,7 +208,9 @@ def test_an_unusable_file_is_refused(own: CustomTask, content: str, message: str
         ({"metric": "acuracy"}, "Unknown metric 'acuracy'. Did you mean 'accuracy'"),
         ({"metric": "pearson"}, "--metric: the metric 'pearson' needs scores, got 2 .* f1, "),
         ({"split_column": ""}, ".*no column is called ''"),
-        ({"path": 3}, "--task: "),
+        ({"path": 3}, "--task: must be a file, a pandas data frame or .*, got int"),
+        ({"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
+        ({"id": "nr"}, ".*no column is called 'nr'. Known: label, text"),
         ({"path": Path("no\0such")}, r"--task: invalid path 'no\\x00such'"),
         ({"path": Path("no-such.csv")}, r"no-such\.csv: cannot be read"),
         ({"regression": "maybe"}, "--regression: "),
@@ -279,6 +297,8 @@ def test_options_describe_the_task_on_the_command_line() -> None:
         *("--task", "my train.csv", "--text", "a", "--text", "b", "--label", "label"),
         *("--validation", "dev.csv", "--test", "test.csv", "--metric", "spearman", "--regression"),
     ]
+    cells = as_options(replace(own, id="nr", delimiter="\\t"))
+    assert cells[-4:] == ["--id", "nr", "--delimiter", "tab"]
     assert as_options(replace(own, split_column="part"))[-2:] == ["--split-column", "part"]
     drawn = as_options(replace(own, fractions=(0.5, 0.25, 0.25)))
     assert drawn[-2:] == ["--fractions", "0.5,0.25,0.25"]
@@ -290,8 +310,102 @@ def test_a_tsv_file_with_csv_quoting_is_refused(tmp_path: Path) -> None:
     rows[3] = ('said "hi"', "a")
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter="\t").writerows(rows)
-    with pytest.raises(SclsearchError, match=r"line 4: quoted as in CSV, .* save the file as CSV"):
+    with pytest.raises(SclsearchError, match=r"row 3: quoted as in CSV, .* pass --delimiter tab"):
         load_custom_task(CustomTask(path, "text", "label"))
+    read = CustomTask(path, "text", "label", delimiter="tab")
+    splits = load_custom_task(read).splits
+    assert ('said "hi"',) in [text for split in splits.values() for text in split.texts]
     path.write_text(path.read_text().replace('"said ""hi"""', '"said" he "hi"'))
     splits = load_custom_task(CustomTask(path, "text", "label")).splits
     assert ('"said" he "hi"',) in [text for split in splits.values() for text in split.texts]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([1, 1.0, 0, None, 0.0], ("0", "1")),
+        (["1.0", "1", "0.0", "nan", "0"], ("0", "1")),
+        ([True, "true", False, None, "FALSE"], ("False", "True")),
+        ([0.5, 1, 1.0, None, 0.5], ("0.5", "1")),
+        (["01", "1", "01", None, "1"], ("01", "1")),
+        (["true", "half", "true", None, "half"], ("half", "true")),
+    ],
+)
+def test_a_label_has_one_spelling(own: CustomTask, values: list[Any], labels: object) -> None:
+    path = own.path.with_suffix(".jsonl")
+    rows = [{"text": f"{n}", "label": value} for n, value in enumerate(values * 10)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    loaded = load_custom_task(CustomTask(path))
+    assert loaded.task.labels == labels
+    assert loaded.splits["train"].unlabeled == 10
+
+
+@pytest.mark.parametrize(
+    ("header", "given", "expected"),
+    [
+        ("text,label,more", {}, (("text",), "label")),
+        ("label,sentence,more", {}, (("sentence",), "label")),
+        ("body,label", {}, (("body",), "label")),
+        ("text,kind", {}, (("text",), "kind")),
+        ("short,the longer", {"regression": True}, (("the longer",), "short")),
+        ("nr,body,kind", {"text": "body", "id": "nr"}, (("body",), "kind")),
+        ("a,b,label", {"text": ("a", "b")}, (("a", "b"), "label")),
+        ("sentence,label,kind", {"label": "kind"}, (("sentence",), "kind")),
+    ],
+)
+def test_columns_are_found_by_name_or_length(
+    tmp_path: Path, header: str, given: dict[str, Any], expected: object
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{header}\n{header}\n")
+    found = CustomTask(path, **given).with_columns()
+    assert (found.text, found.label) == expected
+    assert found.with_columns() is found
+
+
+def test_columns_that_are_not_clear_are_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("sentence1,sentence2,label\na,b,x\n")
+    with pytest.raises(SclsearchError) as raised:
+        load_custom_task(CustomTask(path))
+    assert str(raised.value) == (
+        f"{path}: the columns of text and label are not clear. Pass --text (twice for a pair of "
+        "texts) and --label; the columns are sentence1, sentence2, label."
+    )
+
+
+def test_ids_are_those_of_a_column_or_row_numbers(own: CustomTask) -> None:
+    own.path.write_text("text,label,nr\n" + "".join(f"t{n},{n % 2},n{n}\n" for n in range(40)))
+    for files, prefix, first in ((own, "", 1), (replace(own, id="nr"), "n", 0)):
+        for split in load_custom_task(files).splits.values():
+            numbers = [int(text.removeprefix("t")) + first for (text,) in split.texts]
+            assert [split.row_id(row) for row in range(len(split))] == [
+                f"{prefix}{n}" for n in numbers
+            ]
+
+
+def test_the_name_of_a_task_has_no_ending(own: CustomTask) -> None:
+    packed = own.path.with_name("reviews.csv.gz")
+    packed.write_bytes(gzip.compress(own.path.read_bytes()))
+    assert load_custom_task(replace(own, path=packed)).task.name == "reviews"
+
+
+def test_a_task_is_a_name_or_a_file(own: CustomTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert as_task("cola") == "cola"
+    assert as_task(str(own.path)) == as_task(own.path) == own
+    assert as_task(str(own.path), metric="f1").metric == "f1"
+    with pytest.raises(SclsearchError, match=r"^--metric: describes a file of your own, but cola"):
+        as_task("cola", metric="f1")
+    with pytest.raises(SclsearchError, match=r"^--metric: is a field of the CustomTask"):
+        as_task(own, metric="f1")
+    with pytest.raises(SclsearchError, match=r"^--task no/such: the file is missing"):
+        as_task("no/such")
+    with pytest.raises(SclsearchError, match=r"Unknown task 'colla'. Did you mean 'cola'"):
+        as_task("colla")
+    monkeypatch.chdir(own.path.parent)
+    own.path.rename("cola")
+    with pytest.raises(SclsearchError, match=r"^cola: the file extension must be"):
+        as_task("cola", delimiter=",")
+    Path("rows.csv").touch()
+    with pytest.raises(SclsearchError, match=r"^rows\.csv: the columns .* are none\.$"):
+        as_task("rows.csv")

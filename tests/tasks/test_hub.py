@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value, config
 from datasets.exceptions import DatasetGenerationError
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks import CORPORA, load_task
+from sclsearch.tasks import CORPORA, as_task, load_task
 from sclsearch.tasks.corpus import fetch, from_hub
 from sclsearch.tasks.custom import CustomTask
 
@@ -50,24 +51,26 @@ def test_a_hub_data_set_becomes_a_custom_task(
         return tiny({"train": [0, 1] * 9, "dev": [1, 0], "test": [-1]}, ["no", "yes"])
 
     monkeypatch.setattr("datasets.load_dataset", load)
-    task = CustomTask.from_hub("hf:me/mine/part@v1", "sentence", "label", folder=tmp_path)
-    assert calls == [("me/mine", "part", {"revision": "v1"})]
-    loaded = load_task(task)
+    monkeypatch.chdir(tmp_path)
+    task: Any = "hf:me/mine/part@v1"
+    loaded = load_task(CustomTask(task, "sentence", "label"))
+    assert load_task(task).digest == loaded.digest
+    assert calls == [("me/mine", "part", {"revision": "v1"})] * 2
     assert (loaded.task.name, loaded.task.labels) == ("mine-part", ("no", "yes"))
     sizes = {name: len(split.y) for name, split in loaded.splits.items()}
     assert sizes == {"train": 18, "validation": 2}
     with pytest.raises(SclsearchError, match=r"^mine: no column is called 'text'\."):
-        CustomTask.from_hub("me/mine", "text", "label", folder=tmp_path)
-    with pytest.raises(SclsearchError, match=r"^--task hf:me/mine: the columns .* are missing\."):
-        load_task("hf:me/mine")
+        as_task("hf:me/mine", text="text")
+    with pytest.raises(SclsearchError, match=r"^--test: the task has this split\. Leave it out\."):
+        as_task("hf:me/mine", test="rows.csv")
     with pytest.raises(SclsearchError, match=r"^--task hf:: must be hf:owner/name, "):
-        CustomTask.from_hub("hf:", "sentence", "label", folder=tmp_path)
+        load_task("hf:")
 
 
-def test_a_data_set_missing_from_the_hub_and_its_cache_is_an_error(tmp_path: Path) -> None:
+def test_a_data_set_missing_from_the_hub_and_its_cache_is_an_error() -> None:
     message = r"^me/mine: hf:me/mine@v1 is neither on the hub nor in its cache: .* Check name"
     with pytest.raises(SclsearchError, match=message):
-        CustomTask.from_hub("hf:me/mine@v1", "sentence", "label", folder=tmp_path)
+        as_task("hf:me/mine@v1", text="sentence")
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from sclsearch.protocols import PROTOCOLS, cmlm, find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import Unlabeled, check_unlabeled, draw_rows
 from sclsearch.protocols.variants import fresh
-from sclsearch.tasks import CORPORA, TASKS, check_task_name
+from sclsearch.tasks import CORPORA, TASKS, as_task
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tasks.paraphrases import READ
@@ -39,7 +39,7 @@ class TextSelection:
     @property
     def name(self) -> str:
         """Name of the task."""
-        return self.task if isinstance(self.task, str) else self.task.path.stem
+        return self.task if isinstance(self.task, str) else self.task.task_name
 
     @property
     def default_protocol(self) -> Protocol | None:
@@ -151,8 +151,7 @@ def select_texts(
         SclsearchError: A name is unknown, or the options are inconsistent.
     """
     size = Size.of(train_size, shots)
-    if isinstance(task, str):
-        check_task_name(task)
+    task = as_task(task)
     chosen = TextSelection(task, None, size, 0).default_protocol
     if protocol is not None:
         chosen = find_protocol(protocol)

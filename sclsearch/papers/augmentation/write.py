@@ -17,7 +17,6 @@ from sclsearch.papers.augmentation.backends import Backend
 from sclsearch.papers.augmentation.texts import TextSelection
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.paraphrases import FORMAT, paraphrase_source
-from sclsearch.tasks.tables import load_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,8 @@ def _open(path: Path, first: Mapping[str, Any]) -> set[Texts]:
             part.write_text(_line(first), encoding="utf-8")
             part.replace(path)
         return set()
-    content = load_bytes(path)
+    with _writing(path):
+        content = path.read_bytes()
     line, end, _ = content.partition(b"\n")
     try:
         there = json.loads(line) if end else None

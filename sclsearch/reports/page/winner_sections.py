@@ -136,14 +136,15 @@ def _mistake_table(results: StudyResults, study: "Study", found: "pd.DataFrame")
             label,
             predicted,
             f"{wrong} of {seeds}",
-            f"{source} {row}",
+            study.data.splits[source].row_id(row),
         ]
         for (source, row), label, wrong, seeds, predicted in found.itertuples()
     ]
     return Table(
         f"{results.prefix}mistakes",
         f"Test texts by the share of the winner's seeds that get them wrong, at most "
-        f"{MOST_MISTAKES}. The row counts from 0 in its split of the task.",
+        f"{MOST_MISTAKES}. The row is the value of --id or, without one, the number of the row in "
+        "its file, from 1.",
         cells(rows, (*columns, "label", "predicted", "wrong seeds", "row")),
     )
 
