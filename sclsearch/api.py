@@ -11,12 +11,14 @@ from rich.console import Console
 from sclsearch.arguments import expanded, fields_of
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
+from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.hub import check_repository
 from sclsearch.reports.hub import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
 from sclsearch.reports.predictor import load as load_export
+from sclsearch.reports.refit import RefitRows
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
@@ -455,6 +457,10 @@ def export(
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
     ensemble: bool = False,
+    refit: RefitRows | None = None,
+    seeds: int = 1,
+    data_dir: Path | str | None = None,
+    method: "str | type[Method] | None" = None,
     push: str | None = None,
     public: bool = False,
 ) -> ExportRecord:
@@ -469,6 +475,12 @@ def export(
         rule: Selection rule that chooses the winner; None uses the rule of the study's first run.
         storage: Storage of the study.
         ensemble: Export every reported seed, as one model that averages their probabilities.
+        refit: Train the winner's configuration once more and export that model. `validation` trains
+            on the training and validation rows of all seeds, `all` also on the test rows. None
+            exports a model of the search.
+        seeds: Number of models that a refit trains; several are exported as an ensemble.
+        data_dir: Folder of the task's files for a refit, if they moved.
+        method: Custom method of the study, as `FILE.py:CLASS` or its class, for a refit.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
         public: Create a public repository, or accept that the existing one is public.
 
@@ -476,13 +488,20 @@ def export(
         SclsearchError: The study does not exist, has no winner or no stored weights, the folder is
             not empty, or the upload fails.
     """
+    options = ExportOptions(
+        ensemble=ensemble,
+        refit=refit,
+        seeds=seeds,
+        data_dir=None if data_dir is None else expanded(Path(data_dir)),
+        method=method,
+    )
     if push is not None:
         check_repository(push)
     elif public:
         raise SclsearchError("--public: is for an upload. Pass --push owner/name, or leave it out.")
     found = select(study, rule=rule, storage=storage)
     target = expanded(Path(folder))
-    record = export_winner(found, storage_folder(storage, make=False), target, ensemble=ensemble)
+    record = export_winner(found, storage_folder(storage, make=False), target, options)
     if push is not None:
         push_to(target, push, public=public)
     return record

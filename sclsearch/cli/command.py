@@ -16,8 +16,10 @@ from sclsearch.errors import INTERRUPTED, STOPPED
 RENAMED = {"--unlabelled": "--unlabeled", "--initialisations": "--initializations"}
 """Old spellings of options, which all commands still accept, with the current spelling."""
 HELP_ALL = "--help-all"
-WITHOUT_VALUE = {"--race": "0.05"}
+WITHOUT_VALUE = {"--race": "0.05", "--refit": "validation"}
 """Options whose value may be left out, with the value that they then have."""
+VALUES = {"--refit": ("validation", "all")}
+"""Values of such options, if arguments may follow the option."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -74,7 +76,8 @@ class HomeCommand(TyperCommand):
         following = [*args, "--"][1:]
         args = [
             f"{argument}={WITHOUT_VALUE[argument]}"
-            if argument in WITHOUT_VALUE and after.startswith("--")
+            if argument in WITHOUT_VALUE
+            and (after.startswith("--") or after not in VALUES.get(argument, (after,)))
             else argument
             for argument, after in zip(args, following, strict=True)
         ]

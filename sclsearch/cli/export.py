@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Results = Iterator[tuple[Mapping[str, Any], Prediction]]
 
 Format = Literal["csv", "jsonl"]
-HUB = "Hugging Face hub"
+HUB, REFIT = "Hugging Face hub", "Training on more rows"
 STDIN = Path("-")
 ROW = "row"
 """Name of the column with the number of a row, from 1."""
@@ -49,6 +49,41 @@ def export(
             "Default: the seed with the best validation score.",
         ),
     ] = False,
+    refit: Annotated[
+        Literal["validation", "all"] | None,
+        typer.Option(
+            "--refit",
+            metavar="[all]",
+            help="Train the winner once more and export that model: on all training and validation "
+            "rows, or with `--refit all` also on the test rows. Its score is then the estimate of "
+            "the search. Default: a model of the search.",
+            rich_help_panel=REFIT,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of models that --refit trains. Several are exported as one that averages "
+            "their probabilities.",
+            rich_help_panel=REFIT,
+        ),
+    ] = 1,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the task's files for --refit. Default: the folder of the search.",
+            rich_help_panel=REFIT,
+        ),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:CLASS",
+            help="Custom method of the study. Required for --refit if the method is in a file.",
+            rich_help_panel=REFIT,
+        ),
+    ] = None,
     storage: o.Storage = DEFAULT_STORAGE,
     push: Annotated[
         str | None,
@@ -78,9 +113,23 @@ def export(
     from sclsearch.reports.confirmed import confirmed_score
 
     record = write(
-        study, folder, rule=rule, storage=storage, ensemble=ensemble, push=push, public=public
+        study,
+        folder,
+        rule=rule,
+        storage=storage,
+        ensemble=ensemble,
+        refit=refit,
+        seeds=seeds,
+        data_dir=data_dir,
+        method=method,
+        push=push,
+        public=public,
     )
     found = select(study, rule=rule, storage=storage)
+    shown = f"{record.metric} is {record.mean_test:.4f}"
+    if record.refit:
+        shown += ", the estimate of the search for this configuration. The exported model itself "
+        shown += "was not tested"
     quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
     if fresh := confirmed_score(found):
         quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."
@@ -89,7 +138,7 @@ def export(
     sys.stdout.write(
         f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
         f"{_exported(record)}\n"
-        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}. {quote}\n"
+        f"Over all seeds, none picked, test {shown}. {quote}\n"
         f"{_usage(record, folder)}"
     )
     if push is not None:
@@ -98,6 +147,9 @@ def export(
 
 
 def _exported(record: "ExportRecord") -> str:
+    if record.refit:
+        models = f"{len(record.members)} models, each " if record.members else ""
+        return f"{models}trained after the search on {record.refit}"
     scores = f"{record.metric} {record.validation:.4f}, test {record.test:.4f}"
     if record.members:
         return f"an ensemble of {len(record.members)} seeds, whose own scores average {scores}"
@@ -110,10 +162,8 @@ def _usage(record: "ExportRecord", folder: Path) -> str:
     name, quoted = shlex.quote(str(folder)), json.dumps(str(folder), ensure_ascii=False)
     own = method_option(record)
     if record.members:
-        return (
-            f"Use it: sclsearch predict {name} FILE{own}\n"
-            f"`sclsearch verify {name}{own}` prints the ensemble's own test score.\n"
-        )
+        score = f"`sclsearch verify {name}{own}` prints the ensemble's own test score.\n"
+        return f"Use it: sclsearch predict {name} FILE{own}\n{'' if record.refit else score}"
     others = {
         "transformers": f'transformers: pipeline("text-classification", model={quoted})',
         "sentence-transformers": f"sentence-transformers: SentenceTransformer({quoted}).encode("
@@ -341,6 +391,8 @@ def verify(
 def _show_verification(folder: Path, found: "Verification") -> None:
     from sclsearch.reports.export_record import DIGESTS
 
+    if not (found.members or found.changed):
+        sys.stdout.write("no score is recorded: the model was trained after the search\n")
     for one in found.members:
         sys.stdout.write(
             f"seed {one.replicate}: test {found.metric} {one.found:.4f} on {one.rows} rows, "

@@ -7,7 +7,7 @@ encoder is in the subfolder `encoder`, so that no program classifies with a rand
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -26,6 +26,7 @@ from sclsearch.reports.export_record import (
 )
 from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.model_card import write_model_card
+from sclsearch.reports.refit import RefitRows, refit_winner, restore_winner
 from sclsearch.reports.report import Report, finished_winner, tested_winner
 from sclsearch.store.local import LocalPath, new_folder
 from sclsearch.store.objects import check_writable
@@ -36,6 +37,8 @@ from sclsearch.store.studies import StudyStore, existing_study
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from sclsearch.methods.base import Method
 
 WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
@@ -48,10 +51,45 @@ OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Seed run to export: its description, and its weights in safetensors format."""
+    """Model to export: its description and its weights."""
 
     record: ExportRecord
-    weights: bytes
+    weights: "Mapping[str, Tensor]"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """Choice of the exported model.
+
+    Attributes:
+        ensemble: Export every reported seed, as one model that averages their probabilities.
+        refit: Train the winner once more, on these rows of the study; None exports a seed run of
+            the search.
+        seeds: Number of models that a refit trains; more than one are exported as an ensemble.
+        data_dir: Folder of the task's files for a refit, if they moved.
+        method: `FILE.py:CLASS` or a class, required for a refit if the method is in a file.
+    """
+
+    ensemble: bool = False
+    refit: RefitRows | None = None
+    seeds: int = 1
+    data_dir: Path | None = None
+    method: "str | type[Method] | None" = None
+
+    def __post_init__(self) -> None:
+        """Raise SclsearchError if options contradict each other."""
+        if self.ensemble and self.refit:
+            raise SclsearchError(
+                "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
+                "--refit with --seeds K for an ensemble of K."
+            )
+        if self.seeds < 1 or (self.seeds > 1 and not self.refit):
+            raise SclsearchError(
+                f"--seeds: counts the models that --refit trains, got {self.seeds} without it. "
+                "Pass --refit, or leave it out."
+                if self.seeds > 1
+                else f"--seeds: must be at least 1, got {self.seeds}."
+            )
 
 
 def describe_winner(found: Report) -> ExportRecord:
@@ -85,7 +123,7 @@ def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
 
 
 def export(
-    found: Report, storage: Storage, folder: Path, *, ensemble: bool = False
+    found: Report, storage: Storage, folder: Path, options: ExportOptions = ExportOptions()
 ) -> ExportRecord:
     """Write the winner's encoder in float32, its new modules and a model card to a folder.
 
@@ -95,28 +133,31 @@ def export(
         found: The study's report.
         storage: Storage of the study.
         folder: An empty or missing folder. On failure no partial export remains.
-        ensemble: Export every reported seed, as one model that averages their probabilities.
+        options: The model to export.
 
     Raises:
         SclsearchError: There is no winner, it has not been tested, its weights are not stored, or
-            the original encoder has changed. Also if the folder is not empty or not writable, or an
-            ensemble would have one member.
+            the original encoder has changed. Also if the folder is not empty or not writable, an
+            ensemble would have one member, or a refit fails.
     """
     winner = tested_winner(found)
     folder = folder.expanduser().resolve()
     _check_empty(folder)
-    if ensemble and len(winner.reported) < 2:
+    if options.ensemble and len(winner.reported) < 2:
         raise SclsearchError(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
             f"{len(winner.reported)}. Pass --rule top-3, for example."
         )
-    store, record = existing_study(storage, found.study)
-    seeds = [winner.seeds[position] for position in winner.reported]
-    members = _members(found, store, record, seeds if ensemble else seeds[:1])
-    begun = _begun_with(record)
     check_writable(LocalPath(folder.parent))
+    store, record = existing_study(storage, found.study)
+    begun = _begun_with(record)
+    if options.refit:
+        members = _refitted(found, record, options, options.refit)
+    else:
+        seeds = [winner.seeds[position] for position in winner.reported]
+        members = _members(found, store, record, seeds if options.ensemble else seeds[:1])
     with new_folder(folder) as part:
-        written = _write_all(part, members, begun, ensemble=ensemble)
+        written = _write_all(part, members, begun, ensemble=options.ensemble or len(members) > 1)
         write_model_card(part, written, found, record, storage, begun)
         write_digests(part)
         _check_empty(folder)  # another export may have written it meanwhile
@@ -132,6 +173,8 @@ def _members(
     found: Report, store: StudyStore, record: StudyRecord, seeds: Sequence[SeedLine]
 ) -> list[_Member]:
     """Return the seed runs to export; raise SclsearchError with the commands for lost weights."""
+    from safetensors.torch import load
+
     storage = found.storage
     weights = {seed.key: store.weights(seed.key).read() for seed in seeds}
     lost = [store.weights(key) for key, content in weights.items() if content is None]
@@ -147,9 +190,33 @@ def _members(
             way = f" {commands[0]} writes them."
         raise SclsearchError(f"{found.study}: the weights of {which} are not in {where}.{way}")
     return [
-        _Member(_completed(_seed_record(found, seed), record, storage), content)
+        _Member(_completed(_seed_record(found, seed), record, storage), load(content))
         for seed in seeds
         if (content := weights[seed.key]) is not None
+    ]
+
+
+def _refitted(
+    found: Report, record: StudyRecord, options: ExportOptions, rows: RefitRows
+) -> list[_Member]:
+    """Train the winner on more rows, and return the models."""
+    winner = restore_winner(found, options.data_dir, options.method)
+    described = _completed(describe_winner(found), record, found.storage)
+    return [
+        _Member(
+            replace(
+                described,
+                key=model.spec.key,
+                replicate=model.spec.replicate.number,
+                validation=None,
+                test=None,
+                test_rows="",
+                evaluation={},
+                refit=model.refit,
+            ),
+            model.weights,
+        )
+        for model in refit_winner(winner, rows, options.seeds)
     ]
 
 
@@ -196,31 +263,29 @@ def _write_all(
     for name, member in zip(names, members, strict=True):
         (folder / name).mkdir()
         write_folder(folder / name, member.weights, begun, member.record)
-    described = replace(
-        members[0].record,
-        validation=fmean(one.record.validation or 0.0 for one in members),
-        test=fmean(one.record.test or 0.0 for one in members),
-        members=tuple(names),
-    )
+    described = replace(members[0].record, members=tuple(names))
+    if described.refit is None:
+        described = replace(
+            described,
+            validation=fmean(one.record.validation or 0.0 for one in members),
+            test=fmean(one.record.test or 0.0 for one in members),
+        )
     described.write(folder)
     return described
 
 
 def write_folder(
-    folder: Path, weights: bytes, begun: Path, described: ExportRecord
+    folder: Path, stored: "Mapping[str, Tensor]", begun: Path, described: ExportRecord
 ) -> ExportRecord:
     """Write a classifier to an empty folder in the format that represents its head exactly.
 
-    The weights are in safetensors format; `begun` is the folder of the encoder that was fine-tuned.
-    The result is the description with the format.
+    `begun` is the folder of the encoder that was fine-tuned. The result is the description with the
+    format.
     """
-    from safetensors.torch import load
-
     from sclsearch.reports.head_mapping import as_sequence_classifier, label_fields, pooled_head
     from sclsearch.reports.sentence_transformer import write_sentence_transformer
     from sclsearch.training.result import save_tensors
 
-    stored = load(weights)
     encoder = _beginning(stored, ENCODER_PREFIX)
     new_modules = _beginning(stored, NEW_MODULES_PREFIX, OLD_PREFIX)
     pooling = None if is_own(described.place) else described.fields.get("pooling")
@@ -265,7 +330,7 @@ def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
     write_json(settings, {**read, "model_max_length": max_length})
 
 
-def _beginning(stored: "dict[str, Tensor]", *prefixes: str) -> "dict[str, Tensor]":
+def _beginning(stored: "Mapping[str, Tensor]", *prefixes: str) -> "dict[str, Tensor]":
     """Return the tensors whose names have one of the prefixes, without the prefix."""
     return {
         name.removeprefix(prefix): tensor

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sclsearch.arguments import fault_texts
-from sclsearch.canonical import file_digest
+from sclsearch.canonical import counted, file_digest
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 
@@ -19,6 +19,27 @@ It omits the model card, which the user may edit.
 """
 Format = Literal["transformers", "sentence-transformers", "sclsearch"]
 """The library that loads the whole classifier without sclsearch; `sclsearch` if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """Rows and length of a training after the search.
+
+    Attributes:
+        rows: Training rows and validation rows of the search that the model was trained on.
+        test_rows: Test rows of the search that the model was trained on.
+        updates: Updates of the last stage; None for a model without updates.
+    """
+
+    rows: int
+    test_rows: int
+    updates: int | None = None
+
+    def __str__(self) -> str:
+        """Return the rows and the updates as a phrase."""
+        tested = f" and all {self.test_rows} test rows" if self.test_rows else ""
+        updates = "" if self.updates is None else f", for {counted(self.updates, 'update')}"
+        return f"{self.rows} training and validation rows{tested}{updates}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +60,23 @@ class ExportRecord:
         replicate: Number of the exported replicate: the best reported one by validation score.
         seeds: Number of replicates of the study.
         metric: Name of the metric.
-        validation: Validation score of the exported seed run; of an ensemble, the members' mean.
-        test: Test score of the exported seed run; of an ensemble, the members' mean.
+        validation: Validation score of the exported seed run; of an ensemble, the members' mean;
+            None for a model that was trained after the search.
+        test: Test score, likewise.
         fields: Every hyperparameter of method and training.
         place: Name of the method, or `FILE.py:CLASS` for a custom method.
         method_digest: SHA-256 of that file; empty for a method of sclsearch.
         labels: Names of the classes, in the order of the scores; empty for regression.
         pair: True if the classifier reads text pairs.
         columns: Text columns of the user's own file; empty for other tasks.
-        mean_test: Mean test score over all seeds of the winner that did not fail.
+        mean_test: Mean test score over all seeds of the winner that did not fail, in the search.
         format: Library that loads the classifier, besides sclsearch.
         members: Folders of an ensemble's members, relative to its own; empty for one seed.
         numerics: Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
         data: SHA-256 of the task's texts and labels.
-        test_rows: SHA-256 of the test rows.
+        test_rows: SHA-256 of the test rows; empty for a model that was trained after the search.
         evaluation: Stored evaluation on the test rows: confusion matrix, or correlations.
+        refit: Rows and length of a training after the search; None for a seed run of the search.
         origin: How the seed run can be trained again: task, protocol, size, names of the data files
             without their folders.
     """
@@ -84,6 +107,7 @@ class ExportRecord:
     data: str = ""
     test_rows: str = ""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
+    refit: Refit | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:

@@ -38,7 +38,7 @@ TEMPLATE = """\
 # {{ record.method }} on {{ record.task }}
 
 {{ base }} fine-tuned by `{{ record.method }}` on {{ record.task }}. The configuration is the winner
-of a hyperparameter search with sclsearch.
+of a hyperparameter search with sclsearch.{{ refit }}
 
 ## Load it
 
@@ -115,6 +115,7 @@ def write_model_card(
         base=_hub_name(record.base) or Path(record.base).name,
         loading=list(loading_examples(folder.name, record)),
         loading_note=loading_note(folder.name, record),
+        refit=_refit(record),
         data=list(_data(record, found, run)),
         rule=rule_in_words(found.rule.partition("/")[0], found.seeds),
         space=_space(study),
@@ -141,6 +142,8 @@ def _card_data(
     from huggingface_hub import EvalResult, ModelCardData
 
     test, seeds = record.mean_test, counted(len(winner.seeds) - winner.failed, "seed")
+    if record.refit:
+        seeds += " of the search"
     if fresh is not None:
         test, seeds = fresh.mean, counted(fresh.seeds, "fresh seed")
     results = [
@@ -187,6 +190,17 @@ def _license(base: str, begun: Path) -> str | None:
     except (OSError, ValueError, YAMLError):
         return known
     return str(found) if found else known
+
+
+def _refit(record: ExportRecord) -> str:
+    """Return a paragraph on the training after the search; empty for a seed run of the search."""
+    if record.refit is None:
+        return ""
+    each = f"Each of its {len(record.members)} models was" if record.members else "It was"
+    return (
+        f"\n\n{each} trained after the search on {record.refit}. All scores below are those of the "
+        "search: they estimate the score of this configuration. This model itself was not tested."
+    )
 
 
 def _data(record: ExportRecord, found: Report, run: SeedRun | None) -> Iterator[tuple[str, str]]:
@@ -253,6 +267,7 @@ def _test(line: ConfigurationLine) -> str:
 
 def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[str, ...]]:
     members = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
+    members = set() if record.refit else members
     for seed in winner.seeds:
         if seed.failure is not None:
             yield str(seed.replicate), "failed", "failed", ""
@@ -291,7 +306,9 @@ def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | N
 def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterator[str]:
     length = record.fields.get("max_length")
     yield f"Texts are truncated to {length} tokens, as in training."
-    if not record.members:
+    if record.refit:
+        yield "The scores were not measured on this model, but on seed runs with fewer rows."
+    elif not record.members:
         yield (
             "The weights are those of the seed with the best validation score, so its validation "
             "score is optimistic."
@@ -306,6 +323,8 @@ def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterat
 
 def _training(record: ExportRecord, run: SeedRun | None) -> str:
     """Return how the exported seed was trained: key, versions and commit."""
+    if record.refit:
+        return f"Trained after study `{record.study}`, on {record.refit}."
     environment = {} if run is None else run.environment
     packages = {**environment.get("packages", {}), "commit": environment.get("commit")}
     versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)

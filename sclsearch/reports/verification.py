@@ -53,7 +53,7 @@ class Verification:
     """Result of evaluating an export again.
 
     Attributes:
-        members: The exported seed run, or those of an ensemble.
+        members: The exported seed run, or those of an ensemble; empty for a refit.
         ensemble: Test score of an ensemble whose members share their test rows; else None.
         tolerance: Accepted difference of a score.
         changed: Files that are missing or differ from `SHA256SUMS`; None if an older version wrote
@@ -91,6 +91,7 @@ def verify(
 ) -> Verification:
     """Evaluate an export on the test rows of its study and compare with the recorded score.
 
+    A model that was trained after the search has no recorded score: only its files are checked.
     If transformers can load the classifier, its predictions are compared row by row too. If a file
     has changed so that the export cannot be evaluated, the result has no members.
 
@@ -122,6 +123,9 @@ def _evaluated(
     custom_method: "str | type[Method] | None",
 ) -> tuple[tuple[MemberCheck, ...], float | None]:
     """Return the check of each exported seed run, and the test score of an ensemble, if any."""
+    if record.refit:
+        load(folder, custom_method, CPU)  # raises if the export is incomplete
+        return (), None
     checks: list[MemberCheck] = []
     known: dict[str, _TestRows] = {}
     for name in record.members or ("",):

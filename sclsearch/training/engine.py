@@ -47,7 +47,7 @@ LOSS_RECORDS = 20
 
 
 def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> TrainingResult:
-    """Train and evaluate one seed run.
+    """Train and evaluate one seed run; without validation rows, keep its last weights.
 
     Args:
         data: The seed run and the data that it reads.
@@ -103,9 +103,12 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
 
     # Schedule.
     per_epoch = updates_per_epoch(len(rows.index), training)
-    total = updates_of(len(rows.index), training, spec.max_updates)
+    total = updates_of(len(rows.index), training, spec.most_updates(remaining))
+    evaluated = last and len(spec.splits.validation.index) > 0
     points = (
-        evaluation_points(spec.evaluate, per_epoch, total) if last else evenly(total, LOSS_RECORDS)
+        evaluation_points(spec.evaluate, per_epoch, total)
+        if evaluated
+        else evenly(total, LOSS_RECORDS)
     )
     torch.manual_seed(seed_for(replicate.noise, purpose("noise", remaining)))
     optimizer = adamw(model, stage)
@@ -139,7 +142,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         losses = _mean_terms(history, tuple(terms), f"{stage.name}: loss term ", update, per_epoch)
         history.clear()
         record: dict[str, object] = {"epoch": update / per_epoch, "update": update, "loss": losses}
-        if not last:
+        if not evaluated:
             result.stages.append({"stage": stage.name, **record})
             continue
         predictions, probabilities = predict(

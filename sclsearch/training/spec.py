@@ -34,6 +34,7 @@ class SeedRunSpec:
         evaluate: Evaluation schedule.
         keep: Evaluation that gives the reported score: the `best` or the `last`.
         max_updates: Updates after which a stage ends; None for no limit.
+        last_updates: The same for the last stage alone; None uses `max_updates`.
         method_name: Name of the method.
         method: Method with its hyperparameters.
         training: Training settings.
@@ -62,6 +63,7 @@ class SeedRunSpec:
     model_digest: str
     numerics: Numerics
     max_updates: int | None = None
+    last_updates: int | None = None
     method_digest: str = ""
     joined: int = 0
     unlabeled_digest: str = ""
@@ -71,6 +73,7 @@ class SeedRunSpec:
         """Part of the identity that all seed runs of a study share."""
         given = {
             "most_updates": self.max_updates,
+            "last_updates": self.last_updates,
             "method_file": self.method_digest,
             "joined": self.joined,
             "without_label": self.unlabeled_digest if self.splits.unlabeled else "",
@@ -112,6 +115,10 @@ class SeedRunSpec:
     def stages(self) -> tuple[Stage, ...]:
         """Stages of the method, in order."""
         return self.method.stages(self.training)
+
+    def most_updates(self, remaining: int) -> int | None:
+        """Return the updates after which a stage ends that `remaining` stages follow, if any."""
+        return self.max_updates if remaining else self.last_updates or self.max_updates
 
     @property
     def key(self) -> str:
@@ -155,7 +162,7 @@ class TrainingData:
         """Yield the rows of each batch of a stage that `remaining` stages follow."""
         rows = self.rows_of(stage)
         y = self.tokens.splits[rows.split].y[rows.index]
-        seed, most = self.spec.replicate.order, self.spec.max_updates
+        seed, most = self.spec.replicate.order, self.spec.most_updates(remaining)
         for positions in batches_in_order(y, stage.training, remaining, seed, most):
             yield rows.index[positions]
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save
 from sentence_transformers import SentenceTransformer
 from transformers import (
     AutoModel,
@@ -77,9 +76,7 @@ def exported(
         torch.nn.init.normal_(parameter, std=0.5)
     folder.mkdir()
     values = {**asdict(method), **asdict(training)}
-    write_folder(
-        folder, save(model.state_dict()), encoder, replace(record, place=name, fields=values)
-    )
+    write_folder(folder, model.state_dict(), encoder, replace(record, place=name, fields=values))
     rows = tuple((text,) for text in TEXTS)
     data = TaskData(
         Task("demo", "a test", record.labels, "accuracy"),

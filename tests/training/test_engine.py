@@ -190,3 +190,21 @@ def test_contrastive_batches_of_one_class_or_without_positives_train(
     one_of_each = train(on_rows(work, [int(np.argmax(y == 0)), int(np.argmax(y == 1))]))
     assert finite(one_of_each)
     assert all(loss["scl"] == 0 for loss in losses(one_of_each))
+
+
+def test_without_validation_rows_the_last_weights_are_kept_after_the_given_updates(
+    work_for: WorkFor,
+) -> None:
+    work = work_for("ce")
+    none = Rows("train", np.empty(0, np.int64))
+    splits = replace(work.spec.splits, validation=none, test=none)
+    spec = replace(work.spec, splits=splits)
+    limited = train(replace(work, spec=replace(spec, max_updates=5)), test=False)
+    given = train(replace(work, spec=replace(spec, last_updates=5)), test=False)
+    whole = train(replace(work, spec=spec), test=False)
+    assert given.stages[-1]["update"] == 5
+    assert (given.evaluations, given.test) == ([], {})
+    assert same_weights(given, limited)
+    assert not torch.equal(
+        given.weights["new_modules.head.out.weight"], whole.weights["new_modules.head.out.weight"]
+    )

@@ -29,6 +29,7 @@ WITH_EFFECT: dict[str, object] = {
     "model_digest": "0" * 64,
     "numerics": "cuda-bf16",
     "max_updates": 7,
+    "last_updates": 7,
     "method_digest": "1" * 64,
     "joined": 3,
 }

@@ -1,0 +1,149 @@
+"""Training of a study's winner after the search, on all rows that the search held apart."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import Rows, Splits, all_seeds, by_split
+from sclsearch.reports.export_record import Refit
+from sclsearch.reports.report import Report, finished_winner
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.study.restore import restore_seed_run
+from sclsearch.study.study import Study
+from sclsearch.study.tokenized import tokenized
+from sclsearch.tasks.base import Split, TaskData
+from sclsearch.training.spec import SeedRunSpec, TrainingData
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sclsearch.methods.base import Method
+
+RefitRows = Literal["validation", "all"]
+"""Rows of a refit: those for training and validation, or also those for the test."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredWinner:
+    """Winner of a study with its data, as its seed runs read them.
+
+    Attributes:
+        runs: The successful seed runs of the winner, the best reported one first.
+        study: The study of the winner's configuration alone.
+        spec: The specification of the best reported seed run.
+        splits: Rows of each replicate of the search.
+    """
+
+    runs: Sequence[SeedRun]
+    study: Study
+    spec: SeedRunSpec
+    splits: Sequence[Splits]
+
+
+@dataclass(frozen=True, slots=True)
+class RefittedModel:
+    """Model that was trained after the search."""
+
+    spec: SeedRunSpec
+    weights: "Mapping[str, Tensor]"
+    refit: Refit
+
+
+def restore_winner(
+    found: Report, data_dir: Path | None, method: "str | type[Method] | None"
+) -> RestoredWinner:
+    """Return the winner of a report with its data and encoder.
+
+    Args:
+        found: The study's report.
+        data_dir: Folder of the task's files, if they moved.
+        method: `FILE.py:CLASS` or a class, required if the study's method is in a file.
+
+    Raises:
+        SclsearchError: Data, encoder or method are missing or have changed.
+    """
+    winner = finished_winner(found)
+    best = winner.seeds[winner.reported[0]]
+    others = [seed for seed in winner.seeds if seed.failure is None and seed is not best]
+    runs = [
+        run
+        for run in RunStore(found.storage).get_all([best.key, *(seed.key for seed in others)])
+        if run is not None
+    ]
+    study, spec = restore_seed_run(runs[0], data_dir, method)
+    return RestoredWinner(runs, study, spec, [study.splits(n) for n in range(found.seeds)])
+
+
+def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterator[RefittedModel]:
+    """Yield the winner's configuration, trained on the rows of all replicates, once per seed.
+
+    The last stage has the epochs that validation chose: the median of the kept evaluations over the
+    winner's seed runs. The learning-rate schedule ends there. Earlier stages have all their epochs.
+    Training has the study's numerics and as many threads as the winner's best seed run.
+
+    Raises:
+        SclsearchError: Training needs a GPU and there is none, or a loss is not finite.
+    """
+    import torch
+
+    from sclsearch.training.engine import train
+    from sclsearch.training.evaluation import NonFiniteLossError
+    from sclsearch.training.optimizer import updates_per_epoch
+
+    data, splits, counts = refit_rows(winner, rows)
+    spec = replace(winner.spec, splits=splits, data_digest=data.digest, keep="last")
+    tokens = tokenized(replace(winner.study, data=data), [splits])[spec.training.max_length]
+    stage = spec.stages[-1]
+    per_epoch = updates_per_epoch(
+        len(TrainingData(spec, tokens).rows_of(stage).index), stage.training
+    )
+    epochs = median(_kept_epoch(run) for run in winner.runs)
+    updates = max(1, round(epochs * per_epoch))
+    torch.set_num_threads(int(winner.runs[0].environment.get("threads", 1)))
+    for seed in range(seeds):
+        own = replace(spec, replicate=all_seeds(seed), last_updates=updates)
+        try:
+            result = train(TrainingData(own, tokens), test=False)
+        except NonFiniteLossError as error:
+            raise SclsearchError(f"--refit: {error} Choose another winner by --rule.") from error
+        yield RefittedModel(own, result.weights, replace(counts, updates=updates))
+
+
+def refit_rows(winner: RestoredWinner, rows: RefitRows) -> tuple[TaskData, Splits, Refit]:
+    """Return the task with the rows of a refit as its training split, their splits and counts.
+
+    No row is left for validation or test. Stages that read no labels also read the unlabeled texts
+    of all replicates.
+    """
+    splits, data = winner.splits, winner.study.data
+    searched = [rows for one in splits for rows in (one.train, one.validation)]
+    tested = [one.test for one in splits] if rows == "all" else []
+    taken = by_split([*searched, *tested])
+    parts = [data.splits[split].take(index) for split, index in taken.items()]
+    train = Split(
+        tuple(text for part in parts for text in part.texts),
+        np.concatenate([part.y for part in parts]),
+    )
+    labeled = np.arange(len(train))
+    pools = [one.unlabeled for one in splits if one.unlabeled is not None]
+    for split, index in by_split(pools).items():
+        further = np.setdiff1d(index, taken.get(split, np.empty(0, np.int64)))
+        train = train.with_unlabeled([data.splits[split].texts[row] for row in further])
+    none = Rows("train", np.empty(0, np.int64))
+    unlabeled = Rows("train", np.arange(len(train))) if pools else None
+    first = sum(map(len, by_split(searched).values()))
+    return (
+        TaskData(data.task, {"train": train}, data.source),
+        Splits(Rows("train", labeled), none, none, unlabeled=unlabeled),
+        Refit(rows=first, test_rows=len(labeled) - first),
+    )
+
+
+def _kept_epoch(run: SeedRun) -> float:
+    kept: Mapping[str, Any] = run.evaluations[run.kept]
+    return float(kept["epoch"])

@@ -1,0 +1,225 @@
+"""Tests of exports that are trained after the search, on more rows than its seed runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+import sclsearch
+from sclsearch.cli import app
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.export_record import Refit
+from sclsearch.reports.refit import refit_rows, refit_winner, restore_winner
+from sclsearch.reports.report import report
+from sclsearch.search.run import run
+from sclsearch.store.runs import RunStore
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
+from sclsearch.training.engine import train as engine_train
+from sclsearch.training.result import TrainingResult
+from tests.in_process import in_process
+from tests.reports.trained import same
+
+TEXTS = ["it was good", "it was bad and dull"]
+SEEDS, EPOCHS, BATCH = 3, 4, 8
+Search = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def search(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Search:
+    """Return a function that trains one configuration and returns the storage of study `mine`."""
+
+    def trained(
+        method: str,
+        *,
+        rows: int = 0,
+        fractions: tuple[float, float, float] = (0.5, 0.25, 0.25),
+        **options: Any,
+    ) -> Path:
+        folder = tmp_path_factory.mktemp("refit")
+        lines = [
+            f"it was {word} {n},{word in {'good', 'fine'}}"
+            for n in range(20)
+            for word in ("good", "bad", "fine", "dull")
+        ]
+        lines += [f"a film and a {n}," for n in range(rows)]
+        (folder / "own.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
+        task = CustomTask(folder / "own.csv", ("text",), "label", fractions=fractions)
+        settings = {"epochs": EPOCHS, "batch_size": BATCH, "max_length": 16, "learning_rate": 1e-3}
+        spec = StudySpec(
+            method=method,
+            task=task,
+            model=str(tiny_bert),
+            protocol="plain",
+            settings={**settings, "pooling": "mean"},
+            searched=False,
+            **options,
+        )
+        run_options = RunOptions(study="mine", storage=folder / "s", seeds=SEEDS, gpus_per_trial=0)
+        with in_process():
+            run(spec, run_options, Console(quiet=True))
+        return folder / "s"
+
+    return trained
+
+
+@pytest.fixture(scope="module")
+def scl(search: Search) -> Path:
+    """Return the storage of a study of `scl`."""
+    return search("scl")
+
+
+def chosen_epochs(storage: Path) -> float:
+    """Return the median epoch of the kept evaluations of the winner."""
+    runs = list(RunStore(storage).all())
+    assert len(runs) == SEEDS
+    return median(float(one.evaluations[one.kept]["epoch"]) for one in runs)
+
+
+def test_a_refit_trains_on_the_rows_of_the_search_for_the_epochs_that_validation_chose(
+    scl: Path, tmp_path: Path
+) -> None:
+    records = {
+        rows: sclsearch.export("mine", tmp_path / rows, storage=scl, refit=rows)
+        for rows in ("validation", "all")
+    }
+    epochs = chosen_epochs(scl)
+    assert records["validation"].refit == Refit(60, 0, round(epochs * 8))
+    assert records["all"].refit == Refit(60, 20, round(epochs * 10))
+    for record in records.values():
+        assert (record.validation, record.test, record.evaluation) == (None, None, {})
+        assert record.mean_test == report(scl, "mine").configurations[0].test_mean
+    few, every = (load_file(tmp_path / rows / "parts.safetensors") for rows in records)
+    assert not same(few, every)
+
+
+def test_the_splits_of_all_seeds_are_joined(search: Search) -> None:
+    winner = restore_winner(
+        report(search("ce", fractions=(0.75, 0, 0.25), splits=3), "mine"), None, None
+    )
+    data, splits, counts = refit_rows(winner, "all")
+    assert counts == Refit(60, 20)
+    texts = [texts for split in winner.study.data.splits.values() for texts in split.texts]
+    assert sorted(data.splits["train"].texts) == sorted(texts)
+    assert np.bincount(data.splits["train"].y).tolist() == [40, 40]
+    assert len(splits.train.index) == 80
+    assert not len(splits.validation.index) + len(splits.test.index)
+
+
+def test_the_same_refit_gives_the_same_weights(scl: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        sclsearch.export("mine", tmp_path / name / "model", storage=scl, refit="all")
+    files = [path for path in (tmp_path / "a").rglob("*") if path.is_file()]
+    assert files
+    for file in files:
+        other = tmp_path / "b" / file.relative_to(tmp_path / "a")
+        assert file.read_bytes() == other.read_bytes(), file.name
+
+
+def test_a_refit_of_several_seeds_is_an_ensemble(scl: Path, tmp_path: Path) -> None:
+    record = sclsearch.export("mine", tmp_path / "m", storage=scl, refit="all", seeds=2)
+    assert record.members == ("seed-0", "seed-1")
+    whole = sclsearch.load(tmp_path / "m")
+    members = [sclsearch.load(tmp_path / "m" / name) for name in record.members]
+    first, second = (one.predict_proba(TEXTS) for one in members)
+    assert not np.allclose(first, second)
+    assert whole.predict_proba(TEXTS) == pytest.approx((first + second) / 2)
+    card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    assert "Each of its 2 models was trained after the search on 60 training and" in card
+
+
+def test_a_refit_learns_and_says_what_it_was_trained_on(
+    scl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["export", "mine", "--refit", "all", "model", "--storage", str(scl)]
+    result = CliRunner().invoke(app, arguments)
+    updates = round(chosen_epochs(scl) * 10)
+    trained_on = (
+        f"trained after the search on 60 training and validation rows and all 20 test rows, for "
+        f"{updates} updates"
+    )
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"by scl: {trained_on}\n" in result.stdout
+    assert "estimate of the search for this configuration. The exported model" in result.stdout
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert f"It was {trained_on}. All scores below are those of the search" in card
+    assert "| yes |" not in card
+    assert "not measured on this model" in card
+    labels = [one.label for one in sclsearch.load("model").predict(TEXTS)]
+    assert labels == ["True", "False"]
+    result = CliRunner().invoke(app, ["verify", "model"])
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "no score is recorded: the model was trained after the search\nmodel: verified\n",
+    )
+    (tmp_path / "model" / "parts.safetensors").write_bytes(b"")
+    result = CliRunner().invoke(app, ["verify", "model"])
+    assert result.exit_code == 3
+    assert "parts.safetensors: missing, or not as" in result.stdout
+
+
+@pytest.mark.parametrize("place", [["--refit", "mine", "model"], ["mine", "model", "--refit"]])
+def test_refit_without_a_value_leaves_the_test_rows_out(
+    place: list[str], scl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["export", "--storage", str(scl), *place])
+    assert result.exit_code == 0, result.output
+    assert "on 60 training and validation rows, for" in result.stdout
+
+
+def test_earlier_stages_keep_their_epochs(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    winner = restore_winner(report(search("supcl-seq"), "mine"), None, None)
+    results: list[TrainingResult] = []
+
+    def train(*arguments: Any, **options: Any) -> TrainingResult:
+        results.append(engine_train(*arguments, **options))
+        return results[-1]
+
+    monkeypatch.setattr("sclsearch.training.engine.train", train)
+    (model,) = refit_winner(winner, "all", 1)
+    (result,) = results
+    assert {one["stage"]: one["update"] for one in result.stages} == {
+        "contrast": EPOCHS * 10,
+        "probe": model.refit.updates,
+    }
+    assert (result.evaluations, result.test) == ([], {})
+
+
+def test_stages_without_labels_read_the_texts_without_a_label(search: Search) -> None:
+    storage = search("tapt", rows=7, unlabeled="all")
+    winner = restore_winner(report(storage, "mine"), None, None)
+    for rows, labeled in (("validation", 60), ("all", 80)):
+        data, splits, _ = refit_rows(winner, rows)
+        assert (data.splits["train"].labeled, data.splits["train"].unlabeled) == (labeled, 7)
+        assert splits.unlabeled is not None
+        assert (len(splits.train.index), len(splits.unlabeled.index)) == (labeled, labeled + 7)
+    (model,) = refit_winner(winner, "all", 1)
+    assert model.refit.test_rows == 20
+
+
+def test_contradictory_options_are_errors(scl: Path, tmp_path: Path) -> None:
+    for options, fault in (
+        ({"ensemble": True, "refit": "all"}, "ensemble: exports seed runs of the search"),
+        ({"seeds": 2}, "seeds: counts the models that refit trains, got 2"),
+        ({"seeds": 0, "refit": "all"}, "seeds: must be at least 1, got 0."),
+    ):
+        with pytest.raises(SclsearchError, match=fault):
+            sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
+    assert not (tmp_path / "m").exists()
+
+
+def test_changed_data_is_an_error(search: Search, tmp_path: Path) -> None:
+    storage = search("ce")
+    own = storage.parent / "own.csv"
+    own.write_text(own.read_text(encoding="utf-8").replace("dull 3", "dull 9"), encoding="utf-8")
+    with pytest.raises(SclsearchError, match="data changed since the seed run was trained"):
+        sclsearch.export("mine", tmp_path / "m", storage=storage, refit="all")
+    assert not (tmp_path / "m").exists()
