@@ -155,12 +155,6 @@ def tiny_mpnet(save_tiny: Save) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_gpt2(save_tiny: Save) -> Path:
-    """Return the folder of a tiny GPT-2, a decoder."""
-    return save_tiny("GPT2")
-
-
-@pytest.fixture(scope="session")
 def own_method_files() -> dict[str, str]:
     """Return the Python files that the page on custom methods shows, by name."""
     page = Path(__file__).parents[1] / "docs/how-to/own-method.md"

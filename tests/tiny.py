@@ -35,7 +35,7 @@ def tiny_model(
     import torch
     import transformers
 
-    config = getattr(transformers, f"{architecture}Config")(**sizes)
+    config = getattr(transformers, f"{architecture.removesuffix('Encoder')}Config")(**sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model: PreTrainedModel = getattr(transformers, f"{architecture}Model")(config, **options)

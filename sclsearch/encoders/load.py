@@ -84,7 +84,7 @@ def _pretrained(
         )
     if missing:
         model.pooler = None  # type: ignore[assignment]  # its weights would be random
-    if model.config.is_encoder_decoder:
+    if model.config.is_encoder_decoder and hasattr(model, "decoder"):
         raise SclsearchError(f"--model {name}: {kind} has a decoder. Choose an encoder.")
     mask_token: int | None = None
     with suppress(SclsearchError):  # tokenization reports this error; the encoder itself is valid
@@ -118,12 +118,15 @@ def _pretrained(
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
     """Return the model and the names of the weights that its file lacks."""
-    from transformers import AutoModel
+    from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoConfig, AutoModel
 
     with quiet_transformers():
         try:
+            config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+            # T5 has a class for its encoder alone; AutoModel would load the decoder, too.
+            kind = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), AutoModel)
             # Otherwise the checkpoint's dtype is kept, and half precision cannot be trained.
-            model, loading = AutoModel.from_pretrained(
+            model, loading = kind.from_pretrained(
                 str(folder),
                 dtype=torch.float32,
                 use_safetensors=True,

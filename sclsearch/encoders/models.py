@@ -12,8 +12,17 @@ from sclsearch.canonical import file_digest
 from sclsearch.encoders.traits import SENTENCE_POOLING
 from sclsearch.errors import SclsearchError, suggestion
 
-FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-HUB_FILES = (*FILES, "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json")
+FILES = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+)
+"""Files that determine what a model computes; the last two may add tokens to the tokenizer."""
+NEEDED = FILES[:3]
+HUB_FILES = (*FILES, "vocab.txt", "vocab.json", "merges.txt")
 MOST_BYTES = 255
 """Longest file name that file systems allow, in bytes."""
 SIZES = frozenset(
@@ -177,7 +186,7 @@ def _checked(folder: Path, name: str) -> Path:
             f"--model {name}: must be an alias, a folder, or owner/name on the hub; there is no "
             f"such folder.{suggestion(name, ALIASES)}"
         )
-    missing = [file for file in FILES[:3] if not (folder / file).is_file()]
+    missing = [file for file in NEEDED if not (folder / file).is_file()]
     if len(missing) == 3 and (folder / CARD).is_file():
         raise SclsearchError(
             f"--model {name}: must be one encoder, got an exported ensemble. Name the folder of "

@@ -47,7 +47,7 @@ def save_weights(path: Path, result: TrainingResult, spec: SeedRunSpec) -> None:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors to a safetensors file.
+    """Write tensors to a safetensors file, which holds tied weights under each of their names.
 
     Raises:
         OSError: The write failed. A SafetensorError is converted to this type.
@@ -58,7 +58,17 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     path.touch()
     usual = path.stat().st_mode
     try:
-        save_file({name: t.contiguous() for name, t in tensors.items()}, path, dict(metadata))
+        save_file(_apart(tensors), path, dict(metadata))
         path.chmod(usual)  # safetensors lets only the owner read its files
     except SafetensorError as error:
         raise OSError(errno.EIO, str(error), str(path)) from error
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors without shared memory, which safetensors refuses."""
+    found: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        found[name] = tensor.clone() if tensor.data_ptr() in taken else tensor.contiguous()
+        taken.add(tensor.data_ptr())
+    return found

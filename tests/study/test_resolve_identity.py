@@ -1,12 +1,16 @@
 """Tests of a study's identity: default name, record and plan."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
+from sclsearch.store.records import ConfigurationRecord, seed_run_key
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask
@@ -34,6 +38,33 @@ def test_absolute_and_relative_paths_of_an_encoder_give_the_same_study(
     assert after.record == before.record
     named = prepare(make_spec(model=f"./{tiny_bert.name}"), study=before.store.name)
     assert named.record == before.record
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("added_tokens.json", {"good film": 114}),
+        ("special_tokens_map.json", {"additional_special_tokens": ["good film"]}),
+    ],
+)
+def test_files_that_add_tokens_change_the_ids_of_texts_and_the_keys_of_seed_runs(
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    tiny_bert: Path,
+    tmp_path: Path,
+    file: str,
+    content: dict[str, Any],
+) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "more")
+    (folder / file).write_text(json.dumps(content))
+    before, after = (load_tokenizer(one)("a good film")["input_ids"] for one in (tiny_bert, folder))
+    assert before != after
+    keys = set()
+    for model in (tiny_bert, folder):
+        found = prepare(make_spec(model=str(model)))
+        configuration = ConfigurationRecord(0, {}, found.study.fields({}), "start")
+        keys.add(seed_run_key(found.record, configuration, found.replicates[0]))
+    assert len(keys) == 2
 
 
 def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> None:
