@@ -7,6 +7,7 @@ from typing import Any
 
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.commands import confirm_command, method_option, rerun_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
 from sclsearch.reports.comparison_tables import (
@@ -81,10 +82,13 @@ def _answer(results: StudyResults) -> Iterator[str]:
         f"{winner.score:.4f}, {by}{lead}."
     )
     above = _above(report, winner)
-    yield (
-        f"Its test {report.metric} is {test_result(winner)}, {seeds_in_words(report, winner)}"
-        f"{above}."
-    )
+    if report.has_test:
+        yield (
+            f"Its test {report.metric} is {test_result(winner)}, {seeds_in_words(report, winner)}"
+            f"{above}."
+        )
+    else:
+        yield f"There are {NO_TEST_ROWS}."
     if fresh := confirmed_score(report):
         yield (
             f"On {counted(fresh.seeds, 'fresh seed')} it is {with_spread(fresh.mean, fresh.std)} "
@@ -132,6 +136,10 @@ def comparison(all_results: Sequence[StudyResults]) -> Section:
     found = _comparison(all_results)
     if isinstance(found, str):
         section.text = [found]
+        return section
+    if not found.tested:
+        section.text = [f"The studies have {NO_TEST_ROWS}, so the winners are not compared."]
+        section.notes = list(found.notes)
         return section
     first, *others = found.studies
     comparisons = [one.comparison for one in others if one.comparison is not None]
@@ -258,7 +266,11 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
         section.commands += [
             *([] if one.report.repeats else [_search_command(one)]),
             rerun_command(one.report, best.key),
-            *([] if one.report.repeats else [confirm_command(one.report)]),
+            *(
+                [confirm_command(one.report)]
+                if one.report.has_test and not one.report.repeats
+                else []
+            ),
         ]
     names = " ".join(one.report.study for one in all_results)
     chosen = "" if rule is None else f" --rule {rule}"
