@@ -166,7 +166,11 @@ class StudyOptions:
         ),
     ] = None
     seeds: Annotated[
-        int | None, _option("Seeds per configuration. Default: the protocol's number.", SEARCH)
+        int | None,
+        _option(
+            "Seeds per configuration. Default: the protocol's; 2 to 5 for your own file.",
+            SEARCH,
+        ),
     ] = None
     epochs: Annotated[
         int | None, _option("Fixed number of epochs; the same as --set epochs=N.", SEARCH)
@@ -233,7 +237,7 @@ class SearchOptions:
 
     configs: Annotated[
         int | None,
-        _option("Configurations in total. Default: 20, or all of a smaller space.", SEARCH),
+        _option("Configurations in total. Default: 20; 5 to 10 for your own file.", SEARCH),
     ] = None
     seed_runs: Annotated[
         int | None,

@@ -13,6 +13,8 @@ from sclsearch.tasks.stratified import stratified
 HELD_OUT = 0.2
 """Share of the training rows that `plain` holds out for validation if the task has only a test
 split."""
+MOST_HELD_OUT = 2_000
+"""Most rows that `plain` holds out."""
 
 
 def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Splits:
@@ -163,7 +165,8 @@ def split_dev_at_random(
 def plain_split(data: TaskData) -> Splits:
     """Return the task's own splits; without validation, hold out a fifth of the training rows."""
     if "test" in data.splits and "validation" not in data.splits:
-        return held_out_split(data, share=HELD_OUT)
+        share = min(HELD_OUT, MOST_HELD_OUT / data.splits["train"].labeled)
+        return held_out_split(data, share=share)
     return split_dev(data, cap=None)
 
 

@@ -25,7 +25,6 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each, mps_advice
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import (
-    DEFAULT_CONFIGS,
     MOST_CONFIGS,
     RunOptions,
     StudySpec,
@@ -239,7 +238,7 @@ def _configs(study: Study, options: RunOptions, risk: float | None, budget: Budg
     size = study.space.size()
     limit = math.inf if size is None else size
     if budget is None:
-        return int(min(options.configs or DEFAULT_CONFIGS, limit))
+        return int(min(options.configs or study.configs, limit))
     if options.configs is not None:
         given = f"--seed-runs {options.seed_runs}"
         if options.compute_budget is not None:
