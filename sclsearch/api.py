@@ -443,6 +443,7 @@ def export(
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
     ensemble: bool = False,
+    force: bool = False,
     push: str | None = None,
     public: bool = False,
 ) -> ExportRecord:
@@ -457,12 +458,13 @@ def export(
         rule: Selection rule that chooses the winner; None uses the rule of the study's first run.
         storage: Storage of the study.
         ensemble: Export every reported seed, as one model that averages their probabilities.
+        force: Export a winner that is useless by `Report.verdict`, too.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
         public: Create a public repository, or accept that the existing one is public.
 
     Raises:
-        SclsearchError: The study does not exist, has no winner or no stored weights, the folder is
-            not empty, or the upload fails.
+        SclsearchError: The study does not exist, has no winner, a useless one or no stored weights,
+            the folder is not empty, or the upload fails.
     """
     if push is not None:
         check_repository(push)
@@ -470,7 +472,8 @@ def export(
         raise SclsearchError("--public: is for an upload. Pass --push owner/name, or leave it out.")
     found = select(study, rule=rule, storage=storage)
     target = expanded(Path(folder))
-    record = export_winner(found, storage_folder(storage, make=False), target, ensemble=ensemble)
+    place = storage_folder(storage, make=False)
+    record = export_winner(found, place, target, ensemble=ensemble, force=force)
     if push is not None:
         push_to(target, push, public=public)
     return record

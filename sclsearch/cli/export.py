@@ -46,6 +46,14 @@ def export(
             "Default: the seed with the best validation score.",
         ),
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Export a useless winner, too: one that predicts one class, or is not above a "
+            "baseline. Default: refuse it.",
+        ),
+    ] = False,
     storage: o.Storage = DEFAULT_STORAGE,
     push: Annotated[
         str | None,
@@ -75,9 +83,18 @@ def export(
     from sclsearch.reports.confirmed import confirmed_score
 
     record = write(
-        study, folder, rule=rule, storage=storage, ensemble=ensemble, push=push, public=public
+        study,
+        folder,
+        rule=rule,
+        storage=storage,
+        ensemble=ensemble,
+        force=force,
+        push=push,
+        public=public,
     )
     found = select(study, rule=rule, storage=storage)
+    if found.verdict is not None:
+        sys.stdout.write("".join(f"{line}\n" for line in found.verdict.lines))
     quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
     if fresh := confirmed_score(found):
         quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."

@@ -41,7 +41,10 @@ WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
-NOT_RESTORED = {"model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"}
+NOT_RESTORED = {
+    *("model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"),
+    "training_rows",
+}
 """Fields of a study's origin that do not determine its test rows, or that are private."""
 OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
@@ -85,7 +88,7 @@ def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
 
 
 def export(
-    found: Report, storage: Storage, folder: Path, *, ensemble: bool = False
+    found: Report, storage: Storage, folder: Path, *, ensemble: bool = False, force: bool = False
 ) -> ExportRecord:
     """Write the winner's encoder in float32, its new modules and a model card to a folder.
 
@@ -96,13 +99,18 @@ def export(
         storage: Storage of the study.
         folder: An empty or missing folder. On failure no partial export remains.
         ensemble: Export every reported seed, as one model that averages their probabilities.
+        force: Export a winner that is useless by `Report.verdict`, too.
 
     Raises:
-        SclsearchError: There is no winner, it has not been tested, its weights are not stored, or
-            the original encoder has changed. Also if the folder is not empty or not writable, or an
-            ensemble would have one member.
+        SclsearchError: There is no winner, it is useless or has not been tested, its weights are
+            not stored, or the original encoder has changed. Also if the folder is not empty or not
+            writable, or an ensemble would have one member.
     """
     winner = tested_winner(found)
+    if found.verdict is not None and not force:
+        raise SclsearchError(
+            f"{found.study}: {' '.join(found.verdict.lines)} Or pass --force to export it anyway."
+        )
     folder = folder.expanduser().resolve()
     _check_empty(folder)
     if ensemble and len(winner.reported) < 2:
