@@ -461,6 +461,7 @@ def export(
     seeds: int = 1,
     data_dir: Path | str | None = None,
     method: "str | type[Method] | None" = None,
+    force: bool = False,
     push: str | None = None,
     public: bool = False,
 ) -> ExportRecord:
@@ -481,12 +482,13 @@ def export(
         seeds: Number of models that a refit trains; several are exported as an ensemble.
         data_dir: Folder of the task's files for a refit, if they moved.
         method: Custom method of the study, as `FILE.py:CLASS` or its class, for a refit.
+        force: Export a winner that is useless by `Report.verdict`, too.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
         public: Create a public repository, or accept that the existing one is public.
 
     Raises:
-        SclsearchError: The study does not exist, has no winner or no stored weights, the folder is
-            not empty, or the upload fails.
+        SclsearchError: The study does not exist, has no winner, a useless one or no stored weights,
+            the folder is not empty, or the upload fails.
     """
     options = ExportOptions(
         ensemble=ensemble,
@@ -494,6 +496,7 @@ def export(
         seeds=seeds,
         data_dir=None if data_dir is None else expanded(Path(data_dir)),
         method=method,
+        force=force,
     )
     if push is not None:
         check_repository(push)

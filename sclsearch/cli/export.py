@@ -84,6 +84,14 @@ def export(
             rich_help_panel=REFIT,
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Export a useless winner, too: one that predicts one class, or is not above a "
+            "baseline. Default: refuse it.",
+        ),
+    ] = False,
     storage: o.Storage = DEFAULT_STORAGE,
     push: Annotated[
         str | None,
@@ -122,6 +130,7 @@ def export(
         seeds=seeds,
         data_dir=data_dir,
         method=method,
+        force=force,
         push=push,
         public=public,
     )
@@ -130,6 +139,8 @@ def export(
     if record.refit:
         shown += ", the estimate of the search for this configuration. The exported model itself "
         shown += "was not tested"
+    if found.verdict is not None:
+        sys.stdout.write("".join(f"{line}\n" for line in found.verdict.lines))
     quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
     if fresh := confirmed_score(found):
         quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."

@@ -44,7 +44,10 @@ WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
-NOT_RESTORED = {"model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"}
+NOT_RESTORED = {
+    *("model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"),
+    "training_rows",
+}
 """Fields of a study's origin that do not determine its test rows, or that are private."""
 OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
@@ -68,6 +71,7 @@ class ExportOptions:
         seeds: Number of models that a refit trains; more than one are exported as an ensemble.
         data_dir: Folder of the task's files for a refit, if they moved.
         method: `FILE.py:CLASS` or a class, required for a refit if the method is in a file.
+        force: Export a winner that is useless by `Report.verdict`, too.
     """
 
     ensemble: bool = False
@@ -75,6 +79,7 @@ class ExportOptions:
     seeds: int = 1
     data_dir: Path | None = None
     method: "str | type[Method] | None" = None
+    force: bool = False
 
     def __post_init__(self) -> None:
         """Raise SclsearchError if options contradict each other."""
@@ -136,11 +141,15 @@ def export(
         options: The model to export.
 
     Raises:
-        SclsearchError: There is no winner, it has not been tested, its weights are not stored, or
-            the original encoder has changed. Also if the folder is not empty or not writable, an
-            ensemble would have one member, or a refit fails.
+        SclsearchError: There is no winner, it is useless or has not been tested, its weights are
+            not stored, or the original encoder has changed. Also if the folder is not empty or not
+            writable, an ensemble would have one member, or a refit fails.
     """
     winner = tested_winner(found)
+    if found.verdict is not None and not options.force:
+        raise SclsearchError(
+            f"{found.study}: {' '.join(found.verdict.lines)} Or pass --force to export it anyway."
+        )
     folder = folder.expanduser().resolve()
     _check_empty(folder)
     if options.ensemble and len(winner.reported) < 2:

@@ -1,7 +1,9 @@
 """Model card of an exported classifier (README.md): data, search, scores and limits."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,13 @@ from sclsearch.reports.export_record import CARD_FILE, ExportRecord
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.loading_examples import loading_examples, loading_note
 from sclsearch.reports.report import Report, finished_winner
-from sclsearch.reports.terminal import CONFIGURATION, race_statement, rule_in_words, with_spread
+from sclsearch.reports.terminal import (
+    CONFIGURATION,
+    race_statement,
+    rule_in_words,
+    tie_statement,
+    with_spread,
+)
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
@@ -22,6 +30,8 @@ if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
 MOST_CONFIGURATIONS = 50
+PRIVATE = ("--storage", "--data-dir", "--paraphrases")
+"""Options of the next command whose values are folders and files of this machine."""
 HUB_METRICS = {
     "mcc": "matthews_correlation",
     "macro_f1": "f1",
@@ -35,7 +45,8 @@ TEMPLATE = """\
 {{ card_data }}
 ---
 
-# {{ record.method }} on {{ record.task }}
+{% for line in verdict %}{{ line }}
+{% endfor %}# {{ record.method }} on {{ record.task }}
 
 {{ base }} fine-tuned by `{{ record.method }}` on {{ record.task }}. The configuration is the winner
 of a hyperparameter search with sclsearch.{{ refit }}
@@ -112,6 +123,7 @@ def write_model_card(
         _card_data(record, winner, fresh, license_),
         template_str=TEMPLATE,
         record=record,
+        verdict=_verdict(found),
         base=_hub_name(record.base) or Path(record.base).name,
         loading=list(loading_examples(folder.name, record)),
         loading_note=loading_note(folder.name, record),
@@ -131,6 +143,20 @@ def write_model_card(
         limits=list(_limits(record, found, license_)),
     )
     (folder / CARD_FILE).write_text(str(card).rstrip() + "\n", encoding="utf-8")
+
+
+def _verdict(found: Report) -> list[str]:
+    """Return the verdict on a useless winner as a quote, without folders of this machine."""
+    if found.verdict is None:
+        return []
+    words, public = iter(shlex.split(found.verdict.command)), list[str]()
+    for word in words:
+        if word in PRIVATE:
+            next(words)
+        else:
+            public.append(Path(word).name if Path(word).is_absolute() else word)
+    lines = replace(found.verdict, command=shlex.join(public)).lines
+    return ["> " + "  \n> ".join(lines), ""]
 
 
 def _card_data(
@@ -278,7 +304,8 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
 
 def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
     rule = rule_in_words(found.rule.partition("/")[0], found.seeds)
-    lines = [f"- Validation {found.metric} {winner.score:.4f}, {rule}."]
+    tied = tie_statement(found, winner)
+    lines = [f"- Validation {found.metric} {winner.score:.4f}, {rule}{tied and f'; {tied}'}."]
     if len(winner.reported) < len(winner.seeds) - winner.failed:
         reported = counted(len(winner.reported), "reported seed")
         lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")

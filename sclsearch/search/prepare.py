@@ -74,6 +74,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
             **spec_record(spec, study, options.data_dir),
             "study": store.name,
             "notes": [*study.notes, *(reading_notes(study, splits[0]) if new else ())],
+            "training_rows": _training_rows(study, splits[0]),
         },
         open_configurations=open_configurations_for(asked, study.seeds, risk is not None),
         created=time.time(),
@@ -118,6 +119,15 @@ def _risk(study: Study, options: RunOptions) -> float | None:
         f"--race: needs more than {FIRST} seeds per configuration, got {study.seeds}. Leave it "
         "out, or pass more --seeds."
     )
+
+
+def _training_rows(study: Study, splits: Splits) -> list[int | None]:
+    """Return the number of training rows, and that of the smallest class; None in regression."""
+    labels = splits.train.labels(study.data)
+    if study.data.task.regression:
+        return [len(labels), None]
+    counts = np.bincount(labels, minlength=len(study.data.task.labels))
+    return [len(labels), int(counts.min())]
 
 
 def check_new(prepared: PreparedStudy, options: RunOptions) -> None:

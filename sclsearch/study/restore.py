@@ -87,7 +87,7 @@ def restore_spec(
             )
     return StudySpec(
         method=origin["method"] if method is None else method,
-        task=_task(origin["task"]),
+        task=restore_task(origin["task"]),
         model=origin["model"],
         protocol=origin["protocol"],
         scale=origin.get("scale"),
@@ -182,7 +182,7 @@ def check_unchanged(
 
 def restore_data_dir(origin: Mapping[str, Any], given: Path | None) -> Path | None:
     """Return the data folder: the given one, or else the stored one."""
-    check_data_dir(_task(origin["task"]), given)
+    check_data_dir(restore_task(origin["task"]), given)
     return given or restore_path(origin.get("data_dir"))
 
 
@@ -191,11 +191,12 @@ def restore_path(stored: str | None) -> Path | None:
     return Path(stored) if stored else None
 
 
+def restore_task(stored: str | Mapping[str, Any]) -> str | CustomTask:
+    """Return the task of an origin record."""
+    return stored if isinstance(stored, str) else CustomTask(**stored)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value.resolve())
     return list(value) if isinstance(value, tuple) else value
-
-
-def _task(task: str | Mapping[str, Any]) -> str | CustomTask:
-    return task if isinstance(task, str) else CustomTask(**task)

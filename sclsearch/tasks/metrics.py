@@ -157,6 +157,14 @@ def value(metric_name: str, evaluation: Mapping[str, Any]) -> float:
     return float(evaluation[metric_name])
 
 
+def validation_loss(evaluation: Mapping[str, Any]) -> float:
+    """Return the loss that decides between equal validation scores: log loss or squared error.
+
+    It is infinite for an evaluation without probabilities, as of a baseline.
+    """
+    return float(evaluation.get("log_loss", evaluation.get("mse", math.inf)))
+
+
 def f1_by_class(counts: Counts) -> npt.NDArray[np.float64]:
     """Return F1 of each class, `[C]`; 0 for a class that neither occurs nor is predicted."""
     hits = 2 * np.diag(counts)

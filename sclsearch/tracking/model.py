@@ -97,7 +97,7 @@ def register(client: Any, name: str, model_id: str, run_id: str) -> str:
 
 def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> ExportRecord:
     """Write the winner as an MLflow model with a signature."""
-    record = export(found, storage, exported)
+    record = export(found, storage, exported, force=True)  # the run's description warns of it
     with warnings.catch_warnings():
         # MLflow warns of its own type hints, and of a model without an example input.
         warnings.simplefilter("ignore", UserWarning)

@@ -41,7 +41,7 @@ def test_an_export_is_verified_against_its_recorded_score(trained: Trained, expo
 
 
 def test_an_ensemble_is_verified_by_its_members(trained: Trained, tmp_path: Path) -> None:
-    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
+    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True, force=True)
     verification = sclsearch.verify(tmp_path / "both")
     assert verification.verified
     assert len(verification.members) == 2

@@ -35,7 +35,8 @@ class Trained:
         return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
 
     def export(self, folder: Path) -> ExportRecord:
-        return sclsearch.export("mine", folder, storage=self.storage)
+        """Export the winner, which two updates of a random encoder leave useless."""
+        return sclsearch.export("mine", folder, storage=self.storage, force=True)
 
 
 def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> Trained:
