@@ -114,7 +114,7 @@ def export(
 ) -> None:
     """Export the winner of a study as a folder with weights, tokenizer and model card.
 
-    transformers, sentence-transformers or sclsearch load it; the command prints which ones.
+    The last three lines of the output are Python that loads it and classifies a text.
     """
     from sclsearch.api import export as write
     from sclsearch.api import select
@@ -150,11 +150,11 @@ def export(
         f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
         f"{_exported(record)}\n"
         f"Over all seeds, none picked, test {shown}. {quote}\n"
-        f"{_usage(record, folder)}"
     )
     if push is not None:
         # A public upload may go to a repository that is private and stays so.
         sys.stdout.write(f"Uploaded to {push}{'' if public else ', private'}\n")
+    sys.stdout.write(_usage(record, folder))
 
 
 def _exported(record: "ExportRecord") -> str:
@@ -168,21 +168,13 @@ def _exported(record: "ExportRecord") -> str:
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:
-    from sclsearch.reports.loading_examples import method_option
+    from sclsearch.reports.loading_examples import main_example, method_option
 
-    name, quoted = shlex.quote(str(folder)), json.dumps(str(folder), ensure_ascii=False)
-    own = method_option(record)
-    if record.members:
-        score = f"`sclsearch verify {name}{own}` prints the ensemble's own test score.\n"
-        return f"Use it: sclsearch predict {name} FILE{own}\n{'' if record.refit else score}"
-    others = {
-        "transformers": f'transformers: pipeline("text-classification", model={quoted})',
-        "sentence-transformers": f"sentence-transformers: SentenceTransformer({quoted}).encode("
-        f"texts) returns the {'class scores' if record.labels else 'score'}.",
-        "sclsearch": "transformers cannot load this classifier; sclsearch.load can.",
-    }
-    use = f"Use it: sclsearch predict {name} FILE{own}, or --model {name}"
-    return f"{use}\n{others[record.format]}\n"
+    name, own = shlex.quote(str(folder)), method_option(record)
+    lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
+    if record.members and not record.refit:
+        lines.append(f"`sclsearch verify {name}{own}` prints the ensemble's own test score.")
+    return "\n".join([*lines, "In Python:", main_example(str(folder), record)]) + "\n"
 
 
 def predict(

@@ -1,8 +1,9 @@
 """Export of a study's winner as a folder for other programs and studies.
 
-transformers reads the top of an export only if it computes the same scores: `config.json` and the
-weights are there if the head has an exact counterpart in the encoder's architecture. Otherwise the
-encoder is in the subfolder `encoder`, so that no program classifies with a random head.
+transformers reads the top of an export only if it computes the same scores. The weights are there
+if the head has an exact counterpart in the encoder's architecture. Otherwise the encoder is in the
+subfolder `encoder`, and transformers reads the head by code at the top, or not at all, so that no
+program classifies with a random head.
 """
 
 import json
@@ -292,7 +293,7 @@ def write_folder(
     format.
     """
     from sclsearch.reports.head_mapping import as_sequence_classifier, label_fields, pooled_head
-    from sclsearch.reports.sentence_transformer import write_sentence_transformer
+    from sclsearch.reports.pooled_head import write_pooled_classifier
     from sclsearch.training.result import save_tensors
 
     encoder = _beginning(stored, ENCODER_PREFIX)
@@ -311,9 +312,10 @@ def write_folder(
     _copy_tokenizer(begun, place, max_length)
     save_tensors(place / WEIGHTS, mapped.weights if mapped else encoder, {"format": "pt"})
     save_tensors(folder / PARTS, new_modules, {"format": "pt"})
-    form: Format = "transformers" if mapped else "sentence-transformers" if head else "sclsearch"
+    form: Format = "transformers" if mapped else "transformers-code" if head else "sclsearch"
     if head and not mapped:
-        write_sentence_transformer(folder, head, max_length)
+        write_pooled_classifier(folder, head, described.labels, max_length)
+        _copy_tokenizer(begun, folder, max_length)
     described = replace(described, format=form)
     described.write(folder)
     return described
@@ -331,12 +333,16 @@ def _encoder_config(begun: Path) -> dict[str, Any]:
 
 def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
     """Copy the tokenizer's files; texts are truncated where training truncated them."""
+    from sclsearch.encoders.load import load_tokenizer
+
     for name in HUB_FILES:
         if name not in {WEIGHTS, "config.json"} and (begun / name).is_file():
             shutil.copyfile(begun / name, place / name)
     settings = place / "tokenizer_config.json"
     read = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
-    write_json(settings, {**read, "model_max_length": max_length})
+    # Without it, transformers derives the class from the kind of model, which ours may hide.
+    kind = {"tokenizer_class": type(load_tokenizer(begun)).__name__.removesuffix("Fast")}
+    write_json(settings, {**kind, **read, "model_max_length": max_length})
 
 
 def _beginning(stored: "Mapping[str, Tensor]", *prefixes: str) -> "dict[str, Tensor]":

@@ -17,8 +17,9 @@ DIGESTS = "SHA256SUMS"
 
 It omits the model card, which the user may edit.
 """
-Format = Literal["transformers", "sentence-transformers", "sclsearch"]
-"""The library that loads the whole classifier without sclsearch; `sclsearch` if there is none."""
+Format = Literal["transformers", "transformers-code", "sclsearch"]
+"""How transformers loads the whole classifier: by a class of its own, by the code in the export, or
+not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class ExportRecord:
         pair: True if the classifier reads text pairs.
         columns: Text columns of the user's own file; empty for other tasks.
         mean_test: Mean test score over all seeds of the winner that did not fail, in the search.
-        format: Library that loads the classifier, besides sclsearch.
+        format: How other libraries load the classifier.
         members: Folders of an ensemble's members, relative to its own; empty for one seed.
         numerics: Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
         data: SHA-256 of the task's texts and labels.

@@ -185,7 +185,7 @@ def _card_data(
     ]
     return ModelCardData(
         license=license_,
-        library_name=record.format,
+        library_name=record.format.partition("-")[0],
         base_model=_hub_name(record.base),
         pipeline_tag="text-classification",
         tags=["sclsearch", record.method, *(["ensemble"] if record.members else [])],

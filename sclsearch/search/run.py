@@ -124,10 +124,7 @@ def run_prepared(
         tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
             if not scheduler.complete:
-                if new:
-                    _show_plan(prepared, scheduler, options, console)
-                for note in prepared.notes:
-                    console.print(note, markup=False, soft_wrap=True)
+                _show_plan(prepared, scheduler, options, console, new=new)
                 ending = _train(prepared, scheduler, options, progress, logger, lost)
                 scheduler.read_running()
         finally:
@@ -158,10 +155,17 @@ def run_prepared(
 
 
 def _show_plan(
-    prepared: PreparedStudy, scheduler: Scheduler, options: RunOptions, console: Console
+    prepared: PreparedStudy,
+    scheduler: Scheduler,
+    options: RunOptions,
+    console: Console,
+    *,
+    new: bool,
 ) -> None:
-    """Print the search space with its reason, the number of seed runs, and their time here."""
-    if console.quiet:
+    """Print the notes; of a new study also its space, its seed runs and their time here."""
+    for note in prepared.notes:
+        console.print(note, markup=False, soft_wrap=True)
+    if console.quiet or not new:
         return
     study = prepared.study
     size = f"{counted(prepared.configs, 'configuration')} x {counted(study.seeds, 'seed')}"

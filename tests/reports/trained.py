@@ -39,7 +39,9 @@ class Trained:
         return sclsearch.export("mine", folder, storage=self.storage, force=True)
 
 
-def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> Trained:
+def study_on(
+    encoder: Path, storage: Path, task: str | CustomTask = "demo", **settings: object
+) -> Trained:
     """Train two seed runs in this process and keep the weights of both."""
     spec = StudySpec(
         method="scl",
@@ -47,7 +49,7 @@ def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> T
         model=str(encoder),
         protocol="gunel-fewshot" if task == "demo" else "plain",
         train_size=8 if task == "demo" else None,
-        settings={"epochs": 1, "max_length": 16, "tau": 0.5},
+        settings={"epochs": 1, "max_length": 16, "tau": 0.5, **settings},
         searched=False,
     )
     options = RunOptions(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)
