@@ -14,7 +14,7 @@ from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.tables import Cell
-from sclsearch.reports.export import describe_winner, export
+from sclsearch.reports.export import ExportOptions, describe_winner, export
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, report
 from sclsearch.search.estimate import Estimate
@@ -201,7 +201,7 @@ def _on_fine_tuned_encoder(
     record = describe_winner(found)
     folder = _encoder_folder(options, record)
     if not folder.exists():
-        export(found, storage_folder(options.storage), folder, force=True)
+        export(found, storage_folder(options.storage), folder, ExportOptions(force=True))
     note = (
         f"encoder first fine-tuned on {record.task} by {record.method}: seed {record.replicate}, "
         f"the best of {record.seeds} by validation, {record.metric} {record.validation:.4f}"
