@@ -262,8 +262,8 @@ def compare_rows(scores: Sequence[CellScore]) -> list[RowComparison]:
                 # If several conditions share one study, they count as one comparison in the
                 # adjustment.
                 key = other.cell.row.name, other.cell.column.name, other.study, base.study
-                minimum = METRICS[base.cell.column.metric].minimum
-                comparison = compare(other.tests, base.tests, base.subsets, minimum=minimum)
+                largest = METRICS[base.cell.column.metric].span
+                comparison = compare(other.tests, base.tests, base.subsets, largest=largest)
                 compared.setdefault(key, (other, base, comparison))
     found = compared.values()
     adjusted = holm([comparison.p for *_, comparison in found])

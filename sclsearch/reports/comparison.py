@@ -118,7 +118,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     winners = [tested_winner(report) for report in reports]
     tests = [[seed.test for seed in winner.seeds[:seeds]] for winner in winners]
     comparisons = [
-        compare(own, tests[0], _subsets(base, other, seeds), minimum=METRICS[base.metric].minimum)
+        compare(own, tests[0], _subsets(base, other, seeds), largest=METRICS[base.metric].span)
         for other, own in zip(reports[1:], tests[1:], strict=True)
     ]
     adjusted = holm([comparison.p for comparison in comparisons])

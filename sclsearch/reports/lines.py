@@ -108,5 +108,5 @@ def paired(
         [ours[one] for one in common],
         [theirs[one] for one in common],
         [subsets[one] for one in common],
-        minimum=METRICS[metric].minimum,
+        largest=METRICS[metric].span,
     )

@@ -9,7 +9,13 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from transformers import (
+    MODEL_FOR_TEXT_ENCODING_MAPPING,
+    AutoConfig,
+    AutoModel,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import cached_file
 
@@ -51,7 +57,10 @@ class PooledClassifier(PreTrainedModel):
         """
         hub = {option: options[option] for option in HUB if option in options}
         config = config or PooledClassifierConfig.from_pretrained(name, **hub)
-        encoder = AutoModel.from_pretrained(name, subfolder="encoder", **options)
+        own = AutoConfig.from_pretrained(name, subfolder="encoder", **hub)
+        # Only a class of its own, as T5 has, leaves out a decoder.
+        kind: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(own), AutoModel)
+        encoder = kind.from_pretrained(name, subfolder="encoder", **options)
         head = nn.Sequential()
         for folder, tanh in zip(config.layers, config.tanh, strict=True):
             stored = load_file(cached_file(name, f"{folder}/model.safetensors", **hub))

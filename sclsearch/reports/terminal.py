@@ -136,7 +136,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
     if tied := tie_statement(report, winner):
-        console.print(f"  {tied}", soft_wrap=True)
+        console.print(Padding(Text(tied), (0, 0, 0, 2), expand=False))
     console.print(
         f"  [bold]test {report.metric} {test_result(winner)}[/], {seeds_in_words(report, winner)}"
     )

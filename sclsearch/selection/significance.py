@@ -18,7 +18,6 @@ import numpy.typing as npt
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import DECIMALS, Top, mean_std
-from sclsearch.tasks.metrics import MAXIMUM
 
 Numbers = npt.NDArray[np.float64]
 
@@ -64,7 +63,7 @@ def compare(
     b: Sequence[float | None],
     subsets: Sequence[Hashable] = (),
     *,
-    minimum: float = -math.inf,
+    largest: float = math.inf,
 ) -> Comparison:
     """Return the paired comparison of two configurations on the same replicates.
 
@@ -80,8 +79,7 @@ def compare(
         b: Scores of the other configuration on the same replicates, in the same order.
         subsets: Identifier of each replicate's training subset. If it is empty, or all subsets are
             the same, each replicate is a pair.
-        minimum: Lowest possible score of the metric; the highest is 1. No interval contains a
-            difference that is impossible.
+        largest: Largest difference of two scores of the metric; no interval exceeds it.
 
     Raises:
         SclsearchError: No replicate has both scores.
@@ -108,7 +106,7 @@ def compare(
         n_equal=int(np.sum(differences == 0)),
         difference=mean,
         std=std,
-        interval=_interval(differences, mean, std or 0.0, MAXIMUM - minimum),
+        interval=_interval(differences, mean, std or 0.0, largest),
         p=_wilcoxon(differences),
     )
 

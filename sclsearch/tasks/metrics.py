@@ -37,6 +37,11 @@ class Metric:
     function: Callable[..., float]
     binary: bool = False
 
+    @property
+    def span(self) -> float:
+        """Largest difference of two scores."""
+        return MAXIMUM - self.minimum
+
     def check(self, classes: int, where: str) -> None:
         """Raise SclsearchError if the metric does not support a task with so many classes.
 

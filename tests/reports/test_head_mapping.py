@@ -165,7 +165,7 @@ FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     "Electra": (ODD_PART, {}),
     "Deberta": (ANY, {}),
     "DebertaV2": (ANY, {}),
-    "ModernBert": (NONE, {}),
+    **dict.fromkeys(("ModernBert", "NomicBert", "T5"), (NONE, {})),
 }
 
 

@@ -45,7 +45,7 @@ def test_a_small_example_matches_the_calculation_by_hand() -> None:
     "differences", [[0.1, 0.3], [0.1, 0.1], [0.1] * 3, [0.1] * 8, [0.0] * 20], ids=str
 )
 def test_two_pairs_or_equal_differences_give_no_interval(differences: list[float]) -> None:
-    assert compare(differences, [0.0] * len(differences), minimum=0.0).interval is None
+    assert compare(differences, [0.0] * len(differences), largest=1.0).interval is None
 
 
 @pytest.mark.parametrize(("minimum", "largest"), [(0.0, 1.0), (-1.0, 2.0)])
@@ -56,7 +56,7 @@ def test_an_interval_has_only_differences_that_the_metric_can_have(
     widest = compare(high, low).interval
     assert widest is not None
     assert widest[1] > largest
-    upper, lower = (compare(*both, minimum=minimum).interval for both in ((high, low), (low, high)))
+    upper, lower = (compare(*both, largest=largest).interval for both in ((high, low), (low, high)))
     assert upper == (max(widest[0], -largest), largest)
     assert lower == (-largest, -upper[0])
 
