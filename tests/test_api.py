@@ -23,6 +23,7 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.study.state import ConfigurationScore
+from sclsearch.tasks.custom import CustomTask
 from tests.finished import Confusion
 from tests.finished import finish as finish_study
 
@@ -182,8 +183,9 @@ def test_commands_in_errors_keep_their_options(options: dict[str, Any]) -> None:
 
 
 def test_keywords_are_the_fields_of_spec_and_options() -> None:
-    known = {field.name for kind in (StudySpec, RunOptions) for field in fields(kind)}
-    internal = {"method", "task", "searched", "restored", "fresh", "first_fresh", "crossed"}
+    kinds = (CustomTask, StudySpec, RunOptions)
+    known = {field.name for kind in kinds for field in fields(kind)}
+    internal = {"path", "method", "task", "searched", "restored", "fresh", "first_fresh", "crossed"}
     internal |= {"custom_method"}
     assert set(TuneKeywords.__annotations__) == known - internal
 

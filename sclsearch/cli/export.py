@@ -118,6 +118,7 @@ def export(
     """
     from sclsearch.api import export as write
     from sclsearch.api import select
+    from sclsearch.protocols.base import NO_TEST_ROWS
     from sclsearch.reports.confirmed import confirmed_score
 
     record = write(
@@ -135,10 +136,13 @@ def export(
         public=public,
     )
     found = select(study, rule=rule, storage=storage)
-    shown = f"{record.metric} is {record.mean_test:.4f}"
+    shown = f"There are {NO_TEST_ROWS}"
+    if record.mean_test is not None:
+        shown = f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}"
+        if record.refit:
+            shown += ", the estimate of the search for this configuration"
     if record.refit:
-        shown += ", the estimate of the search for this configuration. The exported model itself "
-        shown += "was not tested"
+        shown += ". The exported model itself was not tested"
     if found.verdict is not None:
         sys.stdout.write("".join(f"{line}\n" for line in found.verdict.lines))
     quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
@@ -146,10 +150,12 @@ def export(
         quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."
     elif found.repeats:
         quote = "Quote that: the seeds did not choose the winner."
+    if not found.has_test:
+        quote = "Validation scores of a winner are optimistic."
     sys.stdout.write(
         f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
         f"{_exported(record)}\n"
-        f"Over all seeds, none picked, test {shown}. {quote}\n"
+        f"{shown}. {quote}\n"
     )
     if push is not None:
         # A public upload may go to a repository that is private and stays so.
@@ -161,7 +167,9 @@ def _exported(record: "ExportRecord") -> str:
     if record.refit:
         models = f"{len(record.members)} models, each " if record.members else ""
         return f"{models}trained after the search on {record.refit}"
-    scores = f"{record.metric} {record.validation:.4f}, test {record.test:.4f}"
+    scores = f"{record.metric} {record.validation:.4f}"
+    if record.test is not None:
+        scores += f", test {record.test:.4f}"
     if record.members:
         return f"an ensemble of {len(record.members)} seeds, whose own scores average {scores}"
     return f"seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
@@ -172,7 +180,7 @@ def _usage(record: "ExportRecord", folder: Path) -> str:
 
     name, own = shlex.quote(str(folder)), method_option(record)
     lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
-    if record.members and not record.refit:
+    if record.members and not record.refit and record.test is not None:
         lines.append(f"`sclsearch verify {name}{own}` prints the ensemble's own test score.")
     return "\n".join([*lines, "In Python:", main_example(str(folder), record)]) + "\n"
 
@@ -255,7 +263,7 @@ def predict(
     shown = cells[printed]
     if format_ == "jsonl":  # numbers stay numbers, and missing values are null
         shown = raw[printed].astype(object).where(raw[printed].notna(), None)
-    records = shown.iloc[rows].to_dict("records")
+    records: list[dict[Any, Any]] = shown.iloc[rows].to_dict("records")
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
     results = zip(records, predictor.predict_stream(texts[row] for row in rows), strict=True)
     write = _write_csv if format_ == "csv" else _write_json_lines
@@ -395,7 +403,7 @@ def _show_verification(folder: Path, found: "Verification") -> None:
     from sclsearch.reports.export_record import DIGESTS
 
     if not (found.members or found.changed):
-        sys.stdout.write("no score is recorded: the model was trained after the search\n")
+        sys.stdout.write("no test score is recorded, so only the files were checked\n")
     for one in found.members:
         sys.stdout.write(
             f"seed {one.replicate}: test {found.metric} {one.found:.4f} on {one.rows} rows, "

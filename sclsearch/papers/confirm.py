@@ -51,6 +51,10 @@ def variance(
         KeyboardInterrupt: The run was stopped; the same call resumes it.
     """
     chosen, options, prepared = _prepare_repetition(study, options, crossed=levels)
+    if not chosen.has_test:
+        raise SclsearchError(
+            f"{chosen.study}: has no test rows, so no test score varies. Search with test rows."
+        )
     found = _run(prepared, options, console)
     cells = design(levels)
     tests = [seed.test for line in found.configurations for seed in line.seeds]

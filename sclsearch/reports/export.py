@@ -278,7 +278,7 @@ def _write_all(
         described = replace(
             described,
             validation=fmean(one.record.validation or 0.0 for one in members),
-            test=fmean(one.record.test or 0.0 for one in members),
+            test=described.test and fmean(one.record.test or 0.0 for one in members),
         )
     described.write(folder)
     return described

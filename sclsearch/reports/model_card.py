@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
+from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.confirmed import ConfirmedScore, confirmed_score
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
@@ -68,7 +69,7 @@ of a hyperparameter search with sclsearch.{{ refit }}
 ## Search
 
 Rule `{{ record.rule }}`: a configuration's score is its validation {{ record.metric }}, {{ rule }}.
-The test rows played no part in the choice.
+{{ choice }}
 
 {{ space }}
 
@@ -130,6 +131,9 @@ def write_model_card(
         refit=_refit(record),
         data=list(_data(record, found, run)),
         rule=rule_in_words(found.rule.partition("/")[0], found.seeds),
+        choice="The test rows played no part in the choice."
+        if found.has_test
+        else f"There are {NO_TEST_ROWS}.",
         space=_space(study),
         configurations=_configurations(found),
         race=race_statement(found),
@@ -299,14 +303,15 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
             yield str(seed.replicate), "failed", "failed", ""
         else:
             exported = "yes" if seed.replicate in members else ""
-            yield str(seed.replicate), f"{seed.validation:.4f}", f"{seed.test:.4f}", exported
+            test = "–" if seed.test is None else f"{seed.test:.4f}"
+            yield str(seed.replicate), f"{seed.validation:.4f}", test, exported
 
 
 def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
     rule = rule_in_words(found.rule.partition("/")[0], found.seeds)
     tied = tie_statement(found, winner)
     lines = [f"- Validation {found.metric} {winner.score:.4f}, {rule}{tied and f'; {tied}'}."]
-    if len(winner.reported) < len(winner.seeds) - winner.failed:
+    if winner.plain and len(winner.reported) < len(winner.seeds) - winner.failed:
         reported = counted(len(winner.reported), "reported seed")
         lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
     if winner.plain:

@@ -103,6 +103,11 @@ class Report:
         return best_line(self.configurations)
 
     @property
+    def has_test(self) -> bool:
+        """Return True if the study has test rows."""
+        return all("test" in rows for rows in self.rows)
+
+    @property
     def lead(self) -> float | None:
         """Return the winner's score minus the second configuration's; None without a second."""
         others = [line for line in self.configurations if line is not self.winner]
@@ -297,6 +302,7 @@ def _lines(
                 test=run.tested(state.metric),
                 failure=str(run.failure) if run.failure else None,
                 seconds=run.seconds,
+                untested=run.untested,
             )
             for replicate, run in state.runs_of(configuration.number).items()
         )
@@ -340,7 +346,13 @@ def _baseline_lines(store: StudyStore, state: SearchState) -> list[Configuration
     runs = [
         (
             (number, replicate.number),
-            SeedRun("", {}, {}, evaluations=({"validation": one["validation"]},), test=one["test"]),
+            SeedRun(
+                "",
+                {"rows": replicate.rows},
+                {},
+                evaluations=({"validation": one["validation"]},),
+                test=one.get("test", {}),
+            ),
         )
         for number, name in enumerate(ordered)
         for replicate in state.replicates

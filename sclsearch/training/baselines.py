@@ -82,7 +82,7 @@ def _of_replicate(
             model = _linear_model(regression=regression).fit(_values(features, splits.train), y)
         name = RIDGE if regression else LOGISTIC
         predictors[name] = lambda rows: model.predict(_values(features, rows))
-    evaluated = {"validation": splits.validation, "test": splits.test}
+    evaluated = {n: rows for n, rows in splits.rows.items() if n in {"validation", "test"}}
     return {
         name: {n: evaluate(data.task, r.labels(data), predict(r)) for n, r in evaluated.items()}
         for name, predict in predictors.items()
