@@ -14,6 +14,7 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.from_study import winner_spec
 from sclsearch.reports.hub import check_repository
 from sclsearch.reports.hub import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
@@ -122,22 +123,28 @@ def tune(
 
 def train(
     *,
-    method: "str | type[Method]",
-    task: str | CustomTask,
+    method: "str | type[Method] | None" = None,
+    task: str | CustomTask | None = None,
+    from_study: str | Report | None = None,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
 ) -> Report:
     """Train one configuration with every seed and return the report.
 
-    The configuration is the starting point of the search space, changed by `settings`.
+    The configuration is the starting point of the search space, or the winner of another study. It
+    is changed by `settings`.
 
     Example:
         >>> report = train(method="scl", task="cola", settings={"tau": 0.1})  # doctest: +SKIP
+        >>> report = train(from_study="scl-cola", task="mrpc", seeds=3)  # doctest: +SKIP
 
     Args:
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
         task: Name of the task, or `CustomTask` for your own files.
+        from_study: Name of a study, or its report, whose winner gives every hyperparameter, the
+            method, the task, the model and the protocol. Other arguments replace these. With it,
+            `method` is required only for a method of your own.
         progress: Whether to show progress.
         callbacks: As in `tune`.
         options: As in `tune`, without those of a search: configurations, sampler, budgets, race
@@ -151,13 +158,22 @@ def train(
         raise SclsearchError(
             f"{', '.join(searching)}: only searches have this. Leave it out, or call tune."
         )
+    if from_study is not None:
+        found = from_study
+        if isinstance(found, str):
+            found = select(found, storage=options.get("storage", DEFAULT_STORAGE))
+        _check_arguments(options)
+        changes = fields_of(StudySpec, options) | ({} if task is None else {"task": task})
+        spec, folder = winner_spec(found, changes, method)
+        options = {"data_dir": folder, **options}  # type: ignore[typeddict-item]
+        return _trained(spec, options, callbacks, progress=progress)
+    if method is None or task is None:
+        raise SclsearchError("method, task: must be given without from_study. Pass both.")
     spec = replace(_spec(method, task, options), searched=False)
     return _trained(spec, options, callbacks, progress=progress)
 
 
-def _spec(
-    method: "str | type[Method]", task: str | CustomTask, options: Mapping[str, Any]
-) -> StudySpec:
+def _check_arguments(options: Mapping[str, Any]) -> None:
     known = TuneKeywords.__annotations__
     for name in options:
         if name not in known:
@@ -165,6 +181,12 @@ def _spec(
                 f"{name}: unknown argument.{suggestion(name, known)} Pass hyperparameters as "
                 "settings, such as settings={'epochs': 4}."
             )
+
+
+def _spec(
+    method: "str | type[Method]", task: str | CustomTask, options: Mapping[str, Any]
+) -> StudySpec:
+    _check_arguments(options)
     if isinstance(method, str) and "," in method:
         raise SclsearchError(f"method {method!r}: must be one name. Pass several as a list.")
     return StudySpec(method=method, task=task, **fields_of(StudySpec, options))
