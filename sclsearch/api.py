@@ -468,6 +468,7 @@ def export(
     storage: Storage = DEFAULT_STORAGE,
     ensemble: bool = False,
     refit: RefitRows | None = None,
+    baseline: bool = False,
     seeds: int = 1,
     data_dir: Path | str | None = None,
     method: "str | type[Method] | None" = None,
@@ -488,6 +489,8 @@ def export(
         refit: Train the winner's configuration once more and export that model. `validation` trains
             on the training and validation rows of all seeds, `all` also on the test rows. None
             exports a model of the search.
+        baseline: Export the linear model on the frozen encoder (logistic regression, or ridge
+            regression for scores) instead of the winner; with `refit`, fitted on its rows.
         seeds: Number of models that a refit trains; several are exported as an ensemble.
         data_dir: Folder of the task's files for a refit, if they moved.
         method: Custom method of the study, as `FILE.py:CLASS` or its class, for a refit.
@@ -501,6 +504,7 @@ def export(
     options = ExportOptions(
         ensemble=ensemble,
         refit=refit,
+        baseline=baseline,
         seeds=seeds,
         data_dir=None if data_dir is None else expanded(Path(data_dir)),
         method=method,

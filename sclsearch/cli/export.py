@@ -46,6 +46,14 @@ def export(
             "Default: the seed with the best validation score.",
         ),
     ] = False,
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline",
+            help="Export the baseline logistic regression on the frozen encoder (ridge regression "
+            "for scores) instead of the winner.",
+        ),
+    ] = False,
     refit: Annotated[
         Literal["validation", "all"] | None,
         typer.Option(
@@ -106,8 +114,6 @@ def export(
     The last three lines of the output are Python that loads it and classifies a text.
     """
     from sclsearch.api import export as write
-    from sclsearch.api import select
-    from sclsearch.reports.confirmed import confirmed_score
 
     record = write(
         study,
@@ -116,27 +122,14 @@ def export(
         storage=storage,
         ensemble=ensemble,
         refit=refit,
+        baseline=baseline,
         seeds=seeds,
         data_dir=data_dir,
         method=method,
         push=push,
         public=public,
     )
-    found = select(study, rule=rule, storage=storage)
-    shown = f"{record.metric} is {record.mean_test:.4f}"
-    if record.refit:
-        shown += ", the estimate of the search for this configuration. The exported model itself "
-        shown += "was not tested"
-    quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
-    if fresh := confirmed_score(found):
-        quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."
-    elif found.repeats:
-        quote = "Quote that: the seeds did not choose the winner."
-    sys.stdout.write(
-        f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
-        f"{_exported(record)}\n"
-        f"Over all seeds, none picked, test {shown}. {quote}\n"
-    )
+    sys.stdout.write(f"{folder}: {_exported(record)}\n{_scores(record, study, rule, storage)}\n")
     if push is not None:
         # A public upload may go to a repository that is private and stays so.
         sys.stdout.write(f"Uploaded to {push}{'' if public else ', private'}\n")
@@ -144,13 +137,34 @@ def export(
 
 
 def _exported(record: "ExportRecord") -> str:
+    what = f"{record.base} fine-tuned on {record.task} by {record.method}"
+    if record.baseline:
+        what = f"{record.method} on the frozen {record.base} for {record.task}"
     if record.refit:
         models = f"{len(record.members)} models, each " if record.members else ""
-        return f"{models}trained after the search on {record.refit}"
+        return f"{what}: {models}trained after the search on {record.refit}"
     scores = f"{record.metric} {record.validation:.4f}, test {record.test:.4f}"
     if record.members:
-        return f"an ensemble of {len(record.members)} seeds, whose own scores average {scores}"
-    return f"seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
+        seeds = f"{len(record.members)} seeds"
+        return f"{what}: an ensemble of {seeds}, whose own scores average {scores}"
+    return f"{what}: seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
+
+
+def _scores(record: "ExportRecord", study: str, rule: str | None, storage: str) -> str:
+    from sclsearch.api import select
+    from sclsearch.reports.confirmed import confirmed_score
+
+    shown = f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}"
+    if record.refit:
+        shown += ", the estimate of the search; the exported model itself was not tested"
+    if record.baseline:
+        return f"{shown}. Quote that."
+    found = select(study, rule=rule, storage=storage)
+    if fresh := confirmed_score(found):
+        return f"{shown}. Quote the score on fresh seeds, {fresh.mean:.4f}."
+    if found.repeats:
+        return f"{shown}. Quote that: the seeds did not choose the winner."
+    return f"{shown}. Quote that, or better the score on fresh seeds of `sclsearch confirm`."
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:

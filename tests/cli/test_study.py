@@ -472,7 +472,10 @@ def test_train_from_a_study_takes_its_winner_unless_options_replace_it(
     plan = planned()
     assert plan["fields"].items() >= fields.items()
     assert (plan["task"][0], plan["model"][0]) == ("demo", str(workdir / "encoder"))
-    plan = planned("--set", "tau=0.7", "--epochs", "3", "--train-size", "60", "--seeds", "4")
+    plan = planned(
+        *("--set", "tau=0.7", "--epochs", "3", "--seeds", "4"),
+        *("--train-size", "60", "--protocol", "gunel-fewshot"),
+    )
     assert plan["fields"].items() >= {**fields, "tau": 0.7, "epochs": 3}.items()
     assert (plan["seeds"], plan["rows"][0]) == (4, 60)
 
