@@ -21,10 +21,12 @@ from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.export_record import (
     ExportRecord,
     Format,
+    Refit,
     without_folders,
     write_digests,
     write_json,
 )
+from sclsearch.reports.linear_model import fit_linear, linear_baseline
 from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.refit import RefitRows, refit_winner, restore_winner
@@ -69,6 +71,7 @@ class ExportOptions:
         ensemble: Export every reported seed, as one model that averages their probabilities.
         refit: Train the winner once more, on these rows of the study; None exports a seed run of
             the search.
+        baseline: Export the linear model on the frozen encoder instead of the winner.
         seeds: Number of models that a refit trains; more than one are exported as an ensemble.
         data_dir: Folder of the task's files for a refit, if they moved.
         method: `FILE.py:CLASS` or a class, required for a refit if the method is in a file.
@@ -77,6 +80,7 @@ class ExportOptions:
 
     ensemble: bool = False
     refit: RefitRows | None = None
+    baseline: bool = False
     seeds: int = 1
     data_dir: Path | None = None
     method: "str | type[Method] | None" = None
@@ -88,6 +92,11 @@ class ExportOptions:
             raise SclsearchError(
                 "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
                 "--refit with --seeds K for an ensemble of K."
+            )
+        if self.baseline and (self.ensemble or self.seeds > 1):
+            raise SclsearchError(
+                "--baseline: does not depend on a seed, so there is no ensemble of it. Leave out "
+                "--ensemble and --seeds."
             )
         if self.seeds < 1 or (self.seeds > 1 and not self.refit):
             raise SclsearchError(
@@ -161,7 +170,9 @@ def export(
     check_writable(LocalPath(folder.parent))
     store, record = existing_study(storage, found.study)
     begun = _begun_with(record)
-    if options.refit:
+    if options.baseline:
+        members = [_linear(found, store, record, options)]
+    elif options.refit:
         members = _refitted(found, record, options, options.refit)
     else:
         seeds = [winner.seeds[position] for position in winner.reported]
@@ -215,19 +226,51 @@ def _refitted(
     return [
         _Member(
             replace(
-                described,
+                _without_scores(described, model.refit),
                 key=model.spec.key,
                 replicate=model.spec.replicate.number,
-                validation=None,
-                test=None,
-                test_rows="",
-                evaluation={},
-                refit=model.refit,
             ),
             model.weights,
         )
         for model in refit_winner(winner, rows, options.seeds)
     ]
+
+
+def _linear(
+    found: Report, store: StudyStore, record: StudyRecord, options: ExportOptions
+) -> _Member:
+    """Fit the linear model on the frozen encoder, on the rows of its best seed or on more rows."""
+    line = linear_baseline(found)
+    best = line.seeds[line.reported[0]]
+    winner = restore_winner(found, options.data_dir, options.method)
+    model = fit_linear(found, winner, best.replicate, options.refit)
+    described = _completed(describe_winner(found), record, found.storage)
+    evaluation = store.baselines()[best.replicate][line.origin]["test"]
+    described = replace(
+        described,
+        method=line.origin.partition(" on ")[0].replace(" ", "-"),
+        place="ce",
+        method_digest="",
+        fields=model.fields,
+        key="",
+        replicate=best.replicate,
+        validation=best.validation,
+        test=best.test,
+        mean_test=line.plain and line.plain[0],
+        numerics=f"{winner.spec.numerics.partition('-')[0]}-fp32",
+        test_rows=winner.splits[best.replicate].test.digest,
+        evaluation=evaluation,
+        baseline=True,
+        origin={**described.origin, "method": "ce"},
+    )
+    if model.refit is not None:
+        described = _without_scores(described, model.refit)
+    return _Member(described, model.weights)
+
+
+def _without_scores(described: ExportRecord, refit: Refit) -> ExportRecord:
+    """Return the record of a model that was trained after the search."""
+    return replace(described, validation=None, test=None, test_rows="", evaluation={}, refit=refit)
 
 
 def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -> ExportRecord:

@@ -281,10 +281,10 @@ def _space(record: StudyRecord) -> dict[str, Any]:
 def _order(record: StudyRecord) -> list[str]:
     """Return the searched hyperparameters in the order of the space; stored JSON sorts its keys.
 
-    Without searched hyperparameters these are the fixed ones.
+    Without searched hyperparameters these are the fixed ones, or some of a restored configuration.
     """
-    space = record.identity["space"]
-    fixed = [] if record.repeats else list(space.get("fixed", ()))
+    space, shown = record.identity["space"], record.origin.get("shown")
+    fixed = list(space.get("fixed", ())) if shown is None else shown
     return [parameter["name"] for parameter in space["parameters"]] or fixed
 
 
