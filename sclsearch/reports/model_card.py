@@ -272,7 +272,9 @@ def _space(study: StudyRecord) -> str:
         for by, values in (("Fixed by the space", fixed), ("Set by hand", by_hand))
         if values
     )
-    head = "| searched hyperparameter | values |\n|---|---|\n"
+    chosen = study.origin.get("space")
+    head = f"{chosen}.\n\n" if chosen else ""
+    head += "| searched hyperparameter | values |\n|---|---|\n"
     return f"{head}{chr(10).join(rows)}{note}"
 
 

@@ -63,6 +63,7 @@ class Report:
         budget: Budget of the last start, and the part of it that the seed runs of this report
             used; None if that start had none.
         damaged: Messages about damaged files of the study, which the ranking leaves out.
+        space_note: Name of the search space and the reason for its choice; empty without a search.
         verdict: What is wrong with a useless winner; None if it is fine.
     """
 
@@ -96,6 +97,7 @@ class Report:
     budget: BudgetUse | None = None
     damaged: tuple[str, ...] = ()
     verdict: Verdict | None = None
+    space_note: str = ""
 
     @property
     def winner(self) -> ConfigurationLine | None:
@@ -252,6 +254,7 @@ def report(
         space=_space(record),
         budget=spending.use,
         damaged=tuple(damaged),
+        space_note=record.origin.get("space", ""),
     )
     useless = verdict(found, state)
     notes = [

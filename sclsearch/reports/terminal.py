@@ -34,6 +34,8 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
         f"{escape(report.model)}, protocol {report.protocol}",
         soft_wrap=True,
     )
+    if report.space_note:
+        console.print(Text(f"Search space: {report.space_note}"), style="dim", soft_wrap=True)
     histograms = console.is_terminal and not console.options.ascii_only
     console.print(_table(report, most, histograms=histograms))
     if len(report.configurations) > most:

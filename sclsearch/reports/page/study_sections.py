@@ -78,6 +78,7 @@ def _question(report: Report) -> str:
     return (
         f"Question ({report.study}): which configuration of {report.method} is best on "
         f"{report.task}{size}, with encoder {report.model} under protocol {report.protocol}?"
+        + (f" Search space: {report.space_note}." if report.space_note else "")
     )
 
 
