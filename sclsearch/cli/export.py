@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sclsearch.reports.export_record import ExportRecord
     from sclsearch.reports.predictor import Prediction
+    from sclsearch.reports.report import Report
     from sclsearch.reports.verification import Verification
 
     Results = Iterator[tuple[Mapping[str, Any], Prediction]]
@@ -47,6 +48,14 @@ def export(
             "--ensemble",
             help="Export every reported seed, as one model that averages their probabilities. "
             "Default: the seed with the best validation score.",
+        ),
+    ] = False,
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline",
+            help="Export the baseline logistic regression on the frozen encoder (ridge regression "
+            "for scores) instead of the winner.",
         ),
     ] = False,
     refit: Annotated[
@@ -84,6 +93,14 @@ def export(
             rich_help_panel=REFIT,
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Export a useless winner, too: one that predicts one class, or is not above a "
+            "baseline. Default: refuse it.",
+        ),
+    ] = False,
     storage: o.Storage = DEFAULT_STORAGE,
     push: Annotated[
         str | None,
@@ -106,12 +123,10 @@ def export(
 ) -> None:
     """Export the winner of a study as a folder with weights, tokenizer and model card.
 
-    transformers, sentence-transformers or sclsearch load it; the command prints which ones.
+    The last three lines of the output are Python that loads it and classifies a text.
     """
     from sclsearch.api import export as write
     from sclsearch.api import select
-    from sclsearch.protocols.base import NO_TEST_ROWS
-    from sclsearch.reports.confirmed import confirmed_score
 
     record = write(
         study,
@@ -120,67 +135,67 @@ def export(
         storage=storage,
         ensemble=ensemble,
         refit=refit,
+        baseline=baseline,
         seeds=seeds,
         data_dir=data_dir,
         method=method,
+        force=force,
         push=push,
         public=public,
     )
     found = select(study, rule=rule, storage=storage)
-    shown = f"There are {NO_TEST_ROWS}"
-    if record.mean_test is not None:
-        shown = f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}"
-        if record.refit:
-            shown += ", the estimate of the search for this configuration"
-    if record.refit:
-        shown += ". The exported model itself was not tested"
-    quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
-    if fresh := confirmed_score(found):
-        quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."
-    elif found.repeats:
-        quote = "Quote that: the seeds did not choose the winner."
-    if not found.has_test:
-        quote = "Validation scores of a winner are optimistic."
-    sys.stdout.write(
-        f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
-        f"{_exported(record)}\n"
-        f"{shown}. {quote}\n"
-        f"{_usage(record, folder)}"
-    )
+    verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
+    lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     if push is not None:
         # A public upload may go to a repository that is private and stays so.
         sys.stdout.write(f"Uploaded to {push}{'' if public else ', private'}\n")
+    sys.stdout.write(_usage(record, folder))
 
 
 def _exported(record: "ExportRecord") -> str:
+    what = f"{record.base} fine-tuned on {record.task} by {record.method}"
+    if record.baseline:
+        what = f"{record.method} on the frozen {record.base} for {record.task}"
     if record.refit:
         models = f"{len(record.members)} models, each " if record.members else ""
-        return f"{models}trained after the search on {record.refit}"
+        return f"{what}: {models}trained after the search on {record.refit}"
     scores = f"{record.metric} {record.validation:.4f}"
     if record.test is not None:
         scores += f", test {record.test:.4f}"
     if record.members:
-        return f"an ensemble of {len(record.members)} seeds, whose own scores average {scores}"
-    return f"seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
+        seeds = f"{len(record.members)} seeds"
+        return f"{what}: an ensemble of {seeds}, whose own scores average {scores}"
+    return f"{what}: seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
+
+
+def _scores(record: "ExportRecord", found: "Report") -> str:
+    """Return the score to expect of the exported model, and the one to quote."""
+    from sclsearch.protocols.base import NO_TEST_ROWS
+    from sclsearch.reports.confirmed import confirmed_score
+
+    if record.mean_test is None:
+        return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
+    shown = f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}"
+    if record.refit:
+        shown += ", the estimate of the search; the exported model itself was not tested"
+    if record.baseline:
+        return f"{shown}. Quote that."
+    if fresh := confirmed_score(found):
+        return f"{shown}. Quote the score on fresh seeds, {fresh.mean:.4f}."
+    if found.repeats:
+        return f"{shown}. Quote that: the seeds did not choose the winner."
+    return f"{shown}. Quote that, or better the score on fresh seeds of `sclsearch confirm`."
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:
-    from sclsearch.reports.loading_examples import method_option
+    from sclsearch.reports.loading_examples import main_example, method_option
 
-    name, quoted = shlex.quote(str(folder)), json.dumps(str(folder), ensure_ascii=False)
-    own = method_option(record)
-    if record.members:
-        score = f"`sclsearch verify {name}{own}` prints the ensemble's own test score.\n"
-        untested = record.refit or record.test is None
-        return f"Use it: sclsearch predict {name} FILE{own}\n{'' if untested else score}"
-    others = {
-        "transformers": f'transformers: pipeline("text-classification", model={quoted})',
-        "sentence-transformers": f"sentence-transformers: SentenceTransformer({quoted}).encode("
-        f"texts) returns the {'class scores' if record.labels else 'score'}.",
-        "sclsearch": "transformers cannot load this classifier; sclsearch.load can.",
-    }
-    use = f"Use it: sclsearch predict {name} FILE{own}, or --model {name}"
-    return f"{use}\n{others[record.format]}\n"
+    name, own = shlex.quote(str(folder)), method_option(record)
+    lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
+    if record.members and not record.refit and record.test is not None:
+        lines.append(f"`sclsearch verify {name}{own}` prints the ensemble's own test score.")
+    return "\n".join([*lines, "In Python:", main_example(str(folder), record)]) + "\n"
 
 
 def predict(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -124,7 +124,7 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
         try:
             config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
             # T5 has a class for its encoder alone; AutoModel would load the decoder, too.
-            kind = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), AutoModel)
+            kind: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), AutoModel)
             # Otherwise the checkpoint's dtype is kept, and half precision cannot be trained.
             model, loading = kind.from_pretrained(
                 str(folder),

@@ -14,7 +14,7 @@ from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.tables import Cell
-from sclsearch.reports.export import describe_winner, export
+from sclsearch.reports.export import ExportOptions, describe_winner, export
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, report
 from sclsearch.search.estimate import Estimate
@@ -27,7 +27,7 @@ from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
-from sclsearch.tasks.metrics import f1_by_class, value
+from sclsearch.tasks.metrics import METRICS, f1_by_class, value
 
 OUT_OF_TIME = "the time budget is used; the same command goes on"
 
@@ -201,7 +201,7 @@ def _on_fine_tuned_encoder(
     record = describe_winner(found)
     folder = _encoder_folder(options, record)
     if not folder.exists():
-        export(found, storage_folder(options.storage), folder)
+        export(found, storage_folder(options.storage), folder, ExportOptions(force=True))
     note = (
         f"encoder first fine-tuned on {record.task} by {record.method}: seed {record.replicate}, "
         f"the best of {record.seeds} by validation, {record.metric} {record.validation:.4f}"
@@ -262,7 +262,8 @@ def compare_rows(scores: Sequence[CellScore]) -> list[RowComparison]:
                 # If several conditions share one study, they count as one comparison in the
                 # adjustment.
                 key = other.cell.row.name, other.cell.column.name, other.study, base.study
-                comparison = compare(other.tests, base.tests, base.subsets)
+                largest = METRICS[base.cell.column.metric].span
+                comparison = compare(other.tests, base.tests, base.subsets, largest=largest)
                 compared.setdefault(key, (other, base, comparison))
     found = compared.values()
     adjusted = holm([comparison.p for *_, comparison in found])

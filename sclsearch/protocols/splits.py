@@ -14,6 +14,8 @@ from sclsearch.tasks.stratified import stratified
 HELD_OUT = 0.2
 """Share of the training rows that `plain` holds out for validation if the task has only a test
 split."""
+MOST_HELD_OUT = 2_000
+"""Most rows that `plain` holds out."""
 
 
 def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Splits:
@@ -167,7 +169,8 @@ def plain_split(data: TaskData) -> Splits:
     A user's own task without a test split has no test rows.
     """
     if "validation" not in data.splits and (data.task.own or "test" in data.splits):
-        return hold_out(data, plain_pool(data), share=HELD_OUT, seed=0)
+        share = min(HELD_OUT, MOST_HELD_OUT / data.splits["train"].labeled)
+        return hold_out(data, plain_pool(data), share=share, seed=0)
     if data.task.own and "test" not in data.splits:
         return replace(plain_pool(data), validation=_whole(data, "validation"))
     return split_dev(data, cap=None)

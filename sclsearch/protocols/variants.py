@@ -1,5 +1,6 @@
 """Variants of a protocol: fresh replicates, random splits, crossed seeds, and laptop scale."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,6 +17,13 @@ from sclsearch.tasks.stratified import stratified
 FRESH_REPLICATES = "fresh replicates"
 """Text after the name of a protocol in the title of a study of fresh replicates."""
 
+CONFIGS = 20
+"""Usual number of configurations of a search."""
+EFFORT = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
+"""Most rows of a user's own file, and its usual numbers of configurations and of seeds."""
+FEW_ROWS, SPLITS = 2_000, 10
+"""Rows of a user's own file up to which seeds draw their own validation rows, and the number of
+different draws."""
 POST_BATCH_SIZE = 8
 """Batch size of post-training in the practical spaces."""
 ENOUGH_EPOCHS = 3
@@ -70,6 +78,28 @@ def with_enough_updates(protocol: Protocol) -> Protocol:
         return {**found, **few}
 
     return replace(protocol, training=training)
+
+
+def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Protocol, int]:
+    """Return the protocol and the usual number of configurations for the rows of a task.
+
+    A user's own files have fewer seeds and configurations the more rows they have. Without
+    validation rows of their own, few rows are divided anew into training and validation rows by
+    each of 10 seeds.
+
+    Args:
+        protocol: The protocol.
+        data: The task with its rows.
+        splits: Number of random splits, for `with_splits`; None decides it by the rows.
+    """
+    rows = data.splits["train"].labeled
+    if not data.task.own or protocol.name != "plain":
+        return (protocol if splits is None else with_splits(protocol, splits)), CONFIGS
+    configs, seeds = next(effort for most, *effort in EFFORT if rows <= most)
+    protocol = replace(protocol, replicates=seeds)
+    if splits is None and "validation" not in data.splits and rows <= FEW_ROWS:
+        splits = SPLITS
+    return (protocol if splits is None else with_splits(protocol, splits)), configs
 
 
 def with_splits(protocol: Protocol, count: int) -> Protocol:

@@ -1,5 +1,6 @@
 """Comparison of the winners of several studies with that of the first, paired by replicate."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -129,7 +130,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     intervals: list[tuple[float, float] | None] = [None] * len(reports)
     if base.has_test:
         pairs = [
-            compare(own, tests[0], _subsets(base, other, seeds))
+            compare(own, tests[0], _subsets(base, other, seeds), largest=METRICS[base.metric].span)
             for other, own in zip(reports[1:], tests[1:], strict=True)
         ]
         comparisons[1:] = pairs
@@ -193,9 +194,13 @@ def _with_search(
 
 
 def _scores(report: Report, seeds: int) -> SearchScores:
-    """Return the scores of all configurations with a seed run, by number."""
+    """Return the scores of all configurations with a seed run, by loss, then by number."""
     places = {seed.replicate: place for place, seed in enumerate(finished_winner(report).seeds)}
-    lines = sorted((one for one in report.configurations if one.seeds), key=lambda one: one.number)
+    # The first of equal configurations is the winner, see `ConfigurationScore.rank`.
+    lines = sorted(
+        (one for one in report.configurations if one.seeds),
+        key=lambda one: (math.inf if one.loss is None else one.loss, one.number),
+    )
     minimum = METRICS[report.metric].minimum
     validation, test = np.full((2, len(lines), len(places)), np.nan)
     trained = np.zeros(test.shape, bool)

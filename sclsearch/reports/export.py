@@ -1,8 +1,9 @@
 """Export of a study's winner as a folder for other programs and studies.
 
-transformers reads the top of an export only if it computes the same scores: `config.json` and the
-weights are there if the head has an exact counterpart in the encoder's architecture. Otherwise the
-encoder is in the subfolder `encoder`, so that no program classifies with a random head.
+transformers reads the top of an export only if it computes the same scores. The weights are there
+if the head has an exact counterpart in the encoder's architecture. Otherwise the encoder is in the
+subfolder `encoder`, and transformers reads the head by code at the top, or not at all, so that no
+program classifies with a random head.
 """
 
 import json
@@ -20,10 +21,12 @@ from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.export_record import (
     ExportRecord,
     Format,
+    Refit,
     without_folders,
     write_digests,
     write_json,
 )
+from sclsearch.reports.linear_model import fit_linear, linear_baseline
 from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.refit import RefitRows, refit_winner, restore_winner
@@ -44,7 +47,10 @@ WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
-NOT_RESTORED = {"model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"}
+NOT_RESTORED = {
+    *("model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"),
+    "training_rows",
+}
 """Fields of a study's origin that do not determine its test rows, or that are private."""
 OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
@@ -65,16 +71,20 @@ class ExportOptions:
         ensemble: Export every reported seed, as one model that averages their probabilities.
         refit: Train the winner once more, on these rows of the study; None exports a seed run of
             the search.
+        baseline: Export the linear model on the frozen encoder instead of the winner.
         seeds: Number of models that a refit trains; more than one are exported as an ensemble.
         data_dir: Folder of the task's files for a refit, if they moved.
         method: `FILE.py:CLASS` or a class, required for a refit if the method is in a file.
+        force: Export a winner that is useless by `Report.verdict`, too.
     """
 
     ensemble: bool = False
     refit: RefitRows | None = None
+    baseline: bool = False
     seeds: int = 1
     data_dir: Path | None = None
     method: "str | type[Method] | None" = None
+    force: bool = False
 
     def __post_init__(self) -> None:
         """Raise SclsearchError if options contradict each other."""
@@ -82,6 +92,11 @@ class ExportOptions:
             raise SclsearchError(
                 "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
                 "--refit with --seeds K for an ensemble of K."
+            )
+        if self.baseline and (self.ensemble or self.seeds > 1):
+            raise SclsearchError(
+                "--baseline: does not depend on a seed, so there is no ensemble of it. Leave out "
+                "--ensemble and --seeds."
             )
         if self.seeds < 1 or (self.seeds > 1 and not self.refit):
             raise SclsearchError(
@@ -136,11 +151,15 @@ def export(
         options: The model to export.
 
     Raises:
-        SclsearchError: There is no winner, it has not been tested, its weights are not stored, or
-            the original encoder has changed. Also if the folder is not empty or not writable, an
-            ensemble would have one member, or a refit fails.
+        SclsearchError: There is no winner, it is useless or has not been tested, its weights are
+            not stored, or the original encoder has changed. Also if the folder is not empty or not
+            writable, an ensemble would have one member, or a refit fails.
     """
     winner = tested_winner(found)
+    if found.verdict is not None and not options.force:
+        raise SclsearchError(
+            f"{found.study}: {' '.join(found.verdict.lines)} Or pass --force to export it anyway."
+        )
     folder = folder.expanduser().resolve()
     _check_empty(folder)
     if options.ensemble and len(winner.reported) < 2:
@@ -151,7 +170,9 @@ def export(
     check_writable(LocalPath(folder.parent))
     store, record = existing_study(storage, found.study)
     begun = _begun_with(record)
-    if options.refit:
+    if options.baseline:
+        members = [_linear(found, store, record, options)]
+    elif options.refit:
         members = _refitted(found, record, options, options.refit)
     else:
         seeds = [winner.seeds[position] for position in winner.reported]
@@ -205,19 +226,51 @@ def _refitted(
     return [
         _Member(
             replace(
-                described,
+                _without_scores(described, model.refit),
                 key=model.spec.key,
                 replicate=model.spec.replicate.number,
-                validation=None,
-                test=None,
-                test_rows="",
-                evaluation={},
-                refit=model.refit,
             ),
             model.weights,
         )
         for model in refit_winner(winner, rows, options.seeds)
     ]
+
+
+def _linear(
+    found: Report, store: StudyStore, record: StudyRecord, options: ExportOptions
+) -> _Member:
+    """Fit the linear model on the frozen encoder, on the rows of its best seed or on more rows."""
+    line = linear_baseline(found)
+    best = line.seeds[line.reported[0]]
+    winner = restore_winner(found, options.data_dir, options.method)
+    model = fit_linear(found, winner, best.replicate, options.refit)
+    described = _completed(describe_winner(found), record, found.storage)
+    evaluation = store.baselines()[best.replicate][line.origin]["test"]
+    described = replace(
+        described,
+        method=line.origin.partition(" on ")[0].replace(" ", "-"),
+        place="ce",
+        method_digest="",
+        fields=model.fields,
+        key="",
+        replicate=best.replicate,
+        validation=best.validation,
+        test=best.test,
+        mean_test=line.plain and line.plain[0],
+        numerics=f"{winner.spec.numerics.partition('-')[0]}-fp32",
+        test_rows=winner.splits[best.replicate].test.digest,
+        evaluation=evaluation,
+        baseline=True,
+        origin={**described.origin, "method": "ce"},
+    )
+    if model.refit is not None:
+        described = _without_scores(described, model.refit)
+    return _Member(described, model.weights)
+
+
+def _without_scores(described: ExportRecord, refit: Refit) -> ExportRecord:
+    """Return the record of a model that was trained after the search."""
+    return replace(described, validation=None, test=None, test_rows="", evaluation={}, refit=refit)
 
 
 def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -> ExportRecord:
@@ -283,7 +336,7 @@ def write_folder(
     format.
     """
     from sclsearch.reports.head_mapping import as_sequence_classifier, label_fields, pooled_head
-    from sclsearch.reports.sentence_transformer import write_sentence_transformer
+    from sclsearch.reports.pooled_head import write_pooled_classifier
     from sclsearch.training.result import save_tensors
 
     encoder = _beginning(stored, ENCODER_PREFIX)
@@ -302,9 +355,10 @@ def write_folder(
     _copy_tokenizer(begun, place, max_length)
     save_tensors(place / WEIGHTS, mapped.weights if mapped else encoder, {"format": "pt"})
     save_tensors(folder / PARTS, new_modules, {"format": "pt"})
-    form: Format = "transformers" if mapped else "sentence-transformers" if head else "sclsearch"
+    form: Format = "transformers" if mapped else "transformers-code" if head else "sclsearch"
     if head and not mapped:
-        write_sentence_transformer(folder, head, max_length)
+        write_pooled_classifier(folder, head, described.labels, max_length)
+        _copy_tokenizer(begun, folder, max_length)
     described = replace(described, format=form)
     described.write(folder)
     return described
@@ -322,12 +376,16 @@ def _encoder_config(begun: Path) -> dict[str, Any]:
 
 def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
     """Copy the tokenizer's files; texts are truncated where training truncated them."""
+    from sclsearch.encoders.load import load_tokenizer
+
     for name in HUB_FILES:
         if name not in {WEIGHTS, "config.json"} and (begun / name).is_file():
             shutil.copyfile(begun / name, place / name)
     settings = place / "tokenizer_config.json"
     read = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
-    write_json(settings, {**read, "model_max_length": max_length})
+    # Without it, transformers derives the class from the kind of model, which ours may hide.
+    kind = {"tokenizer_class": type(load_tokenizer(begun)).__name__.removesuffix("Fast")}
+    write_json(settings, {**kind, **read, "model_max_length": max_length})
 
 
 def _beginning(stored: "Mapping[str, Tensor]", *prefixes: str) -> "dict[str, Tensor]":

@@ -17,8 +17,9 @@ DIGESTS = "SHA256SUMS"
 
 It omits the model card, which the user may edit.
 """
-Format = Literal["transformers", "sentence-transformers", "sclsearch"]
-"""The library that loads the whole classifier without sclsearch; `sclsearch` if there is none."""
+Format = Literal["transformers", "transformers-code", "sclsearch"]
+"""How transformers loads the whole classifier: by a class of its own, by the code in the export, or
+not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,14 @@ class ExportRecord:
         pair: True if the classifier reads text pairs.
         columns: Text columns of the user's own file; empty for other tasks.
         mean_test: Mean test score over all seeds of the winner that did not fail, in the search.
-        format: Library that loads the classifier, besides sclsearch.
+        format: How other libraries load the classifier.
         members: Folders of an ensemble's members, relative to its own; empty for one seed.
         numerics: Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
         data: SHA-256 of the task's texts and labels.
         test_rows: SHA-256 of the test rows; empty for a model that was trained after the search.
         evaluation: Stored evaluation on the test rows: confusion matrix, or correlations.
+        baseline: True for the linear model on the frozen encoder. Its `method` is the linear model,
+            its `place` is `ce`, whose head has the same form.
         refit: Rows and length of a training after the search; None for a seed run of the search.
         origin: How the seed run can be trained again: task, protocol, size, names of the data files
             without their folders.
@@ -107,6 +110,7 @@ class ExportRecord:
     data: str = ""
     test_rows: str = ""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
+    baseline: bool = False
     refit: Refit | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ from sclsearch.reports.export_record import DIGESTS
 
 OWN_FILES = [
     *(CARD, DIGESTS, PARTS, "config.json", "model.safetensors", "modules.json"),
+    "pooled_classifier.py",
     *("tokenizer.json", "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"),
     *(f"{ENCODER}/*", "1_Pooling/*", "[0-9]_Dense/*", "seed-[0-9]*/*"),
 ]

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import Comparison, compare
+from sclsearch.tasks.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class ConfigurationLine:
         fields: Every hyperparameter of method and training.
         seeds: Finished seed runs.
         score: Score under the rule; None while seed runs are missing.
+        loss: Mean validation loss of the seeds that the score counts, which decides between equal
+            scores; None if unknown.
         reported: Indices into `seeds` of the reported seed runs, best validation score first.
         test_mean: Mean test score of the reported seed runs; None if there are none, or if one has
             not been tested.
@@ -60,6 +63,7 @@ class ConfigurationLine:
     test_mean: float | None
     test_std: float | None
     forecast: Forecast | None = None
+    loss: float | None = None
 
     @property
     def plain(self) -> tuple[float, float | None] | None:
@@ -87,18 +91,24 @@ def best_line(lines: Sequence[ConfigurationLine]) -> ConfigurationLine | None:
 
 
 def paired(
-    line: ConfigurationLine, other: ConfigurationLine, subsets: Mapping[int, str]
+    line: ConfigurationLine,
+    other: ConfigurationLine,
+    subsets: Mapping[int, str],
+    metric: str,
+    split: Literal["test", "validation"] = "test",
 ) -> Comparison | None:
-    """Return the paired comparison of test scores, `line` minus `other`; None without a pair.
+    """Return the paired comparison of scores, `line` minus `other`; None without a pair.
 
     Replicates with the same training rows, by their SHA-256 in `subsets`, count once.
     """
-    tests = {seed.replicate: seed.test for seed in other.seeds}
-    common = [seed for seed in line.seeds if None not in (seed.test, tests.get(seed.replicate))]
+    theirs = {seed.replicate: getattr(seed, split) for seed in other.seeds}
+    ours = {seed.replicate: getattr(seed, split) for seed in line.seeds}
+    common = [one for one in ours if None not in (ours[one], theirs.get(one))]
     if not common:
         return None
     return compare(
-        [seed.test for seed in common],
-        [tests[seed.replicate] for seed in common],
-        [subsets[seed.replicate] for seed in common],
+        [ours[one] for one in common],
+        [theirs[one] for one in common],
+        [subsets[one] for one in common],
+        largest=METRICS[metric].span,
     )

@@ -1,14 +1,16 @@
 """Notes and warnings of a report: what the reader must know to judge its scores."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from sclsearch.canonical import counted, one_line
 from sclsearch.reports.frames import device_name
-from sclsearch.reports.lines import ConfigurationLine, best_line, paired
+from sclsearch.reports.lines import ConfigurationLine, best_line
+from sclsearch.reports.verdict import against, is_linear
 from sclsearch.selection.race import Audit
+from sclsearch.selection.significance import FEWEST_PAIRS
 from sclsearch.store.records import uneven_seeds
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.budget import Spending
@@ -37,7 +39,8 @@ def ranking_notes(
     Args:
         state: The results.
         lines: The ranking of the configurations.
-        baselines: The baseline classifiers.
+        baselines: Baseline classifiers to compare the winner with; none for a useless winner,
+            whose verdict names one.
         risk: Probability that another configuration would win if all had all seeds.
         audit: Check of the model that gives the risk.
         spending: Cost of the seed runs, against the budget.
@@ -138,7 +141,7 @@ def _doubts(
 ) -> Iterator[str]:
     """Yield a warning for each reason to doubt a winner.
 
-    Reasons: it predicts one class, is not above a baseline, or a class has few validation rows.
+    Reasons: it is not reliably above a baseline, or a class has few validation rows.
     """
     labels = state.record.origin.get("labels", ())
     counts = [
@@ -146,15 +149,8 @@ def _doubts(
         for run in state.runs_of(winner.number).values()
         if run.validation is not None and "confusion" in run.validation
     ]
-    collapsed = sum(int((one.sum(0) > 0).sum() == 1) for one in counts)
-    if 2 * collapsed > len(counts):
-        yield (
-            f"warning: in {collapsed} of {len(counts)} seeds the winner predicts one class for "
-            "every validation row"
-        )
     for baseline in baselines:
-        subsets = {one.number: one.rows["train"] for one in state.replicates}
-        yield from _not_above(winner, baseline, subsets)
+        yield from _not_above(winner, baseline, state)
     if counts:
         rows = np.min([one.sum(1) for one in counts], 0)
         few = [
@@ -178,20 +174,24 @@ def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
 
 
 def _not_above(
-    winner: ConfigurationLine, baseline: ConfigurationLine, subsets: Mapping[int, str]
+    winner: ConfigurationLine, baseline: ConfigurationLine, state: SearchState
 ) -> Iterator[str]:
-    found = paired(winner, baseline, subsets)
-    if found is None:
+    compared = against(winner, baseline, state)
+    if compared is None:
         return
+    found, split = compared
     low, interval = found.difference, ""
     if found.interval is not None:
         low, high = found.interval
         interval = f" (95 %: {100 * low:+.1f} to {100 * high:+.1f})"
+    elif found.n < FEWEST_PAIRS and is_linear(baseline):
+        low, interval = 0.0, f" over {counted(found.n, 'pair')}; an interval takes {FEWEST_PAIRS}"
     if low <= 0:
         how = "reliably " if found.difference > 0 else ""
         picked = len(winner.reported) < len(winner.seeds) - winner.failed
         seeds = " over all seeds" if picked else ""
+        points = round(100 * found.difference, 1) + 0.0
         yield (
-            f"warning: the winner is not {how}above the baseline {baseline.origin}: its test score"
-            f"{seeds} differs by {round(100 * found.difference, 1) + 0.0:+.1f} points{interval}"
+            f"warning: the winner is not {how}above the baseline {baseline.origin}: its {split} "
+            f"score{seeds} differs by {points:+.1f} points{interval}"
         )

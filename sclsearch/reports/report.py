@@ -1,13 +1,15 @@
 """Report of a study: ranking and test score of the winner under any rule, from stored runs."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.reports.lines import ConfigurationLine, SeedLine, best_line
 from sclsearch.reports.notes import left_out, not_shown, ranking_notes, untested_winner
+from sclsearch.reports.verdict import Verdict, verdict
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Audit
 from sclsearch.selection.rules import Rule, parse_rule, reported_test
@@ -61,6 +63,8 @@ class Report:
         budget: Budget of the last start, and the part of it that the seed runs of this report
             used; None if that start had none.
         damaged: Messages about damaged files of the study, which the ranking leaves out.
+        space_note: Name of the search space and the reason for its choice; empty without a search.
+        verdict: What is wrong with a useless winner; None if it is fine.
     """
 
     study: str
@@ -92,6 +96,8 @@ class Report:
     space: Mapping[str, Any] = field(default_factory=dict)
     budget: BudgetUse | None = None
     damaged: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    space_note: str = ""
 
     @property
     def winner(self) -> ConfigurationLine | None:
@@ -214,14 +220,8 @@ def report(
     audit = state.race.audit if state.configurations else Audit(0)
     spending = _spending(store, state)
     damaged = [*faults, *more, *damaged]
-    notes = [
-        *left_out(damaged),
-        *not_shown(len(state.configurations), len(configurations)),
-        *ranking_notes(state, lines, baselines, risk, audit, spending),
-        *([] if store.has_checksums() else [NO_CHECKSUMS]),
-    ]
     weights = store.kept_weights()
-    return Report(
+    found = Report(
         study=store.name,
         storage=str(storage_path(storage)),
         method=str(record.training["method"]),
@@ -248,13 +248,22 @@ def report(
         risk=risk,
         audited=audit.configurations,
         widening=audit.widening,
-        notes=tuple(dict.fromkeys(notes)),
+        notes=(),
         weights={key: str(store.weights(key)) for key in reported if key in weights},
         stored_seeds=stored_seeds,
         space=_space(record),
         budget=spending.use,
         damaged=tuple(damaged),
+        space_note=record.origin.get("space", ""),
     )
+    useless = verdict(found, state)
+    notes = [
+        *left_out(damaged),
+        *not_shown(len(state.configurations), len(configurations)),
+        *ranking_notes(state, lines, () if useless else baselines, risk, audit, spending),
+        *([] if store.has_checksums() else [NO_CHECKSUMS]),
+    ]
+    return replace(found, notes=tuple(dict.fromkeys(notes)), verdict=useless)
 
 
 def _spending(store: StudyStore, state: SearchState) -> Spending:
@@ -275,10 +284,10 @@ def _space(record: StudyRecord) -> dict[str, Any]:
 def _order(record: StudyRecord) -> list[str]:
     """Return the searched hyperparameters in the order of the space; stored JSON sorts its keys.
 
-    Without searched hyperparameters these are the fixed ones.
+    Without searched hyperparameters these are the fixed ones, or some of a restored configuration.
     """
-    space = record.identity["space"]
-    fixed = [] if record.repeats else list(space.get("fixed", ()))
+    space, shown = record.identity["space"], record.origin.get("shown")
+    fixed = list(space.get("fixed", ())) if shown is None else shown
     return [parameter["name"] for parameter in space["parameters"]] or fixed
 
 
@@ -315,16 +324,21 @@ def _lines(
             test_mean=mean,
             test_std=std,
             forecast=forecasts.get(configuration.number),
+            loss=score.loss if score is not None and math.isfinite(score.loss) else None,
         )
 
 
-def _rank(line: ConfigurationLine) -> tuple[int, float, int]:
-    """Return the sort key of a line: scores first, then forecasts, then the rest."""
+def _rank(line: ConfigurationLine) -> tuple[int, float, float, int]:
+    """Return the sort key of a line: scores first, then forecasts, then the rest.
+
+    The order of scores is that of `ConfigurationScore.rank`.
+    """
+    loss = math.inf if line.loss is None else line.loss
     if line.score is not None:
-        return 0, -line.score, line.number
+        return 0, -line.score, loss, line.number
     if line.forecast is not None:
-        return 1, -line.forecast.expected, line.number
-    return 2, 0.0, line.number
+        return 1, -line.forecast.expected, loss, line.number
+    return 2, 0.0, loss, line.number
 
 
 def _baseline_lines(store: StudyStore, state: SearchState) -> list[ConfigurationLine]:

@@ -25,12 +25,17 @@ RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 def show(console: Console, report: Report, *, most: int = 20) -> None:
     """Print the ranking, with at most `most` configurations, the winner and its test score."""
+    if report.verdict is not None:
+        for line in report.verdict.lines:
+            console.print(Text(line), style="bold", soft_wrap=True)
     size = f", {report.size} training examples" if report.size else ""
     console.print(
         f"[bold]{report.method}[/] on [bold]{escape(report.task)}[/]{size}, "
         f"{escape(report.model)}, protocol {report.protocol}",
         soft_wrap=True,
     )
+    if report.space_note:
+        console.print(Text(f"Search space: {report.space_note}"), style="dim", soft_wrap=True)
     histograms = console.is_terminal and not console.options.ascii_only
     console.print(_table(report, most, histograms=histograms))
     if len(report.configurations) > most:
@@ -106,13 +111,25 @@ def histogram(scores: Sequence[float], low: float, high: float) -> str:
     return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
 
 
-def tied_configurations(report: Report, winner: ConfigurationLine) -> str:
-    """Return the numbers of the other configurations with the winner's score: `#1, #2`."""
-    return ", ".join(
-        f"#{one.number}"
+def tie_statement(report: Report, winner: ConfigurationLine) -> str:
+    """Return which configurations have the winner's score, and what decides; empty without any.
+
+    `tied by validation with #1, #2; the lowest validation loss decides: 0.12, 0.15, 0.2`
+    """
+    tied = [
+        one
         for one in report.configurations
         if one is not winner and one.reported and one.score == winner.score
-    )
+    ]
+    if not tied:
+        return ""
+    losses = [one.loss for one in (winner, *tied)]
+    if losses[0] == losses[1]:
+        decides = "the lowest number decides"
+    else:
+        values = ", ".join("unknown" if loss is None else f"{loss:.3g}" for loss in losses)
+        decides = f"the lowest validation loss decides: {values}"
+    return f"tied by validation with {', '.join(f'#{one.number}' for one in tied)}; {decides}"
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
@@ -120,8 +137,8 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     values = settings(winner.values) or CONFIGURATION[report.repeats]
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
-    if tied := tied_configurations(report, winner):
-        console.print(f"  tied by validation with {tied}: the lowest number wins")
+    if tied := tie_statement(report, winner):
+        console.print(Padding(Text(tied), (0, 0, 0, 2), expand=False))
     if report.has_test:
         tested = f"[bold]test {report.metric} {test_result(winner)}[/]"
         console.print(f"  {tested}, {seeds_in_words(report, winner)}")

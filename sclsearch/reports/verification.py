@@ -147,7 +147,7 @@ def _check(
 ) -> MemberCheck:
     predictions = _predictions(load(folder, custom_method, _device(record)), rows)
     agreeing = None
-    if record.format == "transformers":
+    if record.format != "sclsearch":
         theirs = _by_transformers(folder, record, rows.texts)
         ours = predictions
         if record.numerics != "cpu-fp32":  # transformers computes in float32, on the CPU here
@@ -244,12 +244,17 @@ def _by_transformers(
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from sclsearch.encoders.load import quiet_transformers
+    from sclsearch.reports.pooled_classifier import PooledClassifier
 
     with quiet_transformers():
-        # Code of the folder must not run, not even after a question on the terminal.
+        # Code of the folder must not run, not even after a question on the terminal. It should be a
+        # copy of the module of PooledClassifier.
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        kind: Any = AutoModelForSequenceClassification
+        if record.format == "transformers-code":
+            kind = PooledClassifier
         try:
-            model = AutoModelForSequenceClassification.from_pretrained(
+            model = kind.from_pretrained(
                 folder, trust_remote_code=False, use_safetensors=True
             ).eval()
         except (OSError, ValueError) as error:

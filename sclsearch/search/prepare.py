@@ -25,7 +25,6 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each, mps_advice
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import (
-    DEFAULT_CONFIGS,
     MOST_CONFIGS,
     RunOptions,
     StudySpec,
@@ -75,6 +74,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
             **spec_record(spec, study, options.data_dir),
             "study": store.name,
             "notes": [*study.notes, *(reading_notes(study, splits[0]) if new else ())],
+            "training_rows": _training_rows(study, splits[0]),
         },
         open_configurations=open_configurations_for(asked, study.seeds, risk is not None),
         created=time.time(),
@@ -119,6 +119,15 @@ def _risk(study: Study, options: RunOptions) -> float | None:
         f"--race: needs more than {FIRST} seeds per configuration, got {study.seeds}. Leave it "
         "out, or pass more --seeds."
     )
+
+
+def _training_rows(study: Study, splits: Splits) -> list[int | None]:
+    """Return the number of training rows, and that of the smallest class; None in regression."""
+    labels = splits.train.labels(study.data)
+    if study.data.task.regression:
+        return [len(labels), None]
+    counts = np.bincount(labels, minlength=len(study.data.task.labels))
+    return [len(labels), int(counts.min())]
 
 
 def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
@@ -239,7 +248,7 @@ def _configs(study: Study, options: RunOptions, risk: float | None, budget: Budg
     size = study.space.size()
     limit = math.inf if size is None else size
     if budget is None:
-        return int(min(options.configs or DEFAULT_CONFIGS, limit))
+        return int(min(options.configs or study.configs, limit))
     if options.configs is not None:
         given = f"--seed-runs {options.seed_runs}"
         if options.compute_budget is not None:

@@ -13,7 +13,9 @@ from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
 from sclsearch.reports.report import Report, report
+from sclsearch.reports.terminal import duration
 from sclsearch.search.callbacks import Callback, Progress, notify
+from sclsearch.search.estimate import estimate
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
@@ -95,7 +97,8 @@ def run_prepared(
     study, store = prepared.study, prepared.store
     if options.gpus_per_trial is None and options.address is None and (warning := unusable_gpu()):
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
-    if store.record() is None:
+    new = store.record() is None
+    if new:
         _show_step(console, f"Loading {study.model_name}")
     check_new(prepared, options)  # a study that cannot train must write nothing
     uri = find_tracking_uri(options.tracking, prepared.storage)
@@ -121,8 +124,7 @@ def run_prepared(
         tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
             if not scheduler.complete:
-                for note in prepared.notes:
-                    console.print(note, markup=False, soft_wrap=True)
+                _show_plan(prepared, scheduler, options, console, new=new)
                 ending = _train(prepared, scheduler, options, progress, logger, lost)
                 scheduler.read_running()
         finally:
@@ -150,6 +152,30 @@ def run_prepared(
         seeds=study.seeds,
         configs=prepared.configs,
     )
+
+
+def _show_plan(
+    prepared: PreparedStudy,
+    scheduler: Scheduler,
+    options: RunOptions,
+    console: Console,
+    *,
+    new: bool,
+) -> None:
+    """Print the notes; of a new study also its space, its seed runs and their time here."""
+    for note in prepared.notes:
+        console.print(note, markup=False, soft_wrap=True)
+    if console.quiet or not new:
+        return
+    study = prepared.study
+    size = f"{counted(prepared.configs, 'configuration')} x {counted(study.seeds, 'seed')}"
+    if options.address is None:
+        time = estimate(prepared, scheduler, options.cpus_per_trial, list)
+        size += f", about {duration(time.seconds)} on this machine"
+        if (time.seconds or 0) > LONG:
+            size += "; fewer --configs or --seeds take less"
+    console.print(f"Search space: {study.space.note}", markup=False, soft_wrap=True)
+    console.print(size, markup=False, soft_wrap=True)
 
 
 def _check_budget(
@@ -211,6 +237,10 @@ def _count_left(progress: Progress, scheduler: Scheduler) -> None:
 def _to_test(scheduler: Scheduler) -> int:
     """Return the number of trained seed runs that are yet to be tested."""
     return len(scheduler.untested) if scheduler.decided else 0
+
+
+LONG = 600.0
+"""Estimated seconds above which the start of a search says how to shorten it."""
 
 
 def _show_step(console: Console, step: str) -> None:

@@ -132,14 +132,12 @@ class ScorePosterior:
     def better(self) -> Numbers:
         """Probability that each configuration reaches the best certain score; 0 if complete.
 
-        If a configuration is sure to have that score, those after it must exceed it to win.
+        A configuration that only reaches it may win by its validation loss.
         """
         # A probability may underflow, but only what is impossible has probability 0.
         better = np.maximum(self._of_likely[0], TINY)
         reach = self._final(np.where(self.seen, self.scores, self.high))
-        after = np.cumsum(self._assured) > self._assured
-        possible = (reach > self.certain) | ((reach == self.certain) & ~after)
-        better[~possible | self.complete] = 0.0
+        better[(reach < self.certain) | self.complete] = 0.0
         return better
 
     @cached_property

@@ -1,8 +1,8 @@
 """Significance tests of two configurations on paired replicates, and their statistical power.
 
 - Confidence interval: inverted sign-flip permutation test, by subset means (Hartigan, 1969,
-  Journal of the American Statistical Association 64:1303-1317); Student's t interval for fewer than
-  six pairs.
+  Journal of the American Statistical Association 64:1303-1317); Student's t interval for three to
+  five pairs.
 - Interval of two searches: percentile bootstrap over configurations and replicates.
 - Adjustment of several p-values: Holm (1979, Scandinavian Journal of Statistics 6:65-70).
 """
@@ -23,6 +23,8 @@ Numbers = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
 SEARCH_RESAMPLES = 2_000
+FEWEST_PAIRS = 3
+"""Smallest number of pairs with an interval; that of two pairs says next to nothing."""
 FEWEST_RESAMPLED = 6
 """Smallest number of pairs for which a permutation test can reach p = 0.05."""
 MOST_ENUMERATED = 14
@@ -42,7 +44,8 @@ class Comparison:
         n_equal: Number of pairs with equal scores, which the test ignores.
         difference: Mean of `a - b`.
         std: Sample standard deviation of `a - b`; None for one pair.
-        interval: 95 % interval of the mean difference; None for one pair.
+        interval: 95 % interval of the mean difference; None for fewer than three pairs, and if all
+            differences are equal.
         p: Two-sided p-value of Wilcoxon's signed-rank test.
     """
 
@@ -56,7 +59,11 @@ class Comparison:
 
 
 def compare(
-    a: Sequence[float | None], b: Sequence[float | None], subsets: Sequence[Hashable] = ()
+    a: Sequence[float | None],
+    b: Sequence[float | None],
+    subsets: Sequence[Hashable] = (),
+    *,
+    largest: float = math.inf,
 ) -> Comparison:
     """Return the paired comparison of two configurations on the same replicates.
 
@@ -72,6 +79,7 @@ def compare(
         b: Scores of the other configuration on the same replicates, in the same order.
         subsets: Identifier of each replicate's training subset. If it is empty, or all subsets are
             the same, each replicate is a pair.
+        largest: Largest difference of two scores of the metric; no interval exceeds it.
 
     Raises:
         SclsearchError: No replicate has both scores.
@@ -98,7 +106,7 @@ def compare(
         n_equal=int(np.sum(differences == 0)),
         difference=mean,
         std=std,
-        interval=None if std is None else _interval(differences, mean, std),
+        interval=_interval(differences, mean, std or 0.0, largest),
         p=_wilcoxon(differences),
     )
 
@@ -134,7 +142,7 @@ class SearchScores:
 
     Attributes:
         validation: Validation scores, `[configurations, replicates]`; failed seeds have the
-            metric's minimum.
+            metric's minimum. Of equal configurations the first one is the winner.
         test: Test scores in the same order; NaN for failed seeds.
         top: Rule that scores a configuration.
     """
@@ -169,8 +177,10 @@ def with_searches(
 ) -> tuple[float, float] | None:
     """Return the 95 % interval of `search_interval`, widened to contain that of the winners."""
     found = search_interval(a, b, subsets)
-    if found is None or comparison.interval is None:
+    if found is None or comparison.n < FEWEST_PAIRS or found[0] == found[1]:
         return None
+    if comparison.interval is None:
+        return found
     return min(found[0], comparison.interval[0]), max(found[1], comparison.interval[1])
 
 
@@ -215,7 +225,7 @@ def _winners_tests(
     """Return the test scores of each resample's winner, `[resamples, replicates]`."""
     count = len(search.validation)
     places = np.arange(len(replicates))
-    # Lower numbers first: ties go to the lowest number.
+    # Earlier rows first: ties go to the first row.
     configurations = np.sort(draw.integers(count, size=(len(replicates), count)), axis=1)
     means = [
         -np.sort(-row[replicates], axis=1)[:, : search.top.k].mean(axis=1)  # as `Top.value`
@@ -271,23 +281,28 @@ def in_points(difference: float) -> str:
     return f"{points:.1f}" if points >= 0.05 else "under 0.1"
 
 
-def _interval(differences: Numbers, mean: float, std: float) -> tuple[float, float]:
-    """Return the 95 % interval of the mean difference.
+def _interval(
+    differences: Numbers, mean: float, std: float, largest: float
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of the mean difference; None for two pairs or equal differences.
 
-    Few pairs get Student's t interval. More pairs get the means that the sign-flip permutation test
-    does not reject. The ends of this interval are order statistics of the means of all nonempty
-    subsets of the differences. Its coverage is at least 95 % for symmetric differences, except for
-    the chance of random subsets; benchmarks/significance.md has its coverage on skewed ones.
+    Few pairs get Student's t interval, cut at the `largest` possible difference. More pairs get the
+    means that the sign-flip permutation test does not reject. The ends of this interval are order
+    statistics of the means of all nonempty subsets of the differences. Its coverage is at least
+    95 % for symmetric differences, except for the chance of random subsets;
+    benchmarks/significance.md has its coverage on skewed ones.
 
     The random subsets of many pairs include the mirror image of each subset of the sorted
     differences. Negated differences therefore give the negated interval.
     """
     n = len(differences)
+    if n < FEWEST_PAIRS or not np.ptp(differences):
+        return None
     if n < FEWEST_RESAMPLED:
         from scipy.special import stdtrit
 
         half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n)
-        return mean - half, mean + half
+        return max(mean - half, -largest), min(mean + half, largest)
     if n <= MOST_ENUMERATED:
         subsets = np.arange(1, 2**n)[:, None] >> np.arange(n) & 1
     else:

@@ -16,9 +16,9 @@ from sclsearch.protocols.draws import Unlabeled, check_unlabeled
 from sclsearch.protocols.variants import (
     SCALES,
     crossed,
+    for_rows,
     fresh,
     with_enough_updates,
-    with_splits,
 )
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
@@ -37,7 +37,6 @@ from sclsearch.study.spec import Precision, RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.custom import CustomTask, unsplit
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
 from sclsearch.training.spec import Numerics
@@ -65,8 +64,14 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     method = named.kind
     size = Size.of(spec.train_size, spec.shots)
     protocol = _protocol(spec, method, size)
-    if spec.splits is not None:
-        protocol = with_splits(protocol, spec.splits)
+    spec = replace(spec, settings=typed(method, spec.settings, "--set "))
+    numerics = _numerics(spec.precision, options)
+    model_name = protocol.model if spec.model is None else str(spec.model)
+    check_name(model_name)
+    _check_space(spec, named)
+    whole = _loaded(spec, options, model_name)
+    check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
+    protocol, configs = for_rows(protocol, whole, spec.splits)
     if spec.scale is not None:
         protocol = lookup(SCALES, spec.scale, "scale")(protocol)
     protocol = _repeated(protocol, spec)
@@ -78,13 +83,6 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
             f"--seeds {seeds}: must be at most {protocol.replicates}, the number of combinations. "
             "Leave it out."
         )
-    spec = replace(spec, settings=typed(method, spec.settings, "--set "))
-    numerics = _numerics(spec.precision, options)
-    model_name = protocol.model if spec.model is None else str(spec.model)
-    check_name(model_name)
-    _check_space(spec, named)
-    whole = _loaded(spec, options, model_name)
-    check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     folder = model_folder(model_name)
@@ -101,7 +99,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         space = space.with_settings({**start, **spec.settings})
         fixed = spec.settings if spec.restored else space.fixed
         space = replace(space, fixed=fixed, parameters={}, published=())
-    setter = "winner" if spec.fresh or spec.crossed else "--set"
+    setter = "winner" if spec.restored else "--set"
     given = (space.fixed, start, spec.settings)
     defaults = _defaults(method, protocol, rows, given, setter)
     if (
@@ -123,6 +121,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         unlabeled=unlabeled,
         rule=rule,
         seeds=seeds,
+        configs=configs,
         space=space,
         defaults=defaults,
         model_name=model_name,
@@ -164,11 +163,8 @@ def _unlabeled(spec: StudySpec, method: NamedMethod, *, read: bool) -> Unlabeled
 
 def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
     """Return the task's rows; if these and the model are missing, the error names both."""
-    task = spec.task
-    if spec.splits is not None and isinstance(task, CustomTask):
-        task = unsplit(task)
     try:
-        return load_task(task, options.data_dir)
+        return load_task(spec.task, options.data_dir)
     except SclsearchError as error:
         try:
             model_folder(model_name)

@@ -23,7 +23,6 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
 CudaGraphs = Literal["auto", "off"]
 DEFAULT_METHOD = "scl"
-DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
@@ -66,6 +65,7 @@ class StudySpec:
         searched: False trains one configuration: every field has its default or its setting.
         restored: True if the settings are all fields of a stored configuration. A space then adds
             none: a field that is absent has its default.
+        shown: Names of the settings that reports show, of a restored configuration.
     """
 
     task: str | CustomTask
@@ -88,6 +88,7 @@ class StudySpec:
     precision: Precision = "auto"
     searched: bool = True
     restored: bool = False
+    shown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise SclsearchError if a field is not of its type."""
@@ -109,7 +110,8 @@ class RunOptions:
         tracking: MLflow tracking URI. None uses MLFLOW_TRACKING_URI, then a SQLite file in the
             storage if that is a folder. `none` disables MLflow.
         register: Name of the winner in MLflow's model registry; None does not register it.
-        configs: Configurations in total; None means 20, or all of a smaller space.
+        configs: Configurations in total; None means 20, fewer for a user's own files, or all of a
+            smaller space.
         seed_runs: Seed runs in total, instead of `configs`: the race decides how many
             configurations they suffice for.
         compute_budget: GPU- or CPU-hours in total, such as `8gpuh` or `20cpuh`, instead of

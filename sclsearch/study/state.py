@@ -16,7 +16,7 @@ from sclsearch.store.records import (
 )
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.seed_runs import SeedRunId
-from sclsearch.tasks.metrics import MAXIMUM, METRICS
+from sclsearch.tasks.metrics import MAXIMUM, METRICS, validation_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class ConfigurationScore:
     Attributes:
         number: The configuration's number.
         score: Its score under the rule.
+        loss: Mean validation loss of the seeds that the score counts and that did not fail;
+            infinite if there are none.
         test_mean: Mean test metric of the replicates that the rule reports; None if all failed, or
             if one has no test score yet.
         test_std: Sample standard deviation of these test metrics; None for fewer than two.
@@ -33,13 +35,17 @@ class ConfigurationScore:
 
     number: int
     score: float
+    loss: float
     test_mean: float | None
     test_std: float | None
 
     @property
-    def rank(self) -> tuple[float, int]:
-        """Sort key: the largest is the best; of equal scores the lowest number wins."""
-        return self.score, -self.number
+    def rank(self) -> tuple[float, float, int]:
+        """Sort key: the largest is the best.
+
+        The lowest validation loss decides between equal scores, then the lowest number.
+        """
+        return self.score, -self.loss, -self.number
 
 
 class SearchState:
@@ -134,8 +140,13 @@ class SearchState:
         validation = [run.validated(self.metric) for run in runs]
         test = [run.tested(self.metric) for run in runs]
         _, mean, std = reported_test(self.rule, validation, test)
-        found = score(self.rule, validation, METRICS[self.metric].minimum)
-        return ConfigurationScore(configuration, found, mean, std)
+        minimum = METRICS[self.metric].minimum
+        found = score(self.rule, validation, minimum)
+        counted = self.rule.score.seeds([minimum if one is None else one for one in validation])
+        evaluations = [[run.validation for run in runs][position] for position in counted]
+        losses = [validation_loss(one) for one in evaluations if one is not None]
+        loss = math.fsum(losses) / len(losses) if losses else math.inf
+        return ConfigurationScore(configuration, found, loss, mean, std)
 
     def runs_of(self, configuration: int) -> dict[int, SeedRun]:
         """Return the finished seed runs of a configuration, by replicate number."""

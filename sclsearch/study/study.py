@@ -50,6 +50,7 @@ class Study:
         unlabeled: Text pool of stages that read no labels; None means the training rows only.
         rule: The rule that combines seeds into a score.
         seeds: Replicates per configuration.
+        configs: Usual number of configurations of a search.
         space: The search space.
         defaults: Default of every field, used if a configuration does not set the field.
         model_name: The encoder's name.
@@ -69,6 +70,7 @@ class Study:
     unlabeled: Unlabeled | None
     rule: Rule
     seeds: int
+    configs: int
     space: Space
     defaults: Mapping[str, FieldDefault]
     model_name: str

@@ -37,6 +37,11 @@ class Metric:
     function: Callable[..., float]
     binary: bool = False
 
+    @property
+    def span(self) -> float:
+        """Largest difference of two scores."""
+        return MAXIMUM - self.minimum
+
     def check(self, classes: int, where: str) -> None:
         """Raise SclsearchError if the metric does not support a task with so many classes.
 
@@ -155,6 +160,14 @@ def value(metric_name: str, evaluation: Mapping[str, Any]) -> float:
     if metric.needs == "classes":
         return metric.function(counts)
     return float(evaluation[metric_name])
+
+
+def validation_loss(evaluation: Mapping[str, Any]) -> float:
+    """Return the loss that decides between equal validation scores: log loss or squared error.
+
+    It is infinite for an evaluation without probabilities, as of a baseline.
+    """
+    return float(evaluation.get("log_loss", evaluation.get("mse", math.inf)))
 
 
 def f1_by_class(counts: Counts) -> npt.NDArray[np.float64]:

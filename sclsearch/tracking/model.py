@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.export import export
+from sclsearch.reports.export import ExportOptions, export
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.storage import Storage
@@ -97,7 +97,9 @@ def register(client: Any, name: str, model_id: str, run_id: str) -> str:
 
 def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> ExportRecord:
     """Write the winner as an MLflow model with a signature."""
-    record = export(found, storage, exported)
+    record = export(
+        found, storage, exported, ExportOptions(force=True)
+    )  # the run's description warns of it
     with warnings.catch_warnings():
         # MLflow warns of its own type hints, and of a model without an example input.
         warnings.simplefilter("ignore", UserWarning)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sclsearch.canonical import counted
 from sclsearch.reports.lines import ConfigurationLine, paired
 from sclsearch.reports.report import Report
-from sclsearch.reports.terminal import with_spread
+from sclsearch.reports.terminal import tie_statement, with_spread
 from sclsearch.tracking.names import short_settings
 
 MOST_ROWS = 20
@@ -82,7 +82,7 @@ def _ranking_of_group(results: Sequence[StudyResult]) -> str:
 
 
 def study_report(report: Report) -> str:
-    """Return the winner, the ranking of configurations and the notes of a study."""
+    """Return the verdict, the winner, the ranking of configurations and the notes of a study."""
     size = f", training size {report.size}" if report.size else ""
     about = (
         f"{report.method} on {report.task}{size}, {report.model}, protocol {report.protocol}, "
@@ -93,11 +93,14 @@ def study_report(report: Report) -> str:
     hidden = len(report.configurations) - MOST_ROWS
     more = [f"{counted(hidden, 'more configuration')} in `report.json`."] if hidden > 0 else []
     notes = ["\n".join(f"- {note}" for note in report.notes)] if report.notes else []
-    return "\n\n".join([first, about, _table(*_ranking(report)), *more, *notes])
+    useless = ["\n".join(report.verdict.lines)] if report.verdict else []
+    return "\n\n".join([*useless, first, about, _table(*_ranking(report)), *more, *notes])
 
 
 def _winner(report: Report, winner: ConfigurationLine) -> str:
     lead = "" if report.lead is None else f", {report.lead:.4f} above the second"
+    if tied := tie_statement(report, winner):
+        lead = f", {tied}"
     test = f"test {_with_std(winner.test_mean, winner.test_std)}"
     return (
         f"{WINNER}{short_settings(winner.values) or 'the only configuration'}**, validation "
@@ -134,7 +137,8 @@ def _score(line: ConfigurationLine) -> str:
 def _test_difference(line: ConfigurationLine, winner: ConfigurationLine, report: Report) -> str:
     """Return the mean difference of the test scores over common seeds, with its 95 % interval."""
     rows = zip(winner.seeds, report.rows, strict=True)
-    found = paired(line, winner, {seed.replicate: own["train"] for seed, own in rows})
+    subsets = {seed.replicate: own["train"] for seed, own in rows}
+    found = paired(line, winner, subsets, report.metric)
     if found is None:
         return ""
     interval = "" if found.interval is None else " ({:+.4f} … {:+.4f})".format(*found.interval)

@@ -1,6 +1,7 @@
 """MLflow runs of a study, its configurations and its seed runs, made from a search state."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -225,7 +226,8 @@ def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[R
 
 def _scores(score: ConfigurationScore) -> dict[str, float]:
     found = {"score": score.score, "test": score.test_mean, "test_std": score.test_std}
-    return {name: metric for name, metric in found.items() if metric is not None}
+    loss = {"validation_loss": score.loss} if math.isfinite(score.loss) else {}
+    return {name: metric for name, metric in found.items() if metric is not None} | loss
 
 
 def _datasets(state: SearchState) -> Iterator[DatasetRecord]:

@@ -17,7 +17,7 @@ _VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 LONGEST = 20_000
 """Most characters of a description that MLflow accepts."""
 PARAGRAPH, NOT_ALL = "\n\n", "Further studies are not shown."
-_METRICS = ("score", "test", "test_std")
+_METRICS = ("score", "validation_loss", "test", "test_std")
 
 
 def describe_experiment(client: Any, experiment_id: str) -> None:

@@ -120,7 +120,7 @@ class Writer:
                 parent = self._find(record, path[:-1])
                 tags[PARENT] = parent.run_id
                 if len(path) == 1:
-                    # MLflow sorts equal scores by start, latest first; the lowest number wins.
+                    # MLflow sorts equal scores by start, latest first: lowest number first.
                     start = parent.start - path[0]
             name = identity.partition("@")[0]
             if path == record.path:

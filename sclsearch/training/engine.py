@@ -17,7 +17,7 @@ from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
-from sclsearch.tasks.metrics import value
+from sclsearch.tasks.metrics import validation_loss, value
 from sclsearch.training.data import collate
 from sclsearch.training.device import Backend, backend_for
 from sclsearch.training.evaluation import (
@@ -25,7 +25,6 @@ from sclsearch.training.evaluation import (
     NonFiniteLossError,
     evaluate_predictions,
     predict,
-    validation_loss,
 )
 from sclsearch.training.final_test import add_test, features_of
 from sclsearch.training.graphs import GraphedUpdates, Update

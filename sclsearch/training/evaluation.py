@@ -193,8 +193,3 @@ def evaluate_predictions(
         true = probabilities[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
         found["log_loss"] = float(-np.log(true.clip(LEAST_PROBABILITY)).mean())
     return found
-
-
-def validation_loss(evaluation: Mapping[str, Any]) -> float:
-    """Return the loss that decides between equal validation scores: log loss or squared error."""
-    return float(evaluation["log_loss" if "log_loss" in evaluation else "mse"])

@@ -36,8 +36,11 @@ def test_an_export_prints_its_origin_its_scores_and_its_usage(
         "accuracy 0.6200, test 0.6200\n"
         "Over all seeds, none picked, test accuracy is 0.6100. Quote that, or better the score on "
         "fresh seeds of `sclsearch confirm`.\n"
-        "Use it: sclsearch predict 'my encoder' FILE, or --model 'my encoder'\n"
-        "transformers cannot load this classifier; sclsearch.load can.\n"
+        "On the command line: sclsearch predict 'my encoder' FILE\n"
+        "In Python:\n"
+        "import sclsearch\n"
+        'classifier = sclsearch.load("my encoder")\n'
+        'print(classifier.predict(["A fine film."]))\n'
     )
     assert load_file(workdir / "my encoder" / "encoder" / "model.safetensors").keys() == {"x"}
     assert load_file(workdir / "my encoder" / "parts.safetensors").keys() == {"y"}

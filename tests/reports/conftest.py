@@ -25,12 +25,13 @@ from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
 from tests.reports.trained import Trained, study_on
 
-# A seed run: validation and test, each as percent correct or as confusion matrix; or the message of
-# its failure; or None for a missing one.
+# A seed run: validation and test, each as percent correct or as confusion matrix; test None if it
+# is untested. Or the message of its failure; or None for a missing seed run.
 Matrix = Sequence[Sequence[int]]
-Scores = tuple[int | Matrix, int | Matrix]
+Scores = tuple[int | Matrix, int | Matrix | None]
 Configuration = Sequence[Scores | str | None]
 WriteStudy = Callable[..., Path]
+FIELDS: Mapping[str, Any] = MappingProxyType({"epochs": 3, "learning_rate": 1e-5})
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +96,9 @@ def write_study(tmp_path: Path) -> WriteStudy:
         confirms: str | None = None,
         gpus: Sequence[str] = (),
         protocol: str = "gunel-fewshot",
+        losses: Sequence[float] = (),
+        updates: int = 20,
+        training_rows: Sequence[int] = (),
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -115,11 +119,14 @@ def write_study(tmp_path: Path) -> WriteStudy:
         if gpus:
             training |= {"numerics": "cuda-bf16", "engine": 7}
         origin = {
+            "method": method,
+            "task": "cola",
             "rule": rule,
             "notes": list(study_notes),
             "settings": dict(settings),
             "fresh": fresh,
             "labels": list(labels),
+            "training_rows": list(training_rows),
         }
         record = StudyRecord(name, identity, training, origin, 2, 0.0)
         store.create(record)
@@ -132,13 +139,14 @@ def write_study(tmp_path: Path) -> WriteStudy:
         for number, seed_runs in enumerate(configurations):
             chosen = values[number] if values else {"tau": round(0.1 * (number + 1), 1)}
             origin_of = "sampled" if number else "published"
-            configuration = ConfigurationRecord(number, chosen, {"epochs": 3, **chosen}, origin_of)
+            configuration = ConfigurationRecord(number, chosen, {**FIELDS, **chosen}, origin_of)
             store.add(configuration)
             for replicate, scores in zip(replicates, seed_runs, strict=True):
                 if scores is not None:
                     key = seed_run_key(record, configuration, replicate)
                     identity_of = seed_run_identity(record, configuration, replicate)
-                    run = _seed_run(key, identity_of, scores)
+                    loss = losses[number] if losses else None
+                    run = _seed_run(key, identity_of, scores, loss, updates)
                     gpu = gpus[replicate.number] if gpus else None
                     runs.put(replace(run, environment={"gpu": gpu}))
         return tmp_path
@@ -146,12 +154,16 @@ def write_study(tmp_path: Path) -> WriteStudy:
     return write
 
 
-def _seed_run(key: str, identity: Mapping[str, Any], scores: Scores | str) -> SeedRun:
+def _seed_run(
+    key: str, identity: Mapping[str, Any], scores: Scores | str, loss: float | None, updates: int
+) -> SeedRun:
     if isinstance(scores, str):
         return SeedRun(key, identity, {}, failure=Failure("raised", scores))
-    validation, test = map(_counts, scores)
+    validation = _counts(scores[0])
+    test = {} if scores[1] is None else _counts(scores[1])
+    validation |= {} if loss is None else {"log_loss": loss}
     first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
-    kept = {"epoch": 2, "update": 20, "loss": {}, "validation": validation}
+    kept = {"epoch": 2, "update": updates, "loss": {}, "validation": validation}
     return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test)
 
 

@@ -25,7 +25,7 @@ TEXTS = ["the film was good", "it was awful, and very dull"]
 def ensemble(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of an exported ensemble of both seeds."""
     folder = tmp_path_factory.mktemp("export") / "both"
-    sclsearch.export("mine", folder, storage=trained.storage, ensemble=True)
+    sclsearch.export("mine", folder, storage=trained.storage, ensemble=True, force=True)
     return folder
 
 
@@ -45,7 +45,12 @@ def test_probabilities_are_the_mean_of_the_members(ensemble: Path) -> None:
 def test_an_ensemble_of_one_seed_is_an_error(trained: Trained, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.export(
-            "mine", tmp_path / "one", storage=trained.storage, rule="mean/best", ensemble=True
+            "mine",
+            tmp_path / "one",
+            storage=trained.storage,
+            rule="mean/best",
+            ensemble=True,
+            force=True,
         )
     assert str(raised.value) == (
         "ensemble: rule mean/best must report at least 2 seeds, got 1. Pass --rule top-3, for "
@@ -64,7 +69,9 @@ def test_missing_weights_are_an_error_with_a_rerun_command_per_seed(
         lambda path, *limit: None if path.path.suffix == ".safetensors" else read(path, *limit),
     )
     with pytest.raises(SclsearchError) as raised:
-        sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
+        sclsearch.export(
+            "mine", tmp_path / "both", storage=trained.storage, ensemble=True, force=True
+        )
     first, *commands = str(raised.value).splitlines()
     assert first.startswith("mine: the weights of 2 of 2 seeds are not in ")
     winner = finished_winner(report(trained.storage, "mine"))
@@ -90,7 +97,15 @@ def test_the_command_and_the_record_have_the_mean_scores_of_the_members(
     trained: Trained, tmp_path: Path
 ) -> None:
     folder = tmp_path / "both"
-    command = ["export", "mine", str(folder), "--storage", str(trained.storage), "--ensemble"]
+    command = [
+        "export",
+        "mine",
+        str(folder),
+        "--storage",
+        str(trained.storage),
+        "--ensemble",
+        "--force",
+    ]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     winner, record = finished_winner(report(trained.storage, "mine")), sclsearch.load(folder).record

@@ -1,6 +1,9 @@
 """Tests of exported classifiers in other libraries: same scores as `sclsearch predict`."""
 
 import json
+import shutil
+import subprocess
+import sys
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +28,8 @@ from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Model, Training
 from sclsearch.protocols.base import Rows
 from sclsearch.reports.export import write_folder
-from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.export_record import ExportRecord, read_record
+from sclsearch.reports.loading_examples import main_example
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import Backend
@@ -93,8 +97,13 @@ def read_format(folder: Path) -> str:
     return str(json.loads((folder / "sclsearch.json").read_text(encoding="utf-8"))["format"])
 
 
-def probabilities(folder: Path, texts: list[str], **options: Any) -> list[dict[str, float]]:
-    classifier = pipeline("text-classification", model=str(folder), top_k=None)
+def probabilities(
+    folder: Path, texts: list[str], dtype: str = "float32", **options: Any
+) -> list[dict[str, float]]:
+    trusted = read_format(folder) == "transformers-code"
+    classifier = pipeline(
+        "text-classification", model=str(folder), top_k=None, trust_remote_code=trusted, dtype=dtype
+    )
     outputs: Any = classifier(texts, **options)
     return [{one["label"]: one["score"] for one in output} for output in outputs]
 
@@ -108,17 +117,21 @@ def check(export: Export) -> str:
     folder, expected = export.folder, export.scores
     assert logits(folder, TEXTS) == pytest.approx(expected, abs=1e-5)
     form = read_format(folder)
-    if form == "transformers":
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+    trusted = form == "transformers-code"
+    if form != "sclsearch":
+        model = AutoModelForSequenceClassification.from_pretrained(
+            folder, trust_remote_code=trusted
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
         assert tokenizer.model_max_length == 16
         with torch.inference_mode():
             theirs = model(**tokenizer(TEXTS, padding=True, return_tensors="pt")).logits.numpy()
-        assert theirs == pytest.approx(expected, abs=1e-5)
+        assert theirs.reshape(expected.shape) == pytest.approx(expected, abs=1e-5)
+    if form == "transformers":
         return form
-    with pytest.raises((OSError, ValueError), match=r"config\.json|model_type"):
+    with pytest.raises((OSError, ValueError), match=r"config\.json|model_type|trust_remote_code"):
         AutoModelForSequenceClassification.from_pretrained(folder)
-    if form == "sentence-transformers":
+    if trusted:
         theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
         assert theirs == pytest.approx(expected, abs=1e-5)
     else:
@@ -137,10 +150,10 @@ def test_an_export_of_each_method_never_predicts_with_a_random_head(
     assert (form == "sclsearch") == (name in NO_FORMAT)
 
 
-TANH = {"head_hidden": "transformers", "cls_raw": "sentence-transformers"}
-ODD_PART = {"head_hidden": "sentence-transformers", "cls_raw": "transformers"}
+TANH = {"head_hidden": "transformers", "cls_raw": "transformers-code"}
+ODD_PART = {"head_hidden": "transformers-code", "cls_raw": "transformers"}
 ANY = {"head_hidden": "transformers", "cls_raw": "transformers"}
-NONE = {"head_hidden": "sentence-transformers", "cls_raw": "sentence-transformers"}
+NONE = {"head_hidden": "transformers-code", "cls_raw": "transformers-code"}
 FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     "Bert": (TANH, {}),
     "Albert": (TANH, {}),
@@ -152,7 +165,7 @@ FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     "Electra": (ODD_PART, {}),
     "Deberta": (ANY, {}),
     "DebertaV2": (ANY, {}),
-    "ModernBert": (NONE, {}),
+    **dict.fromkeys(("ModernBert", "NomicBert", "T5"), (NONE, {})),
 }
 
 
@@ -171,9 +184,9 @@ def test_a_head_is_mapped_exactly_onto_each_architecture(
     ("pooling", "features", "form"),
     [
         ("cls_pooled", "cls_raw", "transformers"),
-        ("cls_pooled", "head_hidden", "sentence-transformers"),
+        ("cls_pooled", "head_hidden", "transformers-code"),
         ("cls_raw", "head_hidden", "transformers"),
-        ("mean", "head_hidden", "sentence-transformers"),
+        ("mean", "head_hidden", "transformers-code"),
     ],
 )
 def test_a_dense_layer_on_any_pooling_keeps_its_input(
@@ -190,7 +203,7 @@ def test_more_classes_than_half_the_width_do_not_fit_a_relu_head(
     labels = tuple(map(str, range(9)))
     record = replace(RECORD, labels=labels)
     export = exported(tiny_distilbert, tmp_path / "winner", "ce", record, pooling="cls_raw")
-    assert check(export) == "sentence-transformers"
+    assert check(export) == "transformers-code"
 
 
 def test_a_head_behind_a_projection_has_only_the_sclsearch_format(
@@ -216,19 +229,55 @@ def test_an_export_of_an_earlier_version_still_predicts(tiny_bert: Path, tmp_pat
     assert model_folder(str(export.folder)) == export.folder
 
 
-def test_a_regression_has_the_same_scores_in_the_pipeline(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = exported(tiny_bert, tmp_path / "winner", "ce", replace(RECORD, labels=())).folder
+@pytest.mark.parametrize("pooling", ["head_hidden", "mean"])
+def test_a_regression_has_the_same_scores_in_the_pipeline(
+    pooling: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    record = replace(RECORD, labels=())
+    folder = exported(tiny_bert, tmp_path / "winner", "ce", record, pooling=pooling).folder
     ours = [one.label for one in sclsearch.predict(folder, TEXTS)]
     theirs = [one["score"] for one in probabilities(folder, TEXTS)]
     assert theirs == pytest.approx(ours, abs=1e-5)
 
 
+@pytest.mark.parametrize("pooling", ["head_hidden", "mean"])
 def test_the_pipeline_has_our_probabilities_and_truncates_like_training(
-    tiny_bert: Path, tmp_path: Path
+    pooling: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
-    folder = exported(tiny_bert, tmp_path / "winner", "scl").folder
+    folder = exported(tiny_bert, tmp_path / "winner", "scl", pooling=pooling).folder
     texts = [*TEXTS, "good " * 40]
-    outputs = probabilities(folder, texts, truncation=True)
     expected = torch.tensor(logits(folder, texts)).softmax(1).numpy()
-    ordered = np.array([[one[label] for label in LABELS] for one in outputs])
-    assert ordered == pytest.approx(expected, abs=1e-5)
+    for dtype, most in {"float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}.items():
+        outputs = probabilities(folder, texts, dtype, truncation=True)
+        ordered = np.array([[one[label] for label in LABELS] for one in outputs])
+        assert ordered == pytest.approx(expected, abs=most), dtype
+
+
+@pytest.mark.parametrize("tokenizer_class", [None, "BertTokenizer"])
+def test_the_tokenizer_is_found_without_the_kind_of_model(
+    tokenizer_class: str | None, tiny_bert: Path, tmp_path: Path
+) -> None:
+    encoder = shutil.copytree(tiny_bert, tmp_path / "bert")
+    settings = json.loads((encoder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings = {name: value for name, value in settings.items() if name != "tokenizer_class"}
+    settings |= {"tokenizer_class": tokenizer_class} if tokenizer_class else {}
+    (encoder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    folder = exported(encoder, tmp_path / "winner", "ce", pooling="mean").folder
+    assert len(probabilities(folder, TEXTS)) == len(TEXTS)
+
+
+@pytest.mark.parametrize("name", ["ce", "lacon"])
+@pytest.mark.parametrize("pair", [False, True])
+def test_the_example_runs_as_printed(
+    name: str, pair: bool, tiny_bert: Path, tmp_path: Path
+) -> None:
+    fields = {"pooling": "mean"} if name == "ce" else {}
+    record = replace(RECORD, pair=pair)
+    folder = exported(tiny_bert, tmp_path / "my model", name, record, **fields).folder
+    code = main_example(folder.name, read_record(folder))
+    assert len(code.splitlines()) == 3
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert any(label in result.stdout for label in LABELS)

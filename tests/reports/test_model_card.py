@@ -72,7 +72,7 @@ def test_the_code_of_a_card_runs(
     trained = study_on(request.getfixturevalue(family), tmp_path / "storage")
     trained.export(tmp_path / "winner")
     assert run_examples(tmp_path / "winner", monkeypatch) >= 2
-    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
+    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True, force=True)
     assert run_examples(tmp_path / "both", monkeypatch) == 1
 
 

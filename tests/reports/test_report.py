@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
-from tests.reports.conftest import WriteStudy
+from tests.reports.conftest import FIELDS, WriteStudy
 
 # The validation rules mean, top-2 and best each prefer a different configuration.
 MEAN = [(70, 50), (70, 60), (70, 70)]
@@ -134,7 +134,7 @@ def test_a_report_survives_conversion_to_json(write_study: WriteStudy) -> None:
     found = asdict(report(write_study(BEST, MEAN, FAILING, notes=("n",)), "made-up"))
     back = json.loads(json.dumps(found, allow_nan=False))
     assert back.keys() == found.keys()
-    assert back["configurations"][0]["fields"] == {"epochs": 3, "tau": 0.2}
+    assert back["configurations"][0]["fields"] == {**FIELDS, "tau": 0.2}
     for was, now in zip(found["configurations"], back["configurations"], strict=True):
         assert {**was, "seeds": [*was["seeds"]], "reported": [*was["reported"]]} == now
 

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.reports.report import report
+from sclsearch.reports.studies import StudyLine, studies
 from sclsearch.reports.terminal import BINS, histogram, histogram_axis, show
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
@@ -89,7 +90,22 @@ def test_settings_and_a_tie_are_printed(write_study: WriteStudy) -> None:
     text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)], settings=hand))
     assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
     assert "Winner #0" in text
-    assert "  tied by validation with #1, #3: the lowest number wins\n" in text
+    assert "  tied by validation with #1, #3; the lowest number decides\n" in text
+
+
+def test_the_lowest_validation_loss_decides_between_equal_scores(write_study: WriteStudy) -> None:
+    storage = write_study(
+        [(70, 60)], [(70, 10)], [(70, 20)], [(60, 90)], losses=[0.2, 0.15, 0.12, 0]
+    )
+    text = printed(storage)
+    assert "Winner #2" in text
+    tie = "tied by validation with #1, #0; the lowest validation loss decides: 0.12, 0.15, 0.2 "
+    assert tie in " ".join(text.split())
+    rows = [line.split()[0] for line in text.splitlines()[3:7]]
+    assert rows == ["2", "1", "0", "3"]
+    (line,) = studies(storage)
+    assert isinstance(line, StudyLine)
+    assert line.winner == 2
 
 
 def test_the_table_marks_published_and_unfinished_configurations(

@@ -41,7 +41,7 @@ def test_an_export_is_verified_against_its_recorded_score(trained: Trained, expo
 
 
 def test_an_ensemble_is_verified_by_its_members(trained: Trained, tmp_path: Path) -> None:
-    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
+    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True, force=True)
     verification = sclsearch.verify(tmp_path / "both")
     assert verification.verified
     assert len(verification.members) == 2
@@ -80,6 +80,19 @@ def test_a_transformers_head_that_differs_from_ours_is_detected(exported: Path) 
     assert one.agreeing is not None
     assert one.agreeing < one.rows
     assert not verification.verified
+
+
+def test_the_code_of_an_export_never_runs(tiny_bert: Path, tmp_path: Path) -> None:
+    study_on(tiny_bert, tmp_path / "storage", pooling="mean").export(tmp_path / "winner")
+    verification = sclsearch.verify(tmp_path / "winner")
+    (one,) = verification.members
+    assert one.agreeing == one.rows == 500
+    assert verification.verified
+    code = tmp_path / "winner" / "pooled_classifier.py"
+    code.write_text("raise SystemExit\n", encoding="utf-8")
+    verification = sclsearch.verify(tmp_path / "winner")
+    assert verification.members == (one,)
+    assert verification.changed == ("pooled_classifier.py",)
 
 
 def test_transformers_is_compared_in_float32_after_training_in_bf16(

@@ -35,10 +35,13 @@ class Trained:
         return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
 
     def export(self, folder: Path) -> ExportRecord:
-        return sclsearch.export("mine", folder, storage=self.storage)
+        """Export the winner, which two updates of a random encoder leave useless."""
+        return sclsearch.export("mine", folder, storage=self.storage, force=True)
 
 
-def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> Trained:
+def study_on(
+    encoder: Path, storage: Path, task: str | CustomTask = "demo", **settings: object
+) -> Trained:
     """Train two seed runs in this process and keep the weights of both."""
     spec = StudySpec(
         method="scl",
@@ -46,7 +49,7 @@ def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> T
         model=str(encoder),
         protocol="gunel-fewshot" if task == "demo" else "plain",
         train_size=8 if task == "demo" else None,
-        settings={"epochs": 1, "max_length": 16, "tau": 0.5},
+        settings={"epochs": 1, "max_length": 16, "tau": 0.5, **settings},
         searched=False,
     )
     options = RunOptions(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)

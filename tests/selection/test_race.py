@@ -73,14 +73,9 @@ def test_at_a_risk_of_0_the_winner_is_that_of_all_seeds(
 
 
 @pytest.mark.parametrize("risk", [0.0, 0.05])
-def test_a_race_ends_if_later_configurations_can_only_tie_with_the_leader(risk: float) -> None:
+def test_a_race_continues_while_a_configuration_can_tie_with_the_leader(risk: float) -> None:
     race = finish(race_of(20, risk, seeds=5), np.ones((20, 5)), slots=1)
-    complete = {number for number in range(20) if not race.missing(number)}
-    assert complete <= {0, *race._to_audit()}
-    tied = race_of(2, 0.0, seeds=5)
-    for number, seed in [*((1, seed) for seed in range(5)), (0, 0), (0, 1)]:
-        tied.record_score(number, seed, 1.0)
-    assert not tied.certain  # a tie makes the earlier one the winner
+    assert not any(race.missing(number) for number in range(20))  # the loss decides
 
 
 @pytest.mark.parametrize("seed", range(8))

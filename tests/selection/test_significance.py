@@ -41,6 +41,26 @@ def test_a_small_example_matches_the_calculation_by_hand() -> None:
     assert (one.difference, one.std, one.interval, one.p) == (0.25, None, None, 1.0)
 
 
+@pytest.mark.parametrize(
+    "differences", [[0.1, 0.3], [0.1, 0.1], [0.1] * 3, [0.1] * 8, [0.0] * 20], ids=str
+)
+def test_two_pairs_or_equal_differences_give_no_interval(differences: list[float]) -> None:
+    assert compare(differences, [0.0] * len(differences), largest=1.0).interval is None
+
+
+@pytest.mark.parametrize(("minimum", "largest"), [(0.0, 1.0), (-1.0, 2.0)])
+def test_an_interval_has_only_differences_that_the_metric_can_have(
+    minimum: float, largest: float
+) -> None:
+    high, low = [1.0, 1.0, 0.2], [minimum, minimum, 0.1]
+    widest = compare(high, low).interval
+    assert widest is not None
+    assert widest[1] > largest
+    upper, lower = (compare(*both, largest=largest).interval for both in ((high, low), (low, high)))
+    assert upper == (max(widest[0], -largest), largest)
+    assert lower == (-largest, -upper[0])
+
+
 @pytest.mark.parametrize("scores", [[], [None, 0.5]], ids=["no scores", "failures"])
 def test_scores_without_a_finished_pair_are_refused(scores: list[float | None]) -> None:
     with pytest.raises(SclsearchError, match=f"none of {len(scores)} replicates"):
@@ -65,7 +85,7 @@ def test_exchanging_the_configurations_changes_only_the_signs(
     one, other = compare(*zip(*pairs, strict=True)), compare(*[*zip(*pairs, strict=True)][::-1])
     assert other.difference == -one.difference
     assert (other.p, other.std, other.n_equal) == (one.p, one.std, one.n_equal)
-    assert (one.interval is None) == (other.interval is None) == (one.n == 1)
+    assert (one.interval is None) == (other.interval is None)
     if one.interval and other.interval:
         assert other.interval[::-1] == pytest.approx([-end for end in one.interval], abs=1e-12)
         assert one.interval[0] <= one.difference + 1e-12

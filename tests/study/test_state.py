@@ -1,10 +1,13 @@
 """Tests of the search state: scores, forecasts and winner, live and from stored records."""
 
+import math
+
 import pytest
 
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import parse_rule
-from sclsearch.study.state import SearchState, stored_state
+from sclsearch.study.state import ConfigurationScore, SearchState, stored_state
+from sclsearch.tasks.metrics import validation_loss
 from tests.workspace import Prepare, Workers
 
 
@@ -52,6 +55,31 @@ def test_another_rule_gives_other_scores(live: SearchState) -> None:
     for number, score in best.scores.items():
         validation = [run.validated("accuracy") or 0 for run in best.runs_of(number).values()]
         assert score.score == max(validation) >= live.scores[number].score
+
+
+@pytest.mark.parametrize("rule", ["mean", "top-2"])
+def test_the_loss_of_a_configuration_is_that_of_the_seeds_that_its_score_counts(
+    live: SearchState, rule: str
+) -> None:
+    state = SearchState.from_records(
+        live.record,
+        live.replicates,
+        live.configurations[:1],
+        [(run_id, run) for run_id, run in live.seed_runs.items() if not run_id[0]],
+        parse_rule(rule),
+    )
+    runs = [run for run in state.runs_of(0).values() if run.validation]
+    runs.sort(key=lambda run: run.validated("accuracy") or 0, reverse=True)
+    counted = [validation_loss(run.validation or {}) for run in runs[: state.rule.score.k]]
+    assert state.scores[0].loss == pytest.approx(sum(counted) / len(counted))
+
+
+def test_equal_scores_are_ranked_by_loss_and_then_by_number() -> None:
+    losses = {0: 0.3, 1: 0.2, 2: 0.2, 3: math.inf}
+    scores = [ConfigurationScore(number, 0.8, loss, None, None) for number, loss in losses.items()]
+    scores.append(ConfigurationScore(4, 0.9, 0.9, None, None))
+    ranked = sorted(scores, key=lambda one: one.rank, reverse=True)
+    assert [one.number for one in ranked] == [4, 1, 2, 0, 3]
 
 
 def test_a_damaged_configuration_leaves_a_gap_in_the_numbers(live: SearchState) -> None:

@@ -73,7 +73,7 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
             sections = list(_sections(found, options))
             figures = _write_figures(sections, part / "figures")
         _write_tables(reports, sections, part / "tables")
-        page = _rendered(studies.title(found), sections, figures)
+        page = _rendered(found, sections, figures)
         (part / PAGE).write_text(page, encoding="utf-8")
         _check_folder(folder)  # its content is deleted now, and may have changed meanwhile
     return folder / PAGE
@@ -89,7 +89,7 @@ def page_html(reports: Sequence[Report], options: PageOptions) -> str:
             for section in sections
             for plot in section.plots
         }
-    return _rendered(studies.title(found), sections, figures)
+    return _rendered(found, sections, figures)
 
 
 def _read(reports: Sequence[Report]) -> list[StudyResults]:
@@ -182,7 +182,9 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
-def _rendered(title: str, sections: Sequence[Section], figures: Mapping[str, str]) -> str:
+def _rendered(
+    found: Sequence[StudyResults], sections: Sequence[Section], figures: Mapping[str, str]
+) -> str:
     from importlib.resources import files
 
     from jinja2 import Environment, StrictUndefined
@@ -192,7 +194,8 @@ def _rendered(title: str, sections: Sequence[Section], figures: Mapping[str, str
     )
     text = files(__name__).joinpath("template.html").read_text(encoding="utf-8")
     return environment.from_string(text).render(
-        title=title,
+        title=studies.title(found),
+        verdicts=studies.verdicts(found),
         sections=sections,
         figures=figures,
         generator=GENERATOR,

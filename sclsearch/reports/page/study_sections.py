@@ -1,14 +1,17 @@
 """Sections about all studies of the page: answer, comparison, cost, environment, commands."""
 
-import shlex
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Any
 
-from sclsearch.canonical import canonical, counted, settings
+from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.commands import confirm_command, method_option, rerun_command
+from sclsearch.reports.commands import (
+    as_setting,
+    confirm_command,
+    method_option,
+    rerun_command,
+    search_command,
+)
 from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
 from sclsearch.reports.comparison_tables import (
     COLUMNS,
@@ -35,12 +38,10 @@ from sclsearch.reports.terminal import (
     rule_in_words,
     seeds_in_words,
     test_result,
-    tied_configurations,
+    tie_statement,
     with_spread,
 )
 from sclsearch.store.storage import storage_option
-from sclsearch.study.restore import restore_spec
-from sclsearch.tasks.custom import as_options
 
 
 def title(all_results: Sequence[StudyResults]) -> str:
@@ -48,6 +49,17 @@ def title(all_results: Sequence[StudyResults]) -> str:
     methods = " and ".join(dict.fromkeys(one.report.method for one in all_results))
     tasks = ", ".join(dict.fromkeys(one.report.task for one in all_results))
     return f"{methods} on {tasks}"
+
+
+def verdicts(all_results: Sequence[StudyResults]) -> list[tuple[str, ...]]:
+    """Return the lines of each verdict on a useless winner."""
+    several = len(all_results) > 1
+    return [
+        (f"{report.study}: {first}" if several else first, *rest)
+        for report in (one.report for one in all_results)
+        if report.verdict is not None
+        for first, *rest in [report.verdict.lines]
+    ]
 
 
 def answer(all_results: Sequence[StudyResults]) -> Section:
@@ -66,6 +78,7 @@ def _question(report: Report) -> str:
     return (
         f"Question ({report.study}): which configuration of {report.method} is best on "
         f"{report.task}{size}, with encoder {report.model} under protocol {report.protocol}?"
+        + (f" Search space: {report.space_note}." if report.space_note else "")
     )
 
 
@@ -75,8 +88,8 @@ def _answer(results: StudyResults) -> Iterator[str]:
     by = rule_in_words(report.rule.partition("/")[0], report.seeds)
     count = counted(len(report.configurations), "configuration")
     lead = "" if report.lead is None else f", {report.lead:.4f} above the second configuration"
-    if tied := tied_configurations(report, winner):
-        lead = f", equal to that of {tied}; the lowest number wins"
+    if tied := tie_statement(report, winner):
+        lead = f", {tied}"
     yield (
         f"Of {count}, #{winner.number} ({values}) is the winner: validation {report.metric} "
         f"{winner.score:.4f}, {by}{lead}."
@@ -242,15 +255,13 @@ def _environment(results: StudyResults) -> Iterator[tuple[str, str]]:
                 found.setdefault(name, []).append(str(value))
     yield from ((name, ", ".join(sorted(set(values)))) for name, values in sorted(found.items()))
     record = results.record
-    yield from ((f"study: {name}", _text(value)) for name, value in sorted(record.training.items()))
+    yield from (
+        (f"study: {name}", as_setting(value)) for name, value in sorted(record.training.items())
+    )
     for number, rows in enumerate(results.report.rows):
         yield f"rows of seed {number}", " ".join(f"{kind}={rows[kind][:12]}" for kind in rows)
     for seed in results.winner.seeds:
         yield f"seed run key, winner, seed {seed.replicate}", seed.key
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else canonical(value)
 
 
 def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
@@ -264,7 +275,7 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
     for one in all_results:
         best = one.winner.seeds[one.winner.reported[0]]
         section.commands += [
-            *([] if one.report.repeats else [_search_command(one)]),
+            *([] if one.report.repeats else [search_command(one.report, one.record)]),
             rerun_command(one.report, best.key),
             *(
                 [confirm_command(one.report)]
@@ -278,34 +289,3 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
     option = storage_option(all_results[0].report.storage)
     section.commands.append(f"sclsearch report {names}{chosen}{method}{option} --output FOLDER")
     return section
-
-
-def _search_command(results: StudyResults) -> str:
-    """Return the command of the search, from its stored record."""
-    record, report = results.record, results.report
-    origin, searched = record.origin, record.identity["space"]["parameters"]
-    named: dict[str, Any] = {
-        "--model": origin.get("model"),
-        "--protocol": origin.get("protocol"),
-        "--scale": origin.get("scale"),
-        "--splits": origin.get("splits"),
-        "--train-size": origin.get("train_size"),
-        "--shots": origin.get("shots"),
-        "--unlabeled": origin.get("unlabelled"),
-        "--paraphrases": origin.get("paraphrases"),
-        "--precision": precision if (precision := origin.get("precision")) != "auto" else None,
-        "--data-dir": origin.get("data_dir"),
-        "--rule": origin.get("rule"),
-        "--seeds": report.seeds,
-        "--study": report.study,
-    }
-    if searched:
-        named["--configs"] = len(report.configurations)
-        named["--sampler"] = record.identity.get("sampler")
-        named["--search-seed"] = record.identity.get("search_seed")
-    options = [(name, str(value)) for name, value in named.items() if value is not None]
-    sets = [("--set", f"{name}={_text(value)}") for name, value in report.settings.items()]
-    task = as_options(restore_spec(origin, {}).task)
-    words = ["--method", str(origin["method"]), *task, *chain.from_iterable([*options, *sets])]
-    command = "tune" if searched else "train"
-    return f"sclsearch {command} {shlex.join(words)}{storage_option(report.storage)}"

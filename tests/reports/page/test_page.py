@@ -218,8 +218,8 @@ def test_the_answer_names_configurations_with_the_same_score(write_study: WriteS
     results = read_results(sclsearch.select("made-up", storage=storage), "")
     answer = " ".join(study_sections.answer([results]).text)
     assert (
-        "validation accuracy 0.6100, mean of 2 seeds, equal to that of #1; the lowest number wins."
-        in answer
+        "validation accuracy 0.6100, mean of 2 seeds, tied by validation with #1; the lowest "
+        "number decides." in answer
     )
 
 

@@ -1,16 +1,29 @@
-"""Files of a sentence-transformers model whose `encode` returns the class scores of a head."""
+"""Files of a head that no class of transformers computes, for two libraries.
 
+transformers loads them with the code in `pooled_classifier.py`, which `auto_map` names.
+sentence-transformers loads them without code, as a model whose `encode` returns the class scores.
+
+An additional transformer layer of BERT could compute the mean over tokens exactly, without code, in
+float32. It needs numbers that overflow in float16, however, and not all architectures permit it.
+"""
+
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from sclsearch.encoders.models import ENCODER
 from sclsearch.reports.export_record import write_json
-from sclsearch.reports.head_mapping import PooledHead
+from sclsearch.reports.head_mapping import PooledHead, label_fields
 
 _MODULES = "sentence_transformers.models"
+CODE = Path(__file__).with_name("pooled_classifier.py")
+"""Code that transformers runs."""
 
 
-def write_sentence_transformer(folder: Path, head: PooledHead, max_length: int) -> None:
-    """Add the module files of a sentence-transformers model to an export with an `encoder` folder.
+def write_pooled_classifier(
+    folder: Path, head: PooledHead, labels: Sequence[str], max_length: int
+) -> None:
+    """Add the files of a head to an export with an `encoder` folder.
 
     Texts of more than `max_length` tokens are truncated.
     """
@@ -44,6 +57,23 @@ def write_sentence_transformer(folder: Path, head: PooledHead, max_length: int) 
         )
         tensors = {"linear.weight": layer.weight, "linear.bias": layer.bias}
         save_tensors(folder / name / "model.safetensors", tensors, {"format": "pt"})
+    names = [path for path, kind in modules if kind == "Dense"]
+    code = f"{CODE.stem}.PooledClassifier"
+    auto_map = {"AutoConfig": f"{code}Config", "AutoModelForSequenceClassification": code}
+    shutil.copyfile(CODE, folder / CODE.name)
+    write_json(
+        folder / "config.json",
+        {
+            "model_type": "sclsearch-pooled-classifier",
+            "architectures": ["PooledClassifier"],
+            "auto_map": auto_map,
+            "dtype": "float32",
+            "pooling": head.pooling,
+            "layers": names,
+            "tanh": [layer.tanh for layer in head.layers],
+            **label_fields(labels),
+        },
+    )
     listed = [
         {"idx": i, "name": str(i), "path": path, "type": f"{_MODULES}.{kind}"}
         for i, (path, kind) in enumerate(modules)

@@ -1,0 +1,215 @@
+"""Tests of the verdict on a useless winner: what is wrong, why, and where it is said."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import sclsearch
+from sclsearch.cli import app
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.page import _rendered
+from sclsearch.reports.page.results import read_results
+from sclsearch.reports.report import Report, report
+from sclsearch.reports.terminal import show
+from sclsearch.reports.verdict import Verdict
+from sclsearch.store.studies import StudyStore
+from sclsearch.tracking.ranking import study_report
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
+from tests.reports.conftest import WriteStudy
+from tests.reports.trained import Trained
+
+Judged = Callable[..., Report]
+ONE_CLASS = [[0, 20], [0, 80]]
+RATE = {"name": "learning_rate", "type": "log", "low": 1e-5, "high": 1e-3}
+
+
+@pytest.fixture
+def judged(write_study: WriteStudy) -> Judged:
+    """Return a function that returns the report of a winner beside two baselines, in percent."""
+
+    def judged(
+        scores: Sequence[Any], majority: int = 50, linear: int = 70, **options: Any
+    ) -> Report:
+        storage = write_study(scores, **options)
+        found = {}
+        for name, percent in ((MAJORITY, majority), (LOGISTIC, linear)):
+            evaluation = {"confusion": [[percent, 100 - percent], [0, 0]]}
+            found[name] = {"validation": evaluation, "test": evaluation}
+        StudyStore(storage, "made-up").save_baselines(dict.fromkeys(range(len(scores)), found))
+        return report(storage, "made-up")
+
+    return judged
+
+
+def verdict_of(found: Report) -> Verdict:
+    assert found.verdict is not None
+    return found.verdict
+
+
+@pytest.mark.parametrize(
+    ("scores", "baselines", "fault"),
+    [
+        (
+            [(ONE_CLASS, 85)] * 2 + [(85, 85)],
+            {},
+            "in 2 of 3 seeds it predicts one class for every ",
+        ),
+        (
+            [(80, 70), (90, 60)],
+            {"majority": 65, "linear": 60},
+            "its mean test accuracy is equal to that of the baseline majority class.",
+        ),
+        (
+            [(80, 70), (90, 60)],
+            {"majority": 70, "linear": 60},
+            "its mean test accuracy is 5.0 points below that of the baseline majority class.",
+        ),
+        (
+            [(90, 66), (90, 68)],
+            {},
+            "its mean test accuracy is 3.0 points below that of the baseline logistic regression "
+            "on the frozen encoder.",
+        ),
+        (
+            [(61, None), (62, None)],
+            {},
+            "its mean validation accuracy is 8.5 points below that of the baseline logistic regr",
+        ),
+    ],
+    ids=["one class", "equal to majority", "below majority", "below linear", "untested"],
+)
+def test_a_useless_winner_has_a_verdict_and_no_warning_of_the_same(
+    judged: Judged, scores: Sequence[Any], baselines: dict[str, int], fault: str
+) -> None:
+    found = judged(scores, **baselines)
+    assert verdict_of(found).sentence.startswith(f"The winner is useless: {fault}")
+    assert not [note for note in found.notes if "baseline" in note or "one class" in note]
+
+
+@pytest.mark.parametrize(
+    ("scores", "warnings"),
+    [
+        ([(90, 90), (90, 91), (90, 92)], 0),
+        ([(ONE_CLASS, 85), (85, 85), (85, 86)], 0),
+        ([(90, 71), (90, 70), (90, 72)], 1),
+        ([(90, 70), (90, 70), (90, 70)], 1),
+        ([(90, 80), (90, 82)], 1),
+    ],
+    ids=["good", "one seed collapsed", "interval with 0", "equal to linear", "two seeds"],
+)
+def test_another_winner_has_no_verdict(
+    judged: Judged, scores: Sequence[Any], warnings: int
+) -> None:
+    found = judged(scores)
+    assert found.verdict is None
+    notes = [note for note in found.notes if "baseline" in note]
+    assert len(notes) == warnings
+    if len(scores) == 2:
+        assert notes[0].endswith("differs by +11.0 points over 2 pairs; an interval takes 3")
+
+
+MANY = {"updates": 200, "training_rows": [400, 100]}
+MIDDLE = {"parameters": [RATE], "values": [{"learning_rate": 1e-4}]}
+CUTS = "max_length 128 cuts 37 of 200 sampled texts, the longest of 512 tokens: --set max_length=…"
+CUT_TEXTS = {
+    "parameters": [RATE],
+    "values": [{"learning_rate": 1e-4, "max_length": 128}],
+    "study_notes": [CUTS],
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "cause", "command"),
+    [
+        (
+            {"parameters": [{"name": "tau", "type": "float", "low": 0, "high": 1}]},
+            "the learning rate, 1e-05, was not searched",
+            "sclsearch tune --method scl --task cola .*--set learning_rate=0?.?0*3e-05",
+        ),
+        (
+            {"settings": {"learning_rate": 1e-5, "dropout": 0.2}},
+            "the learning rate, 1e-05, was not searched",
+            r"sclsearch tune --method scl --task cola .*--set dropout=0.2 --storage \S+$",
+        ),
+        (
+            {"parameters": [RATE], "values": [{"learning_rate": 9e-4}]},
+            "the winner's learning rate, 0.0009, is at the upper end of the searched values, "
+            "1e-05 to 0.001",
+            "--set learning_rate=0.0027",
+        ),
+        (
+            {
+                "parameters": [{**RATE, "type": "choice", "values": [3e-5, 1e-5]}],
+                "values": [{"learning_rate": 1e-5}],
+            },
+            "the winner's learning rate, 1e-05, is at the lower end of the searched values, "
+            "1e-05 to 3e-05",
+            "--set learning_rate=3.3e-0?6",
+        ),
+        (
+            {**MIDDLE, **MANY, "updates": 20},
+            "the last stage has only 20 updates",
+            "--set epochs=15",
+        ),
+        (
+            {**MANY, **CUT_TEXTS},
+            "max_length 128 cuts 37 of 200 sampled texts, the longest of 512 tokens",
+            "--set max_length=256",
+        ),
+        (
+            {**MIDDLE, **MANY, "training_rows": [400, 7]},
+            "there are few training rows: 400, 7 of the smallest class; label more of them first",
+            "sclsearch tune --method scl",
+        ),
+        (
+            {**MIDDLE, **MANY},
+            "unknown; the page shows learning curves and wrong texts",
+            "sclsearch report made-up",
+        ),
+    ],
+    ids=["fixed", "by hand", "upper", "choice", "updates", "cut", "rows", "unknown"],
+)
+def test_the_verdict_names_the_likeliest_cause_and_the_next_command(
+    judged: Judged, options: dict[str, Any], cause: str, command: str
+) -> None:
+
+    found = verdict_of(judged([(60, 60), (60, 60)], **options))
+    assert found.cause == cause
+    assert re.search(command, found.command)
+    assert "--study" not in found.command
+
+
+def test_the_first_line_everywhere_is_the_verdict(judged: Judged) -> None:
+    found = judged([(60, 60), (60, 60)])
+    first = verdict_of(found).sentence
+    console = Console(width=80, record=True)
+    show(console, found)
+    assert console.export_text().splitlines()[0] == first
+    assert study_report(found).splitlines()[0] == first
+    page = _rendered([read_results(found, "")], [], {})
+    body = page.partition("</h1>")[2].replace("<br>", "\n")
+    assert re.sub(r"<[^>]+>", "", body).strip().splitlines()[0] == first
+
+
+def test_an_export_of_a_useless_winner_needs_force_and_its_card_begins_with_the_verdict(
+    trained: Trained, tmp_path: Path
+) -> None:
+    found = verdict_of(sclsearch.select("mine", storage=trained.storage))
+    with pytest.raises(SclsearchError) as refused:
+        sclsearch.export("mine", tmp_path / "winner", storage=trained.storage)
+    assert str(refused.value).startswith(f"mine: {found.sentence} Likely cause: {found.cause}.")
+    assert not (tmp_path / "winner").exists()
+    command = ["export", "mine", str(tmp_path / "winner"), "--storage", str(trained.storage)]
+    assert isinstance(CliRunner().invoke(app, command).exception, SclsearchError)
+    done = CliRunner().invoke(app, [*command, "--force"])
+    assert done.exit_code == 0
+    assert found.sentence in done.output
+    card = (tmp_path / "winner" / "README.md").read_text(encoding="utf-8")
+    assert card.rpartition("---\n")[2].lstrip().startswith(f"> {found.sentence}")
+    assert str(tmp_path) not in card
+    assert str(trained.encoder) not in card
