@@ -228,16 +228,16 @@ class StudyOptions:
 class TrainOptions(StudyOptions):
     """The same for `train`, which can take them from another study."""
 
-    task: Annotated[  # type: ignore[assignment]
+    task: Annotated[
         str | None,
         _option(f"{TASK_HELP} Required without --from.", DATA),
-    ] = None
-    method: Annotated[  # type: ignore[assignment]
+    ] = None  # type: ignore[assignment]
+    method: Annotated[
         str | None,
         _option(
             "A name from `sclsearch ls methods`, or FILE.py:CLASS. Required without --from.", SEARCH
         ),
-    ] = None
+    ] = None  # type: ignore[assignment]
     from_: Annotated[
         str | None,
         _option(

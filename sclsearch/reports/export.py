@@ -70,8 +70,8 @@ class ExportOptions:
             the search.
         baseline: Export the linear model on the frozen encoder instead of the winner.
         seeds: Number of models that a refit trains; more than one are exported as an ensemble.
-        data_dir: Folder of the task's files for a refit, if they moved.
-        method: `FILE.py:CLASS` or a class, required for a refit if the method is in a file.
+        data_dir: Folder of the task's files for a refit or the baseline, if they moved.
+        method: `FILE.py:CLASS` or a class, required for these if the method is in a file.
     """
 
     ensemble: bool = False

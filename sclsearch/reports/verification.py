@@ -249,7 +249,7 @@ def _by_transformers(
         # Code of the folder must not run, not even after a question on the terminal. It should be a
         # copy of the module of PooledClassifier.
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        kind = AutoModelForSequenceClassification
+        kind: Any = AutoModelForSequenceClassification
         if record.format == "transformers-code":
             kind = PooledClassifier
         try:
