@@ -214,7 +214,8 @@ def test_contradictory_options_are_errors(scl: Path, tmp_path: Path) -> None:
     for options, fault in (
         ({"ensemble": True, "refit": "all"}, "ensemble: exports seed runs of the search"),
         ({"seeds": 2}, "seeds: counts the models that refit trains, got 2"),
-        ({"seeds": 0, "refit": "all"}, "seeds: must be at least 1, got 0."),
+        ({"seeds": 0, "refit": "all"}, "seeds: .*, got 0"),
+        ({"refit": "test"}, "refit: .*, got 'test'"),
     ):
         with pytest.raises(SclsearchError, match=fault):
             sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
