@@ -490,8 +490,9 @@ def export(
 ) -> ExportRecord:
     """Write a study's winner, with a model card, to a folder and return its description.
 
-    `transformers.pipeline("text-classification", model=folder)` loads it if the head has an exact
-    counterpart in the encoder's architecture; `sclsearch.load` always does.
+    `transformers.pipeline("text-classification", model=folder)` loads it if a class of transformers
+    computes its head, and with `trust_remote_code=True` if the head reads one embedding;
+    `sclsearch.load` always does.
 
     Args:
         study: The study's name.
@@ -505,8 +506,8 @@ def export(
         baseline: Export the linear model on the frozen encoder (logistic regression, or ridge
             regression for scores) instead of the winner; with `refit`, fitted on its rows.
         seeds: Number of models that a refit trains; several are exported as an ensemble.
-        data_dir: Folder of the task's files for a refit, if they moved.
-        method: Custom method of the study, as `FILE.py:CLASS` or its class, for a refit.
+        data_dir: Folder of the task's files for `refit` and `baseline`, if they moved.
+        method: Custom method of the study, as `FILE.py:CLASS` or its class, for these.
         force: Export a winner that is useless by `Report.verdict`, too.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
         public: Create a public repository, or accept that the existing one is public.

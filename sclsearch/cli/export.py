@@ -78,18 +78,12 @@ def export(
             rich_help_panel=REFIT,
         ),
     ] = 1,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the task's files for --refit. Default: the folder of the search.",
-            rich_help_panel=REFIT,
-        ),
-    ] = None,
+    data_dir: o.DataDir = None,
     method: Annotated[
         str | None,
         typer.Option(
             metavar="FILE.py:CLASS",
-            help="Custom method of the study. Required for --refit if the method is in a file.",
+            help="Custom method of the study, if it is in a file. --refit and --baseline need it.",
             rich_help_panel=REFIT,
         ),
     ] = None,
@@ -128,6 +122,8 @@ def export(
     from sclsearch.api import export as write
     from sclsearch.api import select
 
+    if refit and not baseline:
+        sys.stderr.write("Training the winner again …\n")
     record = write(
         study,
         folder,

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from sclsearch.arguments import check_fields
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
@@ -37,6 +38,7 @@ from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, existing_study
+from sclsearch.study.spec import AtLeastOne
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,21 +75,22 @@ class ExportOptions:
             the search.
         baseline: Export the linear model on the frozen encoder instead of the winner.
         seeds: Number of models that a refit trains; more than one are exported as an ensemble.
-        data_dir: Folder of the task's files for a refit, if they moved.
-        method: `FILE.py:CLASS` or a class, required for a refit if the method is in a file.
+        data_dir: Folder of the task's files for a refit or the baseline, if they moved.
+        method: `FILE.py:CLASS` or a class, required for these if the method is in a file.
         force: Export a winner that is useless by `Report.verdict`, too.
     """
 
     ensemble: bool = False
     refit: RefitRows | None = None
     baseline: bool = False
-    seeds: int = 1
+    seeds: AtLeastOne = 1
     data_dir: Path | None = None
     method: "str | type[Method] | None" = None
     force: bool = False
 
     def __post_init__(self) -> None:
-        """Raise SclsearchError if options contradict each other."""
+        """Raise SclsearchError if options have wrong values or contradict each other."""
+        check_fields(self)
         if self.ensemble and self.refit:
             raise SclsearchError(
                 "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
@@ -98,12 +101,10 @@ class ExportOptions:
                 "--baseline: does not depend on a seed, so there is no ensemble of it. Leave out "
                 "--ensemble and --seeds."
             )
-        if self.seeds < 1 or (self.seeds > 1 and not self.refit):
+        if self.seeds > 1 and not self.refit:
             raise SclsearchError(
                 f"--seeds: counts the models that --refit trains, got {self.seeds} without it. "
                 "Pass --refit, or leave it out."
-                if self.seeds > 1
-                else f"--seeds: must be at least 1, got {self.seeds}."
             )
 
 

@@ -1,5 +1,7 @@
 """Tests of exports that are trained after the search, on more rows than its seed runs."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -145,7 +147,10 @@ def test_a_refit_learns_and_says_what_it_was_trained_on(
         f"trained after the search on 60 training and validation rows and all 20 test rows, for "
         f"{updates} updates"
     )
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "Training the winner again …\n")
+    code = "\n".join(result.stdout.splitlines()[-3:])
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'label': " in ran.stdout
     assert f"by scl: {trained_on}\n" in result.stdout
     assert "the estimate of the search; the exported model itself was not tested" in result.stdout
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
@@ -209,7 +214,8 @@ def test_contradictory_options_are_errors(scl: Path, tmp_path: Path) -> None:
     for options, fault in (
         ({"ensemble": True, "refit": "all"}, "ensemble: exports seed runs of the search"),
         ({"seeds": 2}, "seeds: counts the models that refit trains, got 2"),
-        ({"seeds": 0, "refit": "all"}, "seeds: must be at least 1, got 0."),
+        ({"seeds": 0, "refit": "all"}, "seeds: .*, got 0"),
+        ({"refit": "test"}, "refit: .*, got 'test'"),
     ):
         with pytest.raises(SclsearchError, match=fault):
             sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
