@@ -213,12 +213,12 @@ def regrets(frame: pd.DataFrame) -> pd.DataFrame:
     baseline = frame[frame["method"] == LOGISTIC].groupby(["encoder", "data"])["test"].mean()
     rows = []
     for key, points in means.reset_index().groupby(KEY):
-        encoder, method, data = key
+        encoder, method, data = map(str, key)
         start = points[(points["factor"] == 1) & (points["other"] == HEADS[method][1][0])]
         picked = points.sort_values(["validation", "loss"], ascending=[False, True]).iloc[0]
         rows.append(
             {
-                **dict(zip(KEY, key, strict=True)),
+                **dict(zip(KEY, (encoder, method, data), strict=True)),
                 "start": start["test"].iloc[0] if len(start) else None,
                 "picked": picked["test"],
                 "best": points["test"].max(),
@@ -237,28 +237,26 @@ def page(frame: pd.DataFrame) -> Iterator[str]:
     yield INTRODUCTION
     yield "## Mean over the data sets, in points below the best\n"
     columns = ("encoder", "method", "data sets", "start", "picked", "frozen")
-    means = found.assign(
-        **{name: found["best"] - found[name] for name in ("start", "picked", "frozen")}
-    )
+    below = {name: found["best"] - found[name] for name in columns[3:]}
+    means = found.assign(**below)
     grouped = means.groupby(["encoder", "method"])
     rows = [
-        [encoder, f"`{method}`", str(len(one)), *(_percent(one[n].mean()) for n in columns[3:])]
-        for (encoder, method), one in grouped
+        [str(key[0]), f"`{key[1]}`", str(len(one)), *(_percent(one[n].mean()) for n in below)]
+        for key, one in grouped
     ]
     yield from markdown(columns, rows)
     yield "\n## Accuracy\n"
-    columns = ("encoder", "method", "data", "configurations", *names)
     yield from markdown(
-        columns,
+        ("encoder", "method", "data", "configurations", *names),
         (
-            [row.encoder, f"`{row.method}`", row.data, f"{row.configurations} x {row.seeds}"]
-            + [_percent(getattr(row, name)) for name in names]
-            for row in found.itertuples()
+            [row["encoder"], f"`{row['method']}`", row["data"]]
+            + [f"{row['configurations']} x {row['seeds']}", *(_percent(row[n]) for n in names)]
+            for _, row in found.iterrows()
         ),
     )
 
 
-def _percent(share: float) -> str:
+def _percent(share: Any) -> str:
     return "" if pd.isna(share) else f"{100 * share:.1f}"
 
 

@@ -137,7 +137,7 @@ def test_variance_of_test_scores_needs_test_rows(
         ({"fractions": (0.8, 0.2, 0.0)}, (48, 12), True),
         ({"fractions": (1.0, 0.0, 0.0)}, (48, 12), True),
         ({"validation": "dev.csv"}, (60, 60), True),
-        ({}, (48, 6), False),
+        ({}, (29, 7), False),
     ],
 )
 def test_plain_takes_no_test_rows_from_the_validation_rows(
@@ -149,7 +149,6 @@ def test_plain_takes_no_test_rows_from_the_validation_rows(
 ) -> None:
     from sclsearch.protocols import PROTOCOLS
     from sclsearch.protocols.variants import SCALES, with_splits
-    from sclsearch.study.resolve import unsplit
     from sclsearch.tasks import as_task
 
     monkeypatch.chdir(tmp_path)
@@ -163,6 +162,6 @@ def test_plain_takes_no_test_rows_from_the_validation_rows(
         assert (len(splits.test.index) == 0) == kept
         assert (NO_TEST_ROWS in splits.notes) == kept
     repeated = with_splits(plain, 3)
-    splits = repeated.splits(load_task(unsplit(task)), None, repeated.replicate(1))
+    splits = repeated.splits(load_task(task), None, repeated.replicate(1))
     assert (len(splits.test.index) == 0) == kept
     assert splits.validation.split == "train"

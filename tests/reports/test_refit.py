@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +17,7 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export_record import Refit
-from sclsearch.reports.refit import refit_rows, refit_winner, restore_winner
+from sclsearch.reports.refit import RefitRows, refit_rows, refit_winner, restore_winner
 from sclsearch.reports.report import report
 from sclsearch.search.run import run
 from sclsearch.store.runs import RunStore
@@ -201,7 +201,8 @@ def test_earlier_stages_keep_their_epochs(search: Search, monkeypatch: pytest.Mo
 def test_stages_without_labels_read_the_texts_without_a_label(search: Search) -> None:
     storage = search("tapt", rows=7, unlabeled="all")
     winner = restore_winner(report(storage, "mine"), None, None)
-    for rows, labeled in (("validation", 60), ("all", 80)):
+    expected: Mapping[RefitRows, int] = {"validation": 60, "all": 80}
+    for rows, labeled in expected.items():
         data, splits, _ = refit_rows(winner, rows)
         assert (data.splits["train"].labeled, data.splits["train"].unlabeled) == (labeled, 7)
         assert splits.unlabeled is not None
