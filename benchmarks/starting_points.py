@@ -249,8 +249,10 @@ def page(frame: pd.DataFrame) -> Iterator[str]:
     yield from markdown(
         ("encoder", "method", "data", "configurations", *names),
         (
-            [row["encoder"], f"`{row['method']}`", row["data"]]
-            + [f"{row['configurations']} x {row['seeds']}", *(_percent(row[n]) for n in names)]
+            (
+                *(row["encoder"], f"`{row['method']}`", row["data"]),
+                *(f"{row['configurations']} x {row['seeds']}", *(_percent(row[n]) for n in names)),
+            )
             for _, row in found.iterrows()
         ),
     )
