@@ -111,7 +111,7 @@ def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: Seed
     for _ in range(99):
         progress.on_seed_run(task, trained(), stored=True)
     clock(9 * 3600.0)
-    progress.on_score(ConfigurationScore(99, -0.1234, None, None))
+    progress.on_score(ConfigurationScore(99, -0.1234, 0.5, None, None))
     progress.on_seed_run(task, trained(), stored=False)
     progress.tick([4 * 3600.0], [4 * 3600.0] * 8)
     line = progress.line().plain
