@@ -1,143 +1,279 @@
-"""Six configurations of each method with MiniLM on two tasks: benchmarks/starting_points.md.
+"""How good a practical space's start is, per encoder, method and small data set.
 
+    python -m benchmarks.starting_points record DATA minilm FOLDER … > log
     python -m benchmarks.starting_points > benchmarks/starting_points.md
-    python -m benchmarks.starting_points --storage evidence-storage > benchmarks/starting_points.md
-    python -m benchmarks.starting_points --storage evidence-storage --commands | bash
 
-The first command makes the page from the seed runs in `benchmarks/evidence/`. The second one writes
-these files from a storage first, and the third one trains them.
+The first command trains a grid around the start for each encoder, on one thread, and adds each
+seed run to `starting_points.csv`; run it again to go on. DATA has `glue/SST-2`, `dbpedia_14` and
+`fewclue/eprstmt`. The second command makes the page from that file.
 """
 
 import argparse
-import shlex
-import sys
+import csv
+import json
+import random
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-import sclsearch
-from benchmarks.evidence.records import exported, searched, stored
-from benchmarks.evidence.results import searched_scores
-from benchmarks.evidence.rows import DEFAULT_STORAGE, FOLDER, MODEL, Side
-from benchmarks.machine import markdown, percent
-from sclsearch.canonical import settings
-from sclsearch.errors import SclsearchError
-from sclsearch.store.storage import storage_folder
-from sclsearch.store.studies import study_names
+from benchmarks.machine import markdown
+from sclsearch.encoders.models import model_folder
+from sclsearch.encoders.traits import encoder_traits
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import Study
+from sclsearch.tasks.custom import CustomTask
 
+RECORDS = Path(__file__).with_suffix(".csv")
+TICKETS = Path(__file__).parents[1] / "docs/tutorials/tickets.csv"
 METHODS = ("ce", "scl", "lacon", "supcl-seq")
-TASKS = ("sst2", "demo")
-SIZE = 100
-RISK = 0.05
-"""Risk of the race; that of an unfinished search is higher."""
+FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
+"""Learning rates of the grid, as multiples of the start; the start comes first."""
+HEADS: Mapping[str, tuple[str, Sequence[float]]] = {
+    "ce": ("head_lr_mult", (10.0, 1.0)),
+    "scl": ("head_lr_mult", (10.0, 1.0)),
+    "lacon": ("label_lr_mult", (1.0, 10.0)),
+    "supcl-seq": ("tau", (0.05, 0.3)),
+}
+"""The other hyperparameter of the grid and its values, that of the start first."""
+SEEDS = 3
+SIZES: Mapping[str, tuple[str, int]] = {
+    "sst2 25": ("sst2", 25),
+    "sst2 125": ("sst2", 125),
+    "dbpedia 125": ("dbpedia", 125),
+    "eprstmt 40": ("eprstmt", 40),
+}
+TEST_ROWS = 300
+LOGISTIC = "logistic regression"
+KEY = ["encoder", "method", "data"]
 INTRODUCTION = f"""\
-# Starting points with MiniLM
+# Starting points of the practical spaces
 
-Validation accuracy in percent, the mean of {" and ".join(TASKS)} with {SIZE} examples and 10 seeds
-each, by learning rate and by one more hyperparameter of the method. Seed runs that the race (risk
-{RISK:g}) skipped are estimated. The search spaces are in `benchmarks/evidence/`. The seeds are not
-those of the verdicts in [evidence.md](evidence.md).
+Test accuracy in percent, the mean of {SEEDS} seeds. A fifth of the training rows is for validation,
+drawn anew by each seed; the test rows are {TEST_ROWS} others, of the tickets 40. `sst2 25` has 25
+rows.
 
-The last row is the mean over the methods, each with the better of its two values. The spaces for
-MiniLM begin with the learning rate that is best there, so that all methods begin with the same
-one, and with the better value of the method's other hyperparameter (bold).
-
+- **start**: the first configuration of the practical space.
+- **picked**: the configuration that validation picks from a grid of ten: five learning rates (a
+  quarter of the start to four times it) and two values of one more hyperparameter.
+- **best**: the configuration of the grid with the best test accuracy. It is chosen by test rows, so
+  it is optimistic, and the differences from it are pessimistic.
+- **frozen**: logistic regression on the frozen encoder.
 """
 
 
-def searches(storage: Path) -> Iterator[list[str]]:
-    """Yield the commands of the searches."""
-    for method in METHODS:
-        for task in TASKS:
-            yield Side(method, task, SIZE).search(MODEL, storage)
+def texts(data: Path) -> Iterator[tuple[str, list[tuple[str, str]], list[tuple[str, str]]]]:
+    """Yield name, training rows and test rows of each data set, shuffled."""
+
+    def lines(path: str) -> list[str]:
+        return [line for line in (data / path).read_text(encoding="utf-8").split("\n") if line]
+
+    def table(path: str) -> list[tuple[str, str]]:
+        with (data / path).open(encoding="utf-8", newline="") as file:
+            return [(row[2], row[0]) for row in csv.reader(file)]
+
+    def tsv(path: str) -> list[tuple[str, str]]:
+        rows = (line.rsplit("\t", 1) for line in lines(path)[1:])
+        return [(text, label) for text, label in rows]
+
+    def objects(path: str) -> list[tuple[str, str]]:
+        rows = map(json.loads, lines(path))
+        return [(row["sentence"], row["label"]) for row in rows]
+
+    yield "sst2", tsv("glue/SST-2/train.tsv"), tsv("glue/SST-2/dev.tsv")
+    yield "dbpedia", table("dbpedia_14/train.csv"), table("dbpedia_14/dev.csv")
+    few = "fewclue/eprstmt/{}.json"
+    yield "eprstmt", objects(few.format("train_few_all")), objects(few.format("test_public"))
 
 
-def export(storage: Path) -> None:
-    """Write the seed runs of the finished searches that the page of evidence does not have."""
-    names = study_names(storage_folder(storage, make=False))
-    for method in METHODS:
-        for task in TASKS:
-            study = Side(method, task, SIZE).study(MODEL)
-            path = FOLDER / f"{study}.csv"
-            if study not in names or (task == "sst2" and path.exists()):
-                continue
-            report = sclsearch.select(study, storage=storage)
-            if report.winner is not None and report.risk <= RISK:
-                frame = exported(report, "search")
-                frame.convert_dtypes().to_csv(path, index=False, lineterminator="\n")
-
-
-def accuracies(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the mean accuracy of searches by the other hyperparameter and the learning rate."""
-    each = []
-    for frame in frames:
-        points = frame[frame["kind"] == "search"].drop_duplicates("configuration")
-        accuracy = pd.Series(searched_scores(frame).validation.mean(axis=1))
-        points = points.set_index("configuration").assign(accuracy=accuracy)
-        other, rate = sorted(searched(frame), key="learning_rate".__eq__)
-        each.append(points.pivot_table("accuracy", other, rate))
-    return pd.concat(each).groupby(level=0).mean()
-
-
-def starting_points() -> dict[str, dict[str, object]]:
-    """Return the learning rate, equal for all methods, and the other value of each method."""
-    found = stored_accuracies()
-    rate = mean_of_methods(found).idxmax()
-    return {
-        method: {"learning_rate": rate, str(one.index.name): one[rate].idxmax()}
-        for method, one in found.items()
-    }
-
-
-def stored_accuracies() -> dict[str, pd.DataFrame]:
-    """Return `accuracies` of each method of which both searches are stored."""
-    found = {}
-    for method in METHODS:
-        frames = [stored(Side(method, task, SIZE).study(MODEL)) for task in TASKS]
-        if all(frame is not None for frame in frames):
-            found[method] = accuracies([frame for frame in frames if frame is not None])
+def tasks(data: Path, folder: Path) -> dict[str, CustomTask]:
+    """Write each data set as a user's own files; return the tasks by name."""
+    found = {"tickets": CustomTask(TICKETS, "text", "team")}
+    for name, train, test in texts(data):
+        draw = random.Random(name)
+        for rows in (train, test):
+            draw.shuffle(rows)
+        for title, (source, size) in SIZES.items():
+            if source == name:
+                paths = [folder / f"{title.replace(' ', '-')}{part}.csv" for part in ("", "-test")]
+                for path, rows in zip(paths, (train[:size], test[:TEST_ROWS]), strict=True):
+                    pd.DataFrame(rows, columns=["text", "label"]).to_csv(path, index=False)
+                found[title] = CustomTask(paths[0], "text", "label", test=paths[1])
     return found
 
 
-def mean_of_methods(found: Mapping[str, pd.DataFrame]) -> "pd.Series[float]":
-    """Return the mean accuracy at each learning rate, each method with its better value."""
-    return pd.DataFrame([one.max() for one in found.values()]).mean()
+def seed_run(study: Study, seed: int) -> dict[str, Any]:
+    """Train one seed; return its scores, the kept update and the seconds."""
+    from sclsearch.study.tokenized import tokenized
+    from sclsearch.tasks.metrics import value
+    from sclsearch.training.engine import train
+    from sclsearch.training.spec import TrainingData
+
+    splits = study.splits(seed)
+    spec = study.seed_run_spec({}, seed, splits)
+    tokens = tokenized(study, [splits])[spec.training.max_length]
+    began = time.perf_counter()
+    result = train(TrainingData(spec, tokens))
+    kept: Any = result.evaluations[result.kept]
+    last: Any = result.evaluations[-1]
+    return {
+        "validation": value("accuracy", kept["validation"]),
+        "validation_loss": kept["validation"]["log_loss"],
+        "test": value("accuracy", result.test),
+        "test_loss": result.test["log_loss"],
+        "kept": kept["update"],
+        "updates": last["update"],
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
-def table() -> Iterator[list[str]]:
-    """Yield the cells of each value of each method, then those of the mean."""
-    found, starts = stored_accuracies(), starting_points()
-    for method, one in found.items():
-        for value, row in one.iterrows():
-            own = {str(one.index.name): value}
-            first = [starts[method] == {"learning_rate": rate, **own} for rate in row.index]
-            scores = [
-                f"**{percent(score)}**" if start else percent(score)
-                for score, start in zip(row, first, strict=True)
-            ]
-            yield [f"`{method}`", settings(own), *scores]
-    yield ["mean", "", *map(percent, mean_of_methods(found))]
+def frozen(study: Study, seed: int) -> dict[str, Any]:
+    """Return the scores of logistic regression on the frozen encoder."""
+    from sclsearch.encoders.load import load_encoder
+    from sclsearch.study.tokenized import tokenized
+    from sclsearch.tasks.metrics import value
+    from sclsearch.training.baselines import LOGISTIC as NAME
+    from sclsearch.training.baselines import baselines
+
+    splits = study.splits(seed)
+    tokens = tokenized(study, [splits])[study.lengths()[-1]]
+    encoder = load_encoder(study.model, study.model_name)
+    found = baselines(study.data, tokens, {seed: splits}, encoder)[seed][NAME]
+    return {split: value("accuracy", evaluation) for split, evaluation in found.items()}
+
+
+def record(data: Path, models: Sequence[str], factors: int, seeds: int) -> None:
+    """Add the seed runs of a grid to the file, the start of each space first."""
+    import torch
+
+    torch.set_num_threads(1)
+    done = set()
+    if RECORDS.exists():
+        stored = pd.read_csv(RECORDS)
+        columns = [*KEY, "factor", "other", "seed"]
+        done = {tuple(map(str, row)) for row in stored[columns].itertuples(index=False)}
+    with tempfile.TemporaryDirectory() as folder:
+        named = tasks(data, Path(folder))
+        every = [(LOGISTIC, 1.0, 0.0)]
+        points = product(FACTORS[:factors], range(2))
+        every += [(m, f, HEADS[m][1][n]) for f, n in points for m in METHODS]
+        for (method, factor, other), model, name in product(every, models, named):
+            for seed in range(seeds):
+                encoder = Path(model).name
+                key = (encoder, method, name, factor, other, seed)
+                if tuple(map(str, key)) in done:
+                    continue
+                study = _study(named[name], model, method, factor, other)
+                scores = frozen(study, seed) if method == LOGISTIC else seed_run(study, seed)
+                _add(dict(zip([*KEY, "factor", "other", "seed"], key, strict=True)) | scores)
+                print(*key, {name: round(float(score), 3) for name, score in scores.items()})
+
+
+def _study(task: CustomTask, model: str, method: str, factor: float, other: float) -> Study:
+    settings = {}
+    if method != LOGISTIC:
+        start = encoder_traits(model_folder(model)).learning_rate
+        settings = {"learning_rate": start * factor, HEADS[method][0]: other}
+    spec = StudySpec(
+        task=task,
+        model=model,
+        method="ce" if method == LOGISTIC else method,
+        space="practical",
+        settings=settings,
+        searched=False,
+    )
+    return resolve(spec, RunOptions(gpus_per_trial=0))
+
+
+def _add(row: Mapping[str, Any]) -> None:
+    new = not RECORDS.exists()
+    columns = [*KEY, "factor", "other", "seed", "validation", "validation_loss", "test"]
+    columns += ["test_loss", "kept", "updates", "seconds"]
+    with RECORDS.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def regrets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return start, picked, best and frozen accuracy of each encoder, method and data set."""
+    grid = frame[frame["method"] != LOGISTIC]
+    means = grid.groupby([*KEY, "factor", "other"]).agg(
+        test=("test", "mean"),
+        validation=("validation", "mean"),
+        loss=("validation_loss", "mean"),
+        seeds=("seed", "count"),
+    )
+    baseline = frame[frame["method"] == LOGISTIC].groupby(["encoder", "data"])["test"].mean()
+    rows = []
+    for key, points in means.reset_index().groupby(KEY):
+        encoder, method, data = map(str, key)
+        start = points[(points["factor"] == 1) & (points["other"] == HEADS[method][1][0])]
+        picked = points.sort_values(["validation", "loss"], ascending=[False, True]).iloc[0]
+        rows.append(
+            {
+                **dict(zip(KEY, (encoder, method, data), strict=True)),
+                "start": start["test"].iloc[0] if len(start) else None,
+                "picked": picked["test"],
+                "best": points["test"].max(),
+                "frozen": baseline.get((encoder, data)),
+                "configurations": len(points),
+                "seeds": int(points["seeds"].min()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def page(frame: pd.DataFrame) -> Iterator[str]:
+    """Yield the lines of the page."""
+    found = regrets(frame)
+    names = ("start", "picked", "best", "frozen")
+    yield INTRODUCTION
+    yield "## Mean over the data sets, in points below the best\n"
+    columns = ("encoder", "method", "data sets", "start", "picked", "frozen")
+    below = {name: found["best"] - found[name] for name in columns[3:]}
+    means = found.assign(**below)
+    grouped = means.groupby(["encoder", "method"])
+    rows = [
+        [str(key[0]), f"`{key[1]}`", str(len(one)), *(_percent(one[n].mean()) for n in below)]
+        for key, one in grouped
+    ]
+    yield from markdown(columns, rows)
+    yield "\n## Accuracy\n"
+    yield from markdown(
+        ("encoder", "method", "data", "configurations", *names),
+        (
+            [row["encoder"], f"`{row['method']}`", row["data"]]
+            + [f"{row['configurations']} x {row['seeds']}", *(_percent(row[n]) for n in names)]
+            for _, row in found.iterrows()
+        ),
+    )
+
+
+def _percent(share: Any) -> str:
+    return "" if pd.isna(share) else f"{100 * share:.1f}"
 
 
 def main() -> None:
-    """Print the page, or the commands of its searches."""
+    """Record seed runs, or print the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--storage", type=Path, help="writes the seed runs of this storage first")
-    parser.add_argument("--commands", action="store_true", help="print the commands")
+    commands = parser.add_subparsers(dest="command")
+    recording = commands.add_parser("record", help="train the grids")
+    recording.add_argument("data", type=Path)
+    recording.add_argument("models", nargs="+", help="encoders: minilm or folders")
+    recording.add_argument("--factors", type=int, default=len(FACTORS), help="learning rates")
+    recording.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
-    if options.commands:
-        print(*map(shlex.join, searches(options.storage or DEFAULT_STORAGE)), sep="\n")
-        return
-    try:
-        if options.storage:
-            export(options.storage)
-        rates = [
-            settings({"learning_rate": rate}) for rate in mean_of_methods(stored_accuracies()).index
-        ]
-        print(INTRODUCTION, *markdown(("method", "other value", *rates), table()), sep="\n")
-    except SclsearchError as error:
-        sys.exit(str(error))
+    if options.command == "record":
+        record(options.data, options.models, options.factors, options.seeds)
+    else:
+        print("\n".join(page(pd.read_csv(RECORDS))))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def save_tokenizer(corpus: list[str], folder: Path) -> PreTrainedTokenizerFast:
     """Train a lower-casing WordPiece tokenizer, save it, and return it."""
     trained = BertWordPieceTokenizer(lowercase=True)
     trained.train_from_iterator(corpus, vocab_size=VOCABULARY, show_progress=False)
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=trained._tokenizer,
         model_max_length=128,
         **{f"{name}_token": token for name, token in SPECIAL.items()},
@@ -79,7 +79,7 @@ def pretrain(data: Path, folder: Path) -> None:
         hidden = ids.masked_fill(masked, tokenizer.mask_token_id)
         states = model.bert(hidden, attention_mask=batch["attention_mask"]).last_hidden_state
         loss = torch.nn.functional.cross_entropy(model.cls(states[masked]), labels[masked])
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()

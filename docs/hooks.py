@@ -98,9 +98,10 @@ def _spaces() -> Iterator[str]:
 
     yield "# Search spaces\n"
     yield (
-        "A search uses `search_spaces/<method>/<task>.yaml` if that file exists, and "
-        "`search_spaces/<method>/default.yaml` otherwise. `--space` replaces it; see "
-        "[how to write your own space](../how-to/own-space.md).\n"
+        "Every method has a practical space, `search_spaces/<method>/practical.yaml`, and the "
+        "space of its paper, `paper.yaml` or the file of the task. "
+        "[Which space is used](../explanation/spaces.md); "
+        "[how to write your own](../how-to/own-space.md).\n"
     )
     yield "| space | source of its values |\n|---|---|"
     for name, summary in space_summaries().items():

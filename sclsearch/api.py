@@ -14,6 +14,7 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.from_study import winner_spec
 from sclsearch.reports.hub import check_repository
 from sclsearch.reports.hub import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
@@ -131,23 +132,29 @@ def tune(
 
 def train(
     *,
-    task: RowSource | CustomTask,
-    method: "str | type[Method]" = DEFAULT_METHOD,
+    task: RowSource | CustomTask | None = None,
+    method: "str | type[Method] | None" = None,
+    from_study: str | Report | None = None,
     progress: bool = True,
     callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
 ) -> Report:
     """Train one configuration with every seed and return the report.
 
-    The configuration is the starting point of the search space, changed by `settings`.
+    The configuration is the starting point of the search space, or the winner of another study. It
+    is changed by `settings`.
 
     Example:
         >>> report = train(method="scl", task="cola", settings={"tau": 0.1})  # doctest: +SKIP
+        >>> report = train(from_study="scl-cola", task="mrpc", seeds=3)  # doctest: +SKIP
 
     Args:
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
         task: Name of a published task; or a file, a pandas data frame, a `datasets.Dataset` or
             `hf:owner/name`, whose columns are options; or a `CustomTask`.
+        from_study: Name of a study, or its report, whose winner gives every hyperparameter, the
+            method, the task, the model and the protocol. Other arguments replace these. With it,
+            `method` is required only for a method of your own.
         progress: Whether to show progress.
         callbacks: As in `tune`.
         options: As in `tune`, without those of a search: configurations, sampler, budgets, race
@@ -161,13 +168,22 @@ def train(
         raise SclsearchError(
             f"{', '.join(searching)}: only searches have this. Leave it out, or call tune."
         )
-    spec = replace(_spec(method, task, options), searched=False)
+    if from_study is not None:
+        found = from_study
+        if isinstance(found, str):
+            found = select(found, storage=options.get("storage", DEFAULT_STORAGE))
+        _check_arguments(options)
+        changes = fields_of(StudySpec, options) | ({} if task is None else {"task": task})
+        spec, folder = winner_spec(found, changes, method)
+        options = {"data_dir": folder, **options}
+        return _trained(spec, options, callbacks, progress=progress)
+    if task is None:
+        raise SclsearchError("task: must be given without from_study. Pass it.")
+    spec = replace(_spec(method or DEFAULT_METHOD, task, options), searched=False)
     return _trained(spec, options, callbacks, progress=progress)
 
 
-def _spec(
-    method: "str | type[Method]", task: RowSource | CustomTask, options: Mapping[str, Any]
-) -> StudySpec:
+def _check_arguments(options: Mapping[str, Any]) -> None:
     known = TuneKeywords.__annotations__
     for name in options:
         if name not in known:
@@ -175,6 +191,12 @@ def _spec(
                 f"{name}: unknown argument.{suggestion(name, known)} Pass hyperparameters as "
                 "settings, such as settings={'epochs': 4}."
             )
+
+
+def _spec(
+    method: "str | type[Method]", task: RowSource | CustomTask, options: Mapping[str, Any]
+) -> StudySpec:
+    _check_arguments(options)
     if isinstance(method, str) and "," in method:
         raise SclsearchError(f"method {method!r}: must be one name. Pass several as a list.")
     known_task = as_task(task, **fields_of(CustomTask, options))
@@ -458,6 +480,7 @@ def export(
     storage: Storage = DEFAULT_STORAGE,
     ensemble: bool = False,
     refit: RefitRows | None = None,
+    baseline: bool = False,
     seeds: int = 1,
     data_dir: Path | str | None = None,
     method: "str | type[Method] | None" = None,
@@ -467,8 +490,9 @@ def export(
 ) -> ExportRecord:
     """Write a study's winner, with a model card, to a folder and return its description.
 
-    `transformers.pipeline("text-classification", model=folder)` loads it if the head has an exact
-    counterpart in the encoder's architecture; `sclsearch.load` always does.
+    `transformers.pipeline("text-classification", model=folder)` loads it if a class of transformers
+    computes its head, and with `trust_remote_code=True` if the head reads one embedding;
+    `sclsearch.load` always does.
 
     Args:
         study: The study's name.
@@ -479,9 +503,11 @@ def export(
         refit: Train the winner's configuration once more and export that model. `validation` trains
             on the training and validation rows of all seeds, `all` also on the test rows. None
             exports a model of the search.
+        baseline: Export the linear model on the frozen encoder (logistic regression, or ridge
+            regression for scores) instead of the winner; with `refit`, fitted on its rows.
         seeds: Number of models that a refit trains; several are exported as an ensemble.
-        data_dir: Folder of the task's files for a refit, if they moved.
-        method: Custom method of the study, as `FILE.py:CLASS` or its class, for a refit.
+        data_dir: Folder of the task's files for `refit` and `baseline`, if they moved.
+        method: Custom method of the study, as `FILE.py:CLASS` or its class, for these.
         force: Export a winner that is useless by `Report.verdict`, too.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
         public: Create a public repository, or accept that the existing one is public.
@@ -493,6 +519,7 @@ def export(
     options = ExportOptions(
         ensemble=ensemble,
         refit=refit,
+        baseline=baseline,
         seeds=seeds,
         data_dir=None if data_dir is None else expanded(Path(data_dir)),
         method=method,

@@ -15,6 +15,7 @@ from sclsearch import Callback, Report, compare, export, select, train, tune
 from sclsearch.arguments import fields_of
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import StudyComparison
+from sclsearch.reports.from_study import winner_spec
 from sclsearch.reports.report import finished_winner
 from sclsearch.search.equal_budget import prepare_methods, run_methods
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
@@ -23,6 +24,7 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.study.state import ConfigurationScore
+from sclsearch.tasks.custom import CustomTask
 from tests.finished import Confusion
 from tests.finished import finish as finish_study
 
@@ -112,6 +114,25 @@ def test_train_has_one_configuration_with_the_starting_point_and_the_settings(
     assert (line.fields["tau"], line.fields["epochs"]) == (0.3, 3)
 
 
+def test_train_from_a_study_has_every_field_of_the_winner(options: dict[str, Any]) -> None:
+    finish(method="scl", **options)
+    found = select("mine", storage=options["storage"])
+    winner = finished_winner(found)
+    spec, _ = winner_spec(found, {"settings": {"epochs": 3}})
+    finish_study(spec, RunOptions(study="again", storage=options["storage"], seeds=2))
+    shared = {"storage": options["storage"], "seeds": 2, "tracking": "none", "progress": False}
+    for source in ("mine", found):
+        again = train(from_study=source, settings={"epochs": 3}, study="again", **shared)
+        [line] = again.configurations
+        assert line.fields == {**winner.fields, "epochs": 3}
+        assert line.values == {**winner.values, "epochs": 3}
+        assert again.settings == {}
+    with pytest.raises(SclsearchError, match=r"^epoch: unknown argument"):
+        train(from_study="mine", epoch=3, **shared)  # type: ignore[call-arg]
+    with pytest.raises(SclsearchError, match=r"^method, task: must be given without from_study"):
+        train(task="demo")
+
+
 def test_wrong_arguments_for_stored_studies_raise_errors(tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=r"Unknown study 'mien' .* Known: none"):
         select("mien", storage=tmp_path)
@@ -182,9 +203,10 @@ def test_commands_in_errors_keep_their_options(options: dict[str, Any]) -> None:
 
 
 def test_keywords_are_the_fields_of_spec_and_options() -> None:
-    known = {field.name for kind in (StudySpec, RunOptions) for field in fields(kind)}
-    internal = {"method", "task", "searched", "restored", "fresh", "first_fresh", "crossed"}
-    internal |= {"custom_method"}
+    kinds = (CustomTask, StudySpec, RunOptions)
+    known = {field.name for kind in kinds for field in fields(kind)}
+    internal = {"path", "method", "task", "searched", "restored", "fresh", "first_fresh", "crossed"}
+    internal |= {"custom_method", "shown"}
     assert set(TuneKeywords.__annotations__) == known - internal
 
 

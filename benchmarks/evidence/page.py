@@ -155,7 +155,7 @@ def importance_table() -> Iterator[list[str]]:
     for path in sorted(SCORES.glob("*-*-*.csv")):
         search = path.stem.rpartition("-")[0]
         table = read_table(path)
-        space = load_space(path.with_name(f"{search}.yaml"), search.rpartition("-")[0], MODEL)
+        space = load_space(path.with_name(f"{search}.yaml"), search.rpartition("-")[0])
         means = table.scores.mean(axis=1)
         cells = []
         for least in (means.min(), np.median(means)):

@@ -19,7 +19,7 @@ HELP_ALL = "--help-all"
 WITHOUT_VALUE = {"--race": "0.05", "--refit": "validation"}
 """Options whose value may be left out, with the value that they then have."""
 VALUES = {"--refit": ("validation", "all")}
-"""Values of such options, if arguments may follow the option."""
+"""Values of such options after which an argument may follow."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -76,8 +76,7 @@ class HomeCommand(TyperCommand):
         following = [*args, "--"][1:]
         args = [
             f"{argument}={WITHOUT_VALUE[argument]}"
-            if argument in WITHOUT_VALUE
-            and (after.startswith("--") or after not in VALUES.get(argument, (after,)))
+            if argument in WITHOUT_VALUE and not _is_value(argument, after)
             else argument
             for argument, after in zip(args, following, strict=True)
         ]
@@ -96,6 +95,11 @@ class HomeCommand(TyperCommand):
         """Run the command with expanded paths."""
         ctx.params = {name: _at_home(value) for name, value in ctx.params.items()}
         return super().invoke(ctx)
+
+
+def _is_value(option: str, text: str) -> bool:
+    """Return whether a word after an option of WITHOUT_VALUE is its value."""
+    return text in VALUES[option] if option in VALUES else not text.startswith("--")
 
 
 def _at_home(value: Any) -> Any:

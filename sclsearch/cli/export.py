@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sclsearch.reports.export_record import ExportRecord
     from sclsearch.reports.predictor import Prediction
+    from sclsearch.reports.report import Report
     from sclsearch.reports.verification import Verification
 
     Results = Iterator[tuple[Mapping[str, Any], Prediction]]
@@ -49,6 +50,14 @@ def export(
             "Default: the seed with the best validation score.",
         ),
     ] = False,
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline",
+            help="Export the baseline logistic regression on the frozen encoder (ridge regression "
+            "for scores) instead of the winner.",
+        ),
+    ] = False,
     refit: Annotated[
         Literal["validation", "all"] | None,
         typer.Option(
@@ -69,18 +78,12 @@ def export(
             rich_help_panel=REFIT,
         ),
     ] = 1,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the task's files for --refit. Default: the folder of the search.",
-            rich_help_panel=REFIT,
-        ),
-    ] = None,
+    data_dir: o.DataDir = None,
     method: Annotated[
         str | None,
         typer.Option(
             metavar="FILE.py:CLASS",
-            help="Custom method of the study. Required for --refit if the method is in a file.",
+            help="Custom method of the study, if it is in a file. --refit and --baseline need it.",
             rich_help_panel=REFIT,
         ),
     ] = None,
@@ -118,8 +121,9 @@ def export(
     """
     from sclsearch.api import export as write
     from sclsearch.api import select
-    from sclsearch.reports.confirmed import confirmed_score
 
+    if refit and not baseline:
+        sys.stderr.write("Training the winner again …\n")
     record = write(
         study,
         folder,
@@ -127,6 +131,7 @@ def export(
         storage=storage,
         ensemble=ensemble,
         refit=refit,
+        baseline=baseline,
         seeds=seeds,
         data_dir=data_dir,
         method=method,
@@ -135,22 +140,9 @@ def export(
         public=public,
     )
     found = select(study, rule=rule, storage=storage)
-    shown = f"{record.metric} is {record.mean_test:.4f}"
-    if record.refit:
-        shown += ", the estimate of the search for this configuration. The exported model itself "
-        shown += "was not tested"
-    if found.verdict is not None:
-        sys.stdout.write("".join(f"{line}\n" for line in found.verdict.lines))
-    quote = "Quote that, or better the score on fresh seeds of `sclsearch confirm`."
-    if fresh := confirmed_score(found):
-        quote = f"Quote the score on fresh seeds, {fresh.mean:.4f}."
-    elif found.repeats:
-        quote = "Quote that: the seeds did not choose the winner."
-    sys.stdout.write(
-        f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
-        f"{_exported(record)}\n"
-        f"Over all seeds, none picked, test {shown}. {quote}\n"
-    )
+    verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
+    lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     if push is not None:
         # A public upload may go to a repository that is private and stays so.
         sys.stdout.write(f"Uploaded to {push}{'' if public else ', private'}\n")
@@ -158,13 +150,38 @@ def export(
 
 
 def _exported(record: "ExportRecord") -> str:
+    what = f"{record.base} fine-tuned on {record.task} by {record.method}"
+    if record.baseline:
+        what = f"{record.method} on the frozen {record.base} for {record.task}"
     if record.refit:
         models = f"{len(record.members)} models, each " if record.members else ""
-        return f"{models}trained after the search on {record.refit}"
-    scores = f"{record.metric} {record.validation:.4f}, test {record.test:.4f}"
+        return f"{what}: {models}trained after the search on {record.refit}"
+    scores = f"{record.metric} {record.validation:.4f}"
+    if record.test is not None:
+        scores += f", test {record.test:.4f}"
     if record.members:
-        return f"an ensemble of {len(record.members)} seeds, whose own scores average {scores}"
-    return f"seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
+        seeds = f"{len(record.members)} seeds"
+        return f"{what}: an ensemble of {seeds}, whose own scores average {scores}"
+    return f"{what}: seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
+
+
+def _scores(record: "ExportRecord", found: "Report") -> str:
+    """Return the score to expect of the exported model, and the one to quote."""
+    from sclsearch.protocols.base import NO_TEST_ROWS
+    from sclsearch.reports.confirmed import confirmed_score
+
+    if record.mean_test is None:
+        return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
+    shown = f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}"
+    if record.refit:
+        shown += ", the estimate of the search; the exported model itself was not tested"
+    if record.baseline:
+        return f"{shown}. Quote that."
+    if fresh := confirmed_score(found):
+        return f"{shown}. Quote the score on fresh seeds, {fresh.mean:.4f}."
+    if found.repeats:
+        return f"{shown}. Quote that: the seeds did not choose the winner."
+    return f"{shown}. Quote that, or better the score on fresh seeds of `sclsearch confirm`."
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:
@@ -172,7 +189,7 @@ def _usage(record: "ExportRecord", folder: Path) -> str:
 
     name, own = shlex.quote(str(folder)), method_option(record)
     lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
-    if record.members and not record.refit:
+    if record.members and not record.refit and record.test is not None:
         lines.append(f"`sclsearch verify {name}{own}` prints the ensemble's own test score.")
     return "\n".join([*lines, "In Python:", main_example(str(folder), record)]) + "\n"
 
@@ -255,7 +272,7 @@ def predict(
     shown = cells[printed]
     if format_ == "jsonl":  # numbers stay numbers, and missing values are null
         shown = raw[printed].astype(object).where(raw[printed].notna(), None)
-    records = shown.iloc[rows].to_dict("records")
+    records: list[dict[Any, Any]] = shown.iloc[rows].to_dict("records")
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
     results = zip(records, predictor.predict_stream(texts[row] for row in rows), strict=True)
     write = _write_csv if format_ == "csv" else _write_json_lines
@@ -395,7 +412,7 @@ def _show_verification(folder: Path, found: "Verification") -> None:
     from sclsearch.reports.export_record import DIGESTS
 
     if not (found.members or found.changed):
-        sys.stdout.write("no score is recorded: the model was trained after the search\n")
+        sys.stdout.write("no test score is recorded, so only the files were checked\n")
     for one in found.members:
         sys.stdout.write(
             f"seed {one.replicate}: test {found.metric} {one.found:.4f} on {one.rows} rows, "

@@ -39,14 +39,11 @@ OwnMethod = Annotated[
         "stored data names runs only with this option.",
     ),
 ]
-TaskName = Annotated[
-    str,
-    _option(
-        "A name from `sclsearch ls tasks`, a CSV, TSV, JSON Lines or Parquet file, or a data set "
-        "on the Hugging Face hub, hf:owner/name@revision.",
-        DATA,
-    ),
-]
+TASK_HELP = (
+    "A name from `sclsearch ls tasks`, a CSV, TSV, JSON Lines or Parquet file, or a data set on "
+    "the Hugging Face hub, hf:owner/name@revision."
+)
+TaskName = Annotated[str, _option(TASK_HELP, DATA)]
 Scale = Annotated[
     str | None,
     _more(
@@ -229,6 +226,34 @@ class StudyOptions:
         _option("Name of the study. Default: a name made from the other options.", STORAGE),
     ] = None
     register: Register = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainOptions(StudyOptions):
+    """The same for `train`, which can take them from another study."""
+
+    task: Annotated[
+        str | None,
+        _option(f"{TASK_HELP} Required without --from.", DATA),
+    ] = None  # type: ignore[assignment]
+    method: Annotated[
+        str | None,
+        _option(
+            "A name from `sclsearch ls methods`, or FILE.py:CLASS. Default: scl, or with --from "
+            "the study's.",
+            SEARCH,
+        ),
+    ] = None  # type: ignore[assignment]
+    from_: Annotated[
+        str | None,
+        _option(
+            "Take every hyperparameter of this study's winner, its method, task, model and "
+            "protocol; other options replace these.",
+            SEARCH,
+            "--from",
+            metavar="STUDY",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,7 +143,11 @@ def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
     return [
         (f"report {found.study} --output report{where}", "write figures and tables"),
         (f"export {found.study} model{where}", "save the winner as a model"),
-        (confirm_command(found).removeprefix("sclsearch "), "test the winner on new seeds"),
+        *(
+            [(confirm_command(found).removeprefix("sclsearch "), "test the winner on new seeds")]
+            if found.has_test
+            else []
+        ),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.spec import spec_and_options
+from sclsearch.cli.spec import spec_and_options, winner_spec_and_options
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
@@ -46,11 +46,19 @@ def tune(
     act(methods, *chosen, as_json=resources.json_)
 
 
-def train(study: o.StudyOptions, resources: o.ResourceOptions, own: o.OwnFileOptions) -> None:
+def train(study: o.TrainOptions, resources: o.ResourceOptions, own: o.OwnFileOptions) -> None:
     """Train one configuration with every seed: the space's starting point, changed by --set.
+
+    --from takes the configuration of another study's winner instead.
 
     Example: sclsearch train --method scl --task cola --set tau=0.3
     """
+    if study.from_ is not None:
+        _train(resources, *winner_spec_and_options(study, own, resources))
+        return
+    if study.task is None:
+        raise SclsearchError("--task: must be given without --from. Pass it.")
+    study = replace(study, method=study.method or "scl")
     _train(resources, *spec_and_options(study, own, None, resources))
 
 

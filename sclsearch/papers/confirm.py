@@ -21,9 +21,8 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import (
     check_unchanged,
     restore_data_dir,
-    restore_method,
-    restore_spec,
     restore_spec_as_before,
+    restore_study_spec,
 )
 from sclsearch.study.spec import RunOptions
 
@@ -51,6 +50,10 @@ def variance(
         KeyboardInterrupt: The run was stopped; the same call resumes it.
     """
     chosen, options, prepared = _prepare_repetition(study, options, crossed=levels)
+    if not chosen.has_test:
+        raise SclsearchError(
+            f"{chosen.study}: has no test rows, so no test score varies. Search with test rows."
+        )
     found = _run(prepared, options, console)
     cells = design(levels)
     tests = [seed.test for line in found.configurations for seed in line.seeds]
@@ -109,13 +112,10 @@ def _prepare_repetition(
             f"{study}: repeats the winner of another study. Give the name of that study."
         )
     replicates = store.replicates()
-    method_digest = record.training.get("method_file", "")
-    spec = restore_spec(
-        record.origin,
+    spec = restore_study_spec(
+        record,
         winner.fields,
-        method=restore_method(
-            record.origin, method_digest, options.custom_method, f"study {record.name}"
-        ),
+        options.custom_method,
         fresh=fresh,
         first_fresh=None if fresh is None else len(replicates),
         crossed=crossed,

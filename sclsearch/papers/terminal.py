@@ -142,7 +142,7 @@ def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None
 def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     """Print a winner's score as chosen, over all its seeds, and on new seeds."""
     winner, repeated = finished_winner(chosen), fresh.winner
-    if repeated is None:  # every new seed failed
+    if repeated is None or not fresh.has_test:  # every new seed failed, or has no test score
         show(console, fresh)
         return
     plain = with_spread(*winner.plain) if winner.plain else "none"

@@ -41,6 +41,10 @@ class Rows:
         return hashlib.sha256(self.split.encode() + b"\n" + self.index.tobytes()).hexdigest()
 
 
+NO_TEST_ROWS = "no test rows: all scores are of the validation rows, which chose the winner"
+"""Note of a split without test rows."""
+
+
 def by_split(splits: Iterable[Rows]) -> dict[str, Index]:
     """Return the distinct row numbers of several row sets, grouped by split."""
     found: dict[str, list[Index]] = {}
@@ -56,7 +60,7 @@ class Splits:
     Attributes:
         train: Training rows, or the pool from which the training subset is drawn.
         validation: Rows for model selection; nothing else reads them.
-        test: Rows for the reported score.
+        test: Rows for the reported score; empty if the user's own task has none.
         notes: Remarks about the split for readers of the score.
         unlabeled: Training rows of stages that read no labels; None uses the training rows alone.
         held: Validation and test rows before they were subsampled. Training excludes them too.
@@ -73,9 +77,11 @@ class Splits:
 
     @property
     def rows(self) -> dict[str, Rows]:
-        """Rows by kind; includes unlabeled rows only if there are any."""
-        labeled = {"train": self.train, "validation": self.validation, "test": self.test}
-        return labeled if self.unlabeled is None else {**labeled, "unlabelled": self.unlabeled}
+        """Rows by kind; includes test rows and unlabeled rows only if there are any."""
+        found = {"train": self.train, "validation": self.validation}
+        if len(self.test.index):
+            found["test"] = self.test
+        return found if self.unlabeled is None else {**found, "unlabelled": self.unlabeled}
 
     @property
     def digests(self) -> dict[str, str]:
@@ -287,8 +293,8 @@ class Protocol:
             splits = self.redraw(data, splits, size, replicate)
         elif self.draw is not None and size is not None:
             splits = replace(splits, train=self.draw(data, splits.train, size, replicate))
-        for kind, rows in splits.rows.items():
-            if not len(rows.index):
+        for kind, rows in {**splits.rows, "test": splits.test}.items():
+            if not len(rows.index) and (kind != "test" or NO_TEST_ROWS not in splits.notes):
                 where = f"its {rows.split} split with {data.splits[rows.split].labeled} rows"
                 if self.classes is not None:
                     where += f" of the first {self.classes} classes"

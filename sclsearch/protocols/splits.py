@@ -1,11 +1,12 @@
 """Functions that divide a task's labeled rows into training, validation and test rows."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Rows, Splits
+from sclsearch.protocols.base import NO_TEST_ROWS, Rows, Splits
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Labels, TaskData
 from sclsearch.tasks.stratified import stratified
@@ -163,11 +164,24 @@ def split_dev_at_random(
 
 
 def plain_split(data: TaskData) -> Splits:
-    """Return the task's own splits; without validation, hold out a fifth of the training rows."""
-    if "test" in data.splits and "validation" not in data.splits:
+    """Return the task's own splits; without validation, hold out a fifth of the training rows.
+
+    A user's own task without a test split has no test rows.
+    """
+    if "validation" not in data.splits and (data.task.own or "test" in data.splits):
         share = min(HELD_OUT, MOST_HELD_OUT / data.splits["train"].labeled)
-        return held_out_split(data, share=share)
+        return hold_out(data, plain_pool(data), share=share, seed=0)
+    if data.task.own and "test" not in data.splits:
+        return replace(plain_pool(data), validation=_whole(data, "validation"))
     return split_dev(data, cap=None)
+
+
+def plain_pool(data: TaskData) -> Splits:
+    """Return `from_train`; a user's own task without a test split has no test rows."""
+    if not data.task.own or "test" in data.splits:
+        return from_train(data)
+    train = _whole(data, "train")
+    return Splits(train, train, Rows(train.split, train.index[:0]), (NO_TEST_ROWS,))
 
 
 def _whole(data: TaskData, split: str) -> Rows:

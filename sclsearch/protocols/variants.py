@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits, least_epochs
-from sclsearch.protocols.splits import HELD_OUT, SAME_ROWS, from_train, hold_out
+from sclsearch.protocols.splits import HELD_OUT, SAME_ROWS, hold_out, plain_pool
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import MEAN, Rule, Top
 from sclsearch.selection.variance import SOURCES, design
@@ -118,7 +118,7 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
 
     def redraw(data: TaskData, _splits: Splits, _size: Size | None, replicate: Replicate) -> Splits:
         number = replicate.subset % count
-        return hold_out(data, from_train(data), share=HELD_OUT, seed=number)
+        return hold_out(data, plain_pool(data), share=HELD_OUT, seed=number)
 
     return replace(protocol, redraw=redraw, repetition=f"{count} splits")
 

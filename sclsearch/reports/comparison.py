@@ -50,9 +50,11 @@ class ComparedStudy:
         number: Number of the winning configuration.
         repeats: True if the study repeats the winner of another study.
         values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
-        test_mean: Mean test score over the replicates that did not fail.
+        validation: Validation score of the winner under the study's rule.
+        test_mean: Mean test score over the replicates that did not fail; None without test rows.
         test_std: Sample standard deviation of these scores; None for a single score.
-        comparison: Paired test: its test scores minus those of the first study; None for the first.
+        comparison: Paired test: its test scores minus those of the first study; None for the first,
+            and without test rows.
         adjusted: P-value after Holm's correction for all studies; None for the first.
         seed_runs: Number of finished seed runs of the whole search.
         search_interval: 95 % interval of the difference, including the search; None for the first,
@@ -65,7 +67,8 @@ class ComparedStudy:
     number: int
     repeats: bool
     values: Mapping[str, Any]
-    test_mean: float
+    validation: float | None
+    test_mean: float | None
     test_std: float | None
     comparison: Comparison | None
     adjusted: float | None
@@ -94,6 +97,11 @@ class StudyComparison:
     notes: tuple[str, ...]
     reports: tuple[Report, ...]
 
+    @property
+    def tested(self) -> bool:
+        """Return True if the studies have test rows."""
+        return self.reports[0].has_test
+
 
 def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     """Return a paired comparison of the winners' test scores over all shared replicates.
@@ -117,20 +125,24 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         _check(base, other, seeds)
     winners = [tested_winner(report) for report in reports]
     tests = [[seed.test for seed in winner.seeds[:seeds]] for winner in winners]
-    comparisons = [
-        compare(own, tests[0], _subsets(base, other, seeds), largest=METRICS[base.metric].span)
-        for other, own in zip(reports[1:], tests[1:], strict=True)
-    ]
-    adjusted = holm([comparison.p for comparison in comparisons])
-    intervals = [
-        _with_search(other, base, comparison, seeds)
-        for other, comparison in zip(reports[1:], comparisons, strict=True)
-    ]
+    comparisons: list[Comparison | None] = [None] * len(reports)
+    adjusted: list[float | None] = [None] * len(reports)
+    intervals: list[tuple[float, float] | None] = [None] * len(reports)
+    if base.has_test:
+        pairs = [
+            compare(own, tests[0], _subsets(base, other, seeds), largest=METRICS[base.metric].span)
+            for other, own in zip(reports[1:], tests[1:], strict=True)
+        ]
+        comparisons[1:] = pairs
+        adjusted[1:] = holm([comparison.p for comparison in pairs])
+        intervals[1:] = [
+            _with_search(other, base, comparison, seeds)
+            for other, comparison in zip(reports[1:], pairs, strict=True)
+        ]
     confirmations = list(map(confirmed_score_and_notes, reports))
     found = zip(
-        reports, winners, tests, [None, *comparisons], [None, *adjusted], [None, *intervals],
-        confirmations, strict=True,
-    )  # fmt: skip
+        reports, winners, tests, comparisons, adjusted, intervals, confirmations, strict=True
+    )
     return StudyComparison(
         task=base.task,
         metric=base.metric,
@@ -142,7 +154,8 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 winner.number,
                 report.repeats,
                 winner.values,
-                *mean_std([test for test in own if test is not None]),
+                winner.score,
+                *_mean_std([test for test in own if test is not None]),
                 comparison,
                 p,
                 len(trained_seed_runs(report)),
@@ -154,6 +167,10 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         notes=(*_notes(reports, seeds), *chain.from_iterable(notes for _, notes in confirmations)),
         reports=tuple(reports),
     )
+
+
+def _mean_std(tests: Sequence[float]) -> tuple[float | None, float | None]:
+    return mean_std(tests) if tests else (None, None)
 
 
 def trained_seed_runs(report: Report) -> list[SeedLine]:

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.commands import confirm_command
 from sclsearch.reports.comparison import (
     WINNERS,
@@ -45,11 +46,13 @@ COLUMNS = (
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
     """Print the winners of several studies and their differences from the first winner."""
-    console.print(
+    what = (
         f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
-        f"{found.seeds} seeds, none picked",
-        soft_wrap=True,
+        f"{found.seeds} seeds, none picked"
     )
+    if not found.tested:
+        what = f"winners on [bold]{escape(found.task)}[/], not compared: {NO_TEST_ROWS}"
+    console.print(what, soft_wrap=True)
     # Names stand on lines without wrapping: they may be long, and users copy them.
     for number, one in enumerate(found.studies, 1):
         console.print(f"[bold]{number}[/]  {escape(one.study)}", soft_wrap=True)
@@ -57,10 +60,12 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
     _show_table(console, *winner_table(found))
     console.print("\n[bold]Budget[/] of the searches")
     _show_table(console, *budget_table(found.reports))
-    console.print("\n[bold]Against 1[/], in points")
-    _show_table(console, *difference_table(found), first=2)
-    show_limits(console, [one.comparison for one in found.studies if one.comparison is not None])
-    console.print(limit_of_winners(found))
+    if found.tested:
+        console.print("\n[bold]Against 1[/], in points")
+        _show_table(console, *difference_table(found), first=2)
+        pairs = [one.comparison for one in found.studies if one.comparison is not None]
+        show_limits(console, pairs)
+        console.print(limit_of_winners(found))
     sentence, commands = confirmations(found)
     if sentence:
         console.print(sentence)
@@ -82,13 +87,21 @@ def winner_table(found: StudyComparison) -> tuple[Sequence[str], Rows]:
     rows: Rows = [
         (
             one.method,
-            with_spread(one.test_mean, one.test_std),
+            _score(one),
             *([_confirmed(one)] if fresh else []),
             f"#{one.number} {settings(one.values) or CONFIGURATION[one.repeats]}",
         )
         for one in found.studies
     ]
-    return ("method", f"test {found.metric}", *fresh, "winner"), rows
+    score = f"{'test' if found.tested else 'validation'} {found.metric}"
+    return ("method", score, *fresh, "winner"), rows
+
+
+def _score(one: ComparedStudy) -> str:
+    """Return the test score; without test rows the validation score."""
+    if one.test_mean is None:
+        return f"{one.validation:.4f}"
+    return with_spread(one.test_mean, one.test_std)
 
 
 def _confirmed(one: ComparedStudy) -> str:
@@ -140,6 +153,8 @@ def confirmations(found: StudyComparison) -> tuple[str, list[str]]:
     If all winners have such tests, the command compares these. Both are empty if there is no
     command.
     """
+    if not found.tested:
+        return "", []
     fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
     verb = "Test"
     commands = [
@@ -203,7 +218,7 @@ def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> 
     The storage may have a finished study of `ce` with the same task, training size, model, protocol
     and test rows.
     """
-    if found.method == BASELINE:
+    if found.method == BASELINE or not found.has_test:
         return ""
     names = study_names(storage)
     baselines = [one for name in names if (one := _with_baseline(found, study, storage, name))]
@@ -235,6 +250,7 @@ def _paragraph(pair: StudyComparison) -> str:
     base, own = pair.studies
     found = own.comparison
     assert found is not None
+    assert base.test_mean is not None
     interval = ""
     if found.interval is not None:
         low, high = (f"{100 * bound:+.1f}" for bound in found.interval)

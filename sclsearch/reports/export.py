@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from sclsearch.arguments import check_fields
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
@@ -21,10 +22,12 @@ from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.export_record import (
     ExportRecord,
     Format,
+    Refit,
     without_folders,
     write_digests,
     write_json,
 )
+from sclsearch.reports.linear_model import fit_linear, linear_baseline
 from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.refit import RefitRows, refit_winner, restore_winner
@@ -35,6 +38,7 @@ from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, existing_study
+from sclsearch.study.spec import AtLeastOne
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,32 +73,38 @@ class ExportOptions:
         ensemble: Export every reported seed, as one model that averages their probabilities.
         refit: Train the winner once more, on these rows of the study; None exports a seed run of
             the search.
+        baseline: Export the linear model on the frozen encoder instead of the winner.
         seeds: Number of models that a refit trains; more than one are exported as an ensemble.
-        data_dir: Folder of the task's files for a refit, if they moved.
-        method: `FILE.py:CLASS` or a class, required for a refit if the method is in a file.
+        data_dir: Folder of the task's files for a refit or the baseline, if they moved.
+        method: `FILE.py:CLASS` or a class, required for these if the method is in a file.
         force: Export a winner that is useless by `Report.verdict`, too.
     """
 
     ensemble: bool = False
     refit: RefitRows | None = None
-    seeds: int = 1
+    baseline: bool = False
+    seeds: AtLeastOne = 1
     data_dir: Path | None = None
     method: "str | type[Method] | None" = None
     force: bool = False
 
     def __post_init__(self) -> None:
-        """Raise SclsearchError if options contradict each other."""
+        """Raise SclsearchError if options have wrong values or contradict each other."""
+        check_fields(self)
         if self.ensemble and self.refit:
             raise SclsearchError(
                 "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
                 "--refit with --seeds K for an ensemble of K."
             )
-        if self.seeds < 1 or (self.seeds > 1 and not self.refit):
+        if self.baseline and (self.ensemble or self.seeds > 1):
+            raise SclsearchError(
+                "--baseline: does not depend on a seed, so there is no ensemble of it. Leave out "
+                "--ensemble and --seeds."
+            )
+        if self.seeds > 1 and not self.refit:
             raise SclsearchError(
                 f"--seeds: counts the models that --refit trains, got {self.seeds} without it. "
                 "Pass --refit, or leave it out."
-                if self.seeds > 1
-                else f"--seeds: must be at least 1, got {self.seeds}."
             )
 
 
@@ -161,7 +171,9 @@ def export(
     check_writable(LocalPath(folder.parent))
     store, record = existing_study(storage, found.study)
     begun = _begun_with(record)
-    if options.refit:
+    if options.baseline:
+        members = [_linear(found, store, record, options)]
+    elif options.refit:
         members = _refitted(found, record, options, options.refit)
     else:
         seeds = [winner.seeds[position] for position in winner.reported]
@@ -215,19 +227,51 @@ def _refitted(
     return [
         _Member(
             replace(
-                described,
+                _without_scores(described, model.refit),
                 key=model.spec.key,
                 replicate=model.spec.replicate.number,
-                validation=None,
-                test=None,
-                test_rows="",
-                evaluation={},
-                refit=model.refit,
             ),
             model.weights,
         )
         for model in refit_winner(winner, rows, options.seeds)
     ]
+
+
+def _linear(
+    found: Report, store: StudyStore, record: StudyRecord, options: ExportOptions
+) -> _Member:
+    """Fit the linear model on the frozen encoder, on the rows of its best seed or on more rows."""
+    line = linear_baseline(found)
+    best = line.seeds[line.reported[0]]
+    winner = restore_winner(found, options.data_dir, options.method)
+    model = fit_linear(found, winner, best.replicate, options.refit)
+    described = _completed(describe_winner(found), record, found.storage)
+    evaluation = store.baselines()[best.replicate][line.origin]["test"]
+    described = replace(
+        described,
+        method=line.origin.partition(" on ")[0].replace(" ", "-"),
+        place="ce",
+        method_digest="",
+        fields=model.fields,
+        key="",
+        replicate=best.replicate,
+        validation=best.validation,
+        test=best.test,
+        mean_test=line.plain and line.plain[0],
+        numerics=f"{winner.spec.numerics.partition('-')[0]}-fp32",
+        test_rows=winner.splits[best.replicate].test.digest,
+        evaluation=evaluation,
+        baseline=True,
+        origin={**described.origin, "method": "ce"},
+    )
+    if model.refit is not None:
+        described = _without_scores(described, model.refit)
+    return _Member(described, model.weights)
+
+
+def _without_scores(described: ExportRecord, refit: Refit) -> ExportRecord:
+    """Return the record of a model that was trained after the search."""
+    return replace(described, validation=None, test=None, test_rows="", evaluation={}, refit=refit)
 
 
 def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -> ExportRecord:
@@ -278,7 +322,7 @@ def _write_all(
         described = replace(
             described,
             validation=fmean(one.record.validation or 0.0 for one in members),
-            test=fmean(one.record.test or 0.0 for one in members),
+            test=described.test and fmean(one.record.test or 0.0 for one in members),
         )
     described.write(folder)
     return described

@@ -77,6 +77,8 @@ class ExportRecord:
         data: SHA-256 of the task's texts and labels.
         test_rows: SHA-256 of the test rows; empty for a model that was trained after the search.
         evaluation: Stored evaluation on the test rows: confusion matrix, or correlations.
+        baseline: True for the linear model on the frozen encoder. Its `method` is the linear model,
+            its `place` is `ce`, whose head has the same form.
         refit: Rows and length of a training after the search; None for a seed run of the search.
         origin: How the seed run can be trained again: task, protocol, size, names of the data files
             without their folders.
@@ -108,6 +110,7 @@ class ExportRecord:
     data: str = ""
     test_rows: str = ""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
+    baseline: bool = False
     refit: Refit | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
 

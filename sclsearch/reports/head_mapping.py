@@ -9,7 +9,8 @@ three kinds of architectures:
   one layer: their dense layer computes every score and its negative, the linear layer subtracts.
 - DeBERTa's config names the activation of its head, so it takes both.
 
-Other heads, and heads on the mean over tokens, have no counterpart in transformers.
+Other heads, and heads on the mean over tokens, have no counterpart in transformers; the code in
+`pooled_classifier.py` computes them.
 """
 
 from collections.abc import Mapping, Sequence

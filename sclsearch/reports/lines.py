@@ -21,6 +21,7 @@ class SeedLine:
         test: Test score; None if the seed run failed or has not been tested.
         failure: Cause and message of the failure; None on success.
         seconds: Training time in seconds.
+        untested: True if the seed run has test rows, and its test score is still to come.
     """
 
     replicate: int
@@ -29,6 +30,7 @@ class SeedLine:
     test: float | None
     failure: str | None
     seconds: float = 0.0
+    untested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,8 @@ class ConfigurationLine:
 
     @property
     def untested(self) -> int:
-        """Return the number of successful seed runs that have no test score."""
-        return sum(seed.failure is None and seed.test is None for seed in self.seeds)
+        """Return the number of successful seed runs whose test score is still to come."""
+        return sum(seed.untested for seed in self.seeds)
 
     @property
     def failed(self) -> int:

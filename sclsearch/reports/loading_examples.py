@@ -33,7 +33,7 @@ def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str
             f"print(embedder.encode({TEXTS}))",
         )
     yield (
-        "The fine-tuned encoder alone:",
+        "The encoder alone:",
         "from transformers import AutoModel, AutoTokenizer\n\n"
         f'encoder = AutoModel.from_pretrained({quoted}, subfolder="{ENCODER}")\n'
         f'tokenizer = AutoTokenizer.from_pretrained({quoted}, subfolder="{ENCODER}")',

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
+from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.confirmed import ConfirmedScore, confirmed_score
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
+from sclsearch.reports.linear_model import linear_baseline
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.loading_examples import loading_examples, loading_note
 from sclsearch.reports.report import Report, finished_winner
@@ -48,8 +50,7 @@ TEMPLATE = """\
 {% for line in verdict %}{{ line }}
 {% endfor %}# {{ record.method }} on {{ record.task }}
 
-{{ base }} fine-tuned by `{{ record.method }}` on {{ record.task }}. The configuration is the winner
-of a hyperparameter search with sclsearch.{{ refit }}
+{{ introduction }}
 
 ## Load it
 
@@ -64,31 +65,31 @@ of a hyperparameter search with sclsearch.{{ refit }}
 ## Data
 
 {% for name, text in data %}- {{ name }}: {{ text }}
-{% endfor %}
+{% endfor %}{% if not record.baseline %}
 ## Search
 
 Rule `{{ record.rule }}`: a configuration's score is its validation {{ record.metric }}, {{ rule }}.
-The test rows played no part in the choice.
+{{ choice }}
 
 {{ space }}
 
 {{ configurations }}
 
 {{ race }}
-
+{% endif %}
 ## Results
 
-Winner: configuration {{ winner.number }}, `{{ values }}`.
+{% if not record.baseline %}Winner: configuration {{ winner.number }}, `{{ values }}`.
 
-| seed | validation {{ record.metric }} | test {{ record.metric }} | exported |
+{% endif %}| seed | validation {{ record.metric }} | test {{ record.metric }} | exported |
 |---|---|---|---|
 {% for row in seeds %}| {{ row | join(" | ") }} |
 {% endfor %}
 {{ summary }}
 
-{{ comparison }}
+{% if not record.baseline %}{{ comparison }}
 
-{{ training }}
+{% endif %}{{ training }}
 
 All hyperparameters:
 
@@ -117,6 +118,8 @@ def write_model_card(
     from huggingface_hub import ModelCard
 
     winner, fresh = finished_winner(found), confirmed_score(found)
+    if record.baseline:
+        winner, fresh = linear_baseline(found), None
     run = RunStore(storage).get(record.key)
     license_ = _license(record.base, begun)
     card = ModelCard.from_template(
@@ -124,12 +127,14 @@ def write_model_card(
         template_str=TEMPLATE,
         record=record,
         verdict=_verdict(found),
-        base=_hub_name(record.base) or Path(record.base).name,
+        introduction=_introduction(record, winner),
         loading=list(loading_examples(folder.name, record)),
         loading_note=loading_note(folder.name, record),
-        refit=_refit(record),
         data=list(_data(record, found, run)),
         rule=rule_in_words(found.rule.partition("/")[0], found.seeds),
+        choice="The test rows played no part in the choice."
+        if found.has_test
+        else f"There are {NO_TEST_ROWS}.",
         space=_space(study),
         configurations=_configurations(found),
         race=race_statement(found),
@@ -218,14 +223,24 @@ def _license(base: str, begun: Path) -> str | None:
     return str(found) if found else known
 
 
-def _refit(record: ExportRecord) -> str:
-    """Return a paragraph on the training after the search; empty for a seed run of the search."""
+def _introduction(record: ExportRecord, winner: ConfigurationLine) -> str:
+    """Return what the model is and on which rows it was trained, if not on those of a seed."""
+    base = _hub_name(record.base) or Path(record.base).name
+    text = (
+        f"{base} fine-tuned by `{record.method}` on {record.task}. The configuration is the winner "
+        "of a hyperparameter search with sclsearch."
+    )
+    if record.baseline:
+        text = (
+            f"{base}, not fine-tuned, and {winner.origin} for {record.task}. It reads the mean "
+            "over the tokens and is a baseline of a hyperparameter search with sclsearch."
+        )
     if record.refit is None:
-        return ""
+        return text
     each = f"Each of its {len(record.members)} models was" if record.members else "It was"
     return (
-        f"\n\n{each} trained after the search on {record.refit}. All scores below are those of the "
-        "search: they estimate the score of this configuration. This model itself was not tested."
+        f"{text}\n\n{each} trained after the search on {record.refit}. All scores below are those "
+        "of the search: they estimate the score of this model, which itself was not tested."
     )
 
 
@@ -257,7 +272,9 @@ def _space(study: StudyRecord) -> str:
         for by, values in (("Fixed by the space", fixed), ("Set by hand", by_hand))
         if values
     )
-    head = "| searched hyperparameter | values |\n|---|---|\n"
+    chosen = study.origin.get("space")
+    head = f"{chosen}.\n\n" if chosen else ""
+    head += "| searched hyperparameter | values |\n|---|---|\n"
     return f"{head}{chr(10).join(rows)}{note}"
 
 
@@ -299,14 +316,15 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
             yield str(seed.replicate), "failed", "failed", ""
         else:
             exported = "yes" if seed.replicate in members else ""
-            yield str(seed.replicate), f"{seed.validation:.4f}", f"{seed.test:.4f}", exported
+            test = "–" if seed.test is None else f"{seed.test:.4f}"
+            yield str(seed.replicate), f"{seed.validation:.4f}", test, exported
 
 
 def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
     rule = rule_in_words(found.rule.partition("/")[0], found.seeds)
     tied = tie_statement(found, winner)
     lines = [f"- Validation {found.metric} {winner.score:.4f}, {rule}{tied and f'; {tied}'}."]
-    if len(winner.reported) < len(winner.seeds) - winner.failed:
+    if winner.plain and len(winner.reported) < len(winner.seeds) - winner.failed:
         reported = counted(len(winner.reported), "reported seed")
         lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
     if winner.plain:
@@ -345,11 +363,16 @@ def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterat
         "of the encoder or the data, were not examined."
     )
     yield f"License of the base model: {license_ or 'unknown'}."
-    yield from (note for note in found.notes if note not in found.damaged)
+    others = {*found.damaged}
+    if record.baseline:
+        others |= {note for note in found.notes if "the winner" in note}
+    yield from (note for note in found.notes if note not in others)
 
 
 def _training(record: ExportRecord, run: SeedRun | None) -> str:
     """Return how the exported seed was trained: key, versions and commit."""
+    if record.baseline:
+        return f"Fitted by scikit-learn; scores of study `{record.study}`."
     if record.refit:
         return f"Trained after study `{record.study}`, on {record.refit}."
     environment = {} if run is None else run.environment

@@ -17,9 +17,10 @@ def as_text(report: Report) -> str:
     if report.winner is None:
         failed = f": {len(report.failures)} seed runs failed" * bool(report.failures)
         return f"{subject}, no configuration is finished{failed}"
+    test = f"test {test_result(report.winner)}" if report.has_test else "no test rows"
     return (
         f"{subject}, winner #{report.winner.number}, validation {report.metric} "
-        f"{report.winner.score:.4f}, test {test_result(report.winner)}"
+        f"{report.winner.score:.4f}, {test}"
     )
 
 

@@ -17,12 +17,12 @@ from transformers import (
     PreTrainedModel,
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token")
 
 
-class PooledClassifierConfig(PretrainedConfig):
+class PooledClassifierConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
     """Configuration of `PooledClassifier`.
 
     Attributes:
@@ -37,7 +37,7 @@ class PooledClassifierConfig(PretrainedConfig):
     tanh: tuple[bool, ...] = ()
 
 
-class PooledClassifier(PreTrainedModel):
+class PooledClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
     """Encoder with a head of linear layers on its pooled states."""
 
     config_class = PooledClassifierConfig
@@ -63,12 +63,14 @@ class PooledClassifier(PreTrainedModel):
         encoder = kind.from_pretrained(name, subfolder="encoder", **options)
         head = nn.Sequential()
         for folder, tanh in zip(config.layers, config.tanh, strict=True):
-            stored = load_file(cached_file(name, f"{folder}/model.safetensors", **hub))
+            stored = load_file(str(cached_file(name, f"{folder}/model.safetensors", **hub)))
             weight, bias = stored["linear.weight"], stored["linear.bias"]
             linear = nn.Linear(weight.shape[1], weight.shape[0])
             linear.load_state_dict({"weight": weight, "bias": bias})
             head.append(nn.Sequential(linear, nn.Tanh()) if tanh else linear)
-        return cls(config, encoder, head.to(encoder.device, encoder.dtype)).eval()
+        model = cls(config, encoder, head.to(encoder.device, encoder.dtype))
+        model.eval()  # type: ignore[no-untyped-call]
+        return model
 
     def forward(
         self,

@@ -1,6 +1,7 @@
 """Training of a study's winner after the search, on all rows that the search held apart."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -104,11 +105,12 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
     )
     epochs = median(_kept_epoch(run) for run in winner.runs)
     updates = max(1, round(epochs * per_epoch))
-    torch.set_num_threads(int(winner.runs[0].environment.get("threads", 1)))
+    threads = int(winner.runs[0].environment.get("threads", 1))
     for seed in range(seeds):
         own = replace(spec, replicate=all_seeds(seed), last_updates=updates)
         try:
-            result = train(TrainingData(own, tokens), test=False)
+            with torch.random.fork_rng(), _threads(threads):
+                result = train(TrainingData(own, tokens), test=False)
         except NonFiniteLossError as error:
             raise SclsearchError(f"--refit: {error} Choose another winner by --rule.") from error
         yield RefittedModel(own, result.weights, replace(counts, updates=updates))
@@ -142,6 +144,19 @@ def refit_rows(winner: RestoredWinner, rows: RefitRows) -> tuple[TaskData, Split
         Splits(Rows("train", labeled), none, none, unlabeled=unlabeled),
         Refit(rows=first, test_rows=len(labeled) - first),
     )
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Compute on a number of threads, on which results depend, during the body."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _kept_epoch(run: SeedRun) -> float:

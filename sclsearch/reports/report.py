@@ -63,6 +63,7 @@ class Report:
         budget: Budget of the last start, and the part of it that the seed runs of this report
             used; None if that start had none.
         damaged: Messages about damaged files of the study, which the ranking leaves out.
+        space_note: Name of the search space and the reason for its choice; empty without a search.
         verdict: What is wrong with a useless winner; None if it is fine.
     """
 
@@ -96,11 +97,17 @@ class Report:
     budget: BudgetUse | None = None
     damaged: tuple[str, ...] = ()
     verdict: Verdict | None = None
+    space_note: str = ""
 
     @property
     def winner(self) -> ConfigurationLine | None:
         """Return the best finished configuration of which a seed run succeeded; None without."""
         return best_line(self.configurations)
+
+    @property
+    def has_test(self) -> bool:
+        """Return True if the study has test rows."""
+        return all("test" in rows for rows in self.rows)
 
     @property
     def lead(self) -> float | None:
@@ -247,6 +254,7 @@ def report(
         space=_space(record),
         budget=spending.use,
         damaged=tuple(damaged),
+        space_note=record.origin.get("space", ""),
     )
     useless = verdict(found, state)
     notes = [
@@ -276,10 +284,10 @@ def _space(record: StudyRecord) -> dict[str, Any]:
 def _order(record: StudyRecord) -> list[str]:
     """Return the searched hyperparameters in the order of the space; stored JSON sorts its keys.
 
-    Without searched hyperparameters these are the fixed ones.
+    Without searched hyperparameters these are the fixed ones, or some of a restored configuration.
     """
-    space = record.identity["space"]
-    fixed = [] if record.repeats else list(space.get("fixed", ()))
+    space, shown = record.identity["space"], record.origin.get("shown")
+    fixed = list(space.get("fixed", ())) if shown is None else shown
     return [parameter["name"] for parameter in space["parameters"]] or fixed
 
 
@@ -297,6 +305,7 @@ def _lines(
                 test=run.tested(state.metric),
                 failure=str(run.failure) if run.failure else None,
                 seconds=run.seconds,
+                untested=run.untested,
             )
             for replicate, run in state.runs_of(configuration.number).items()
         )
@@ -340,7 +349,13 @@ def _baseline_lines(store: StudyStore, state: SearchState) -> list[Configuration
     runs = [
         (
             (number, replicate.number),
-            SeedRun("", {}, {}, evaluations=({"validation": one["validation"]},), test=one["test"]),
+            SeedRun(
+                "",
+                {"rows": replicate.rows},
+                {},
+                evaluations=({"validation": one["validation"]},),
+                test=one.get("test", {}),
+            ),
         )
         for number, name in enumerate(ordered)
         for replicate in state.replicates

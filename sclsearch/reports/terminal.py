@@ -34,6 +34,8 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
         f"{escape(report.model)}, protocol {report.protocol}",
         soft_wrap=True,
     )
+    if report.space_note:
+        console.print(Text(f"Search space: {report.space_note}"), style="dim", soft_wrap=True)
     histograms = console.is_terminal and not console.options.ascii_only
     console.print(_table(report, most, histograms=histograms))
     if len(report.configurations) > most:
@@ -137,9 +139,9 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
     if tied := tie_statement(report, winner):
         console.print(Padding(Text(tied), (0, 0, 0, 2), expand=False))
-    console.print(
-        f"  [bold]test {report.metric} {test_result(winner)}[/], {seeds_in_words(report, winner)}"
-    )
+    if report.has_test:
+        tested = f"[bold]test {report.metric} {test_result(winner)}[/]"
+        console.print(f"  {tested}, {seeds_in_words(report, winner)}")
     if winner.plain and 0 < len(winner.reported) < len(winner.seeds) - winner.failed:
         every = with_spread(*winner.plain)
         console.print(f"  test {report.metric} {every} over all seeds, none picked")
@@ -210,10 +212,10 @@ def validation_result(line: ConfigurationLine, missing: str = "…") -> str:
 def test_result(line: ConfigurationLine) -> str:
     """Return mean ± standard deviation of the reported test scores.
 
-    Without a score it is `none`, or `–` if seed runs have not been tested.
+    Without a score it is `none`, or `–` if seed runs have not been tested or have no test rows.
     """
     if line.test_mean is None:
-        return "–" if line.untested else "none"
+        return "–" if line.reported else "none"
     return with_spread(line.test_mean, line.test_std)
 
 

@@ -91,7 +91,8 @@ def verify(
 ) -> Verification:
     """Evaluate an export on the test rows of its study and compare with the recorded score.
 
-    A model that was trained after the search has no recorded score: only its files are checked.
+    A model that was trained after the search, or without test rows, has no recorded test score:
+    only its files are checked.
     If transformers can load the classifier, its predictions are compared row by row too. If a file
     has changed so that the export cannot be evaluated, the result has no members.
 
@@ -123,7 +124,7 @@ def _evaluated(
     custom_method: "str | type[Method] | None",
 ) -> tuple[tuple[MemberCheck, ...], float | None]:
     """Return the check of each exported seed run, and the test score of an ensemble, if any."""
-    if record.refit:
+    if record.refit or record.test is None:
         load(folder, custom_method, CPU)  # raises if the export is incomplete
         return (), None
     checks: list[MemberCheck] = []

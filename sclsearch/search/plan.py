@@ -134,7 +134,11 @@ def plan_prepared(
         protocol=study.protocol.title,
         rule=str(study.rule),
         metric=study.metric,
-        rows=tuple(len(rows.index) for rows in splits.rows.values()),
+        rows=tuple(
+            len(rows.index)
+            for rows in (splits.train, splits.validation, splits.test, splits.unlabeled)
+            if rows is not None
+        ),
         notes=(*prepared.notes, *filter(None, [scheduler.spending.excess_note])),
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},

@@ -100,7 +100,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
 def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
     """Return whether every seed run gets a test score, or only those of the winner."""
     if asked != "auto" or len(splits.test.index) <= FEW_TEST_ROWS:
-        return asked != "winner"
+        return asked != "winner" or not len(splits.test.index)
     training, test = row_costs(study.seed_run_spec({}, 0, splits))
     return test <= CHEAP_TEST * (training + test)
 
@@ -199,7 +199,7 @@ def check_custom_method(study: Study, splits: Splits) -> None:
 
 
 def _few(rows: Rows) -> Rows:
-    return Rows(rows.split, rows.index[:: -(-len(rows.index) // CHECKED_ROWS)])
+    return Rows(rows.split, rows.index[:: -(-len(rows.index) // CHECKED_ROWS) or 1])
 
 
 def _check_paraphrases(

@@ -97,8 +97,9 @@ class SeedRun:
 
     @property
     def untested(self) -> bool:
-        """True for a trained seed run without a test score."""
-        return self.failure is None and not self.test
+        """True for a trained seed run without a test score, if it has test rows."""
+        has_rows = "test" in self.identity.get("rows", ["test"])
+        return self.failure is None and not self.test and has_rows
 
     def validated(self, metric: str) -> float | None:
         """Return the validation score in a metric; None for a failed seed run."""

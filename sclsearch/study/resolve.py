@@ -99,7 +99,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         space = space.with_settings({**start, **spec.settings})
         fixed = spec.settings if spec.restored else space.fixed
         space = replace(space, fixed=fixed, parameters={}, published=())
-    setter = "winner" if spec.fresh or spec.crossed else "--set"
+    setter = "winner" if spec.restored else "--set"
     given = (space.fixed, start, spec.settings)
     defaults = _defaults(method, protocol, rows, given, setter)
     if (

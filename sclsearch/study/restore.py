@@ -1,6 +1,6 @@
 """Conversion of a study's specification to a stored record, and back to train it again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, find_recorded_method
 from sclsearch.methods.fields import as_tuples, field_errors
+from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -48,8 +49,9 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "source": study.data.source,
         "space": study.space.note,
         "rule": str(study.rule),
-        # A repeated configuration has every field set, but the user set none of them.
-        "settings": {} if spec.fresh or spec.crossed else dict(spec.settings),
+        # A restored configuration has every field set, but the user set none of them.
+        "settings": {} if spec.restored else dict(spec.settings),
+        "shown": list(spec.shown) if spec.restored else None,
         "paraphrases": spec.paraphrases and str(spec.paraphrases.resolve()),
         "precision": spec.precision,
     }
@@ -119,6 +121,46 @@ def restore_method(
     """
     found = find_recorded_method(origin["method"], digest, given, where)
     return given if found.digest else None
+
+
+def restore_study_spec(
+    record: StudyRecord,
+    fields: Mapping[str, Any],
+    method: "str | type[Method] | None" = None,
+    **replicates: Any,
+) -> StudySpec:
+    """Return the spec of one configuration of a stored study.
+
+    Args:
+        record: The study's record.
+        fields: Every field of the method and of training.
+        method: `FILE.py:CLASS` or a class, required if the study's method is in a file.
+        replicates: Arguments of `restore_spec`; by default the replicates are the protocol's.
+    """
+    digest = record.training.get("method_file", "")
+    restored = restore_method(record.origin, digest, method, f"study {record.name}")
+    return restore_spec(record.origin, fields, method=restored, **replicates)
+
+
+def with_changes(spec: StudySpec, shown: Iterable[str], changes: Mapping[str, Any]) -> StudySpec:
+    """Return a restored spec with other fields.
+
+    Args:
+        spec: The spec.
+        shown: Names of the settings that reports show.
+        changes: Fields to replace; `settings` has only the settings to replace.
+    """
+    settings = changes.get("settings", {})
+    if not {"train_size", "shots"}.isdisjoint(changes):
+        spec = replace(spec, train_size=None, shots=None)
+    return replace(
+        spec,
+        **{
+            **changes,
+            "settings": {**spec.settings, **settings},
+            "shown": tuple(dict.fromkeys([*shown, *settings])),
+        },
+    )
 
 
 def restore_spec_as_before(

@@ -65,6 +65,7 @@ class StudySpec:
         searched: False trains one configuration: every field has its default or its setting.
         restored: True if the settings are all fields of a stored configuration. A space then adds
             none: a field that is absent has its default.
+        shown: Names of the settings that reports show, of a restored configuration.
     """
 
     task: str | CustomTask
@@ -87,6 +88,7 @@ class StudySpec:
     precision: Precision = "auto"
     searched: bool = True
     restored: bool = False
+    shown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise SclsearchError if a field is not of its type."""

@@ -65,7 +65,7 @@ def sampled_ids(study: Study, splits: Splits) -> list[list[int]]:
     texts = [
         study.data.splits[rows.split].texts[row]
         for rows in (splits.train, splits.test)
-        for row in rows.index[:: -(-len(rows.index) // SAMPLE)]
+        for row in rows.index[:: -(-len(rows.index) // SAMPLE) or 1]
     ]
     tokenizer = load_tokenizer(study.model)
     ids: list[list[int]] = tokenizer(*map(list, zip(*texts, strict=True)), verbose=False)[

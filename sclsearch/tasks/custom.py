@@ -95,7 +95,8 @@ class CustomTask:
         validation: Validation rows.
         test: Test rows.
         split_column: Column with `train`, `validation` (or `valid`, `dev`) or `test`.
-        fractions: Fractions of train, validation and test, drawn stratified by class.
+        fractions: Fractions of train, validation and test, drawn stratified by class. Without test
+            rows, reports have validation scores alone.
         metric: Name in `METRICS`; None is `accuracy`, or `pearson` in regression.
         regression: True if labels are scores.
         id: Column that identifies a row in reports; None takes the row's number in its file.
@@ -346,7 +347,7 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
     if {*parts["train"][files.label].str.casefold()} <= {"", "true", "false"}:
         # Programs write True, TRUE and true.
         parts = {
-            name: rows.assign(**{files.label: rows[files.label].str.capitalize()})
+            name: rows.assign(**{str(files.label): rows[files.label].str.capitalize()})
             for name, rows in parts.items()
         }
     return parts if files.split_column is None else _by_column(files, parts["train"])

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -69,11 +69,11 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         check_regular(path)
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            yield file
+            yield cast("IO[bytes]", file)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise SclsearchError(f"{path}: cannot be read: {error}. Check the file.") from error
 
@@ -97,7 +97,7 @@ def _is_quoted(cell: str) -> bool:
 
 
 def parse(
-    file: BinaryIO,
+    file: IO[bytes],
     where: str,
     ending: str,
     delimiter: str | None = None,
@@ -121,7 +121,7 @@ def parse(
 
 
 def _read_csv(
-    file: BinaryIO, ending: str, delimiter: str | None, header: Sequence[str] | None
+    file: IO[bytes], ending: str, delimiter: str | None, header: Sequence[str] | None
 ) -> "pd.DataFrame":
     import pandas as pd
 
@@ -137,10 +137,10 @@ def _read_csv(
     if delimiter is None:
         unquoted = re.sub(r'"[^"]*"', "", first.decode("utf-8", "replace"))
         delimiter = max(DELIMITERS, key=unquoted.count)
-    frame = pd.read_csv(
+    frame: pd.DataFrame = pd.read_csv(
         file,
         sep=delimiter,
-        names=header,
+        names=None if header is None else tuple(header),
         dtype=str,
         keep_default_na=False,
         encoding="utf-8-sig",
@@ -158,7 +158,7 @@ def _read_csv(
     return frame
 
 
-def _json_objects(file: BinaryIO, where: str) -> list[dict[str, Any]]:
+def _json_objects(file: IO[bytes], where: str) -> list[dict[str, Any]]:
     """Return the objects of a JSON array, or of JSON Lines; only line feeds end lines."""
     text = file.read().decode("utf-8-sig")
     array = text.lstrip().startswith("[")
@@ -302,7 +302,8 @@ def to_split(
         y = pd.to_numeric(labels, errors="coerce").to_numpy(np.float64)
         valid, expected = np.isfinite(y), "a number"
     else:
-        y = labels.map({name: n for n, name in enumerate(classes)}).fillna(-1).to_numpy(np.int64)
+        numbers = {name: n for n, name in enumerate(classes)}
+        y = np.array([numbers.get(label, -1) for label in labels], np.int64)
         names = [*map(one_line, classes[:SHOWN_NAMES]), *["…"] * (len(classes) > SHOWN_NAMES)]
         valid, expected = y >= 0, f"one of {', '.join(names)}"
     faults: dict[str, Sequence[int]] = {
@@ -310,7 +311,9 @@ def to_split(
         for label in labels[~valid].unique()
     }
     if not blank_texts:
-        faults["a text is empty"] = labels.index[[has_blank(row) for row in texts]]
+        faults["a text is empty"] = [
+            row for row, own in zip(labels.index, texts, strict=True) if has_blank(own)
+        ]
     check_values(where, faults)
     return Split(tuple(texts), y, ids=tuple(ids))
 

@@ -19,7 +19,7 @@ class StudyResult:
     """Winner of a study, as MLflow has it.
 
     `data` is the digest of the task's rows. `lead` is the difference from the second configuration;
-    empty without one. `test` is None if all seed runs failed.
+    empty without one. `test` is None if there are no test rows, or all seed runs failed.
     """
 
     study: str
@@ -77,7 +77,8 @@ def _ranking_of_group(results: Sequence[StudyResult]) -> str:
     columns = ("", "study", "method", "winner", f"score ({first.metric})", "behind", "test")
     winner = f"{WINNER}{first.method} {first.winner}**, {first.metric} {best:.4f}{lead}"
     table = _table((*columns, "rule", "protocol"), rows)
-    return f"{winner}; test {_with_std(first.test, first.test_std)}\n\n{table}"
+    test = f"test {_with_std(first.test, first.test_std)}" if first.test else "no test score"
+    return f"{winner}; {test}\n\n{table}"
 
 
 def study_report(report: Report) -> str:
@@ -100,10 +101,10 @@ def _winner(report: Report, winner: ConfigurationLine) -> str:
     lead = "" if report.lead is None else f", {report.lead:.4f} above the second"
     if tied := tie_statement(report, winner):
         lead = f", {tied}"
-    test = _with_std(winner.test_mean, winner.test_std)
+    test = f"test {_with_std(winner.test_mean, winner.test_std)}"
     return (
         f"{WINNER}{short_settings(winner.values) or 'the only configuration'}**, validation "
-        f"{report.metric} {winner.score:.4f}{lead}; test {test}"
+        f"{report.metric} {winner.score:.4f}{lead}; {test if report.has_test else 'no test rows'}"
     )
 
 

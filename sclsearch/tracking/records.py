@@ -219,7 +219,8 @@ def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[R
         metrics = {"expected_score": forecast.expected, "win_probability": forecast.better}
         yield _part(state, (number,), metrics, status)
     # MLflow keeps metrics: the score of an untested winner would stand beside an older test score.
-    scores = {} if winner.test_mean is None else _scores(winner)
+    untested = any(run.untested for run in state.runs_of(winner.number).values())
+    scores = {} if untested else _scores(winner)
     yield _part(state, (), {**scores, "risk": risk}, status)
 
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import nn
 
 from sclsearch.canonical import canonical
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import Head
 from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows, Splits, by_split
-from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.base import Labels, TaskData
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.data import TokenizedTask
 from sclsearch.training.device import backend_here
@@ -28,6 +30,9 @@ LOGISTIC = "logistic regression on the frozen encoder"
 RIDGE = "ridge regression on the frozen encoder"
 MOST_ROWS_ON_CPU = 20_000
 """Most distinct rows for the linear model on a CPU (some minutes); with more it is left out."""
+
+NEVER = -1e4
+"""Logit of a class without training rows."""
 
 Evaluations = Mapping[str, Mapping[str, Any]]
 
@@ -69,33 +74,58 @@ def baselines(
 def _of_replicate(
     data: TaskData, splits: Splits, features: Features | None
 ) -> dict[str, Evaluations]:
-    from sklearn.exceptions import ConvergenceWarning
-
     regression, y = data.task.regression, splits.train.labels(data)
     predictors: dict[str, Callable[[Rows], Any]] = {}
     if not regression:
         largest = np.bincount(y, minlength=len(data.task.labels)).argmax()
         predictors[MAJORITY] = lambda rows: np.full(len(rows.index), largest, np.int64)
     if features is not None and len(np.unique(y)) > 1:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=ConvergenceWarning)
-            model = _linear_model(regression=regression).fit(_values(features, splits.train), y)
+        model = _fitted(features, splits.train, y, regression=regression)
         name = RIDGE if regression else LOGISTIC
         predictors[name] = lambda rows: model.predict(_values(features, rows))
-    evaluated = {"validation": splits.validation, "test": splits.test}
+    evaluated = {n: rows for n, rows in splits.rows.items() if n in {"validation", "test"}}
     return {
         name: {n: evaluate(data.task, r.labels(data), predict(r)) for n, r in evaluated.items()}
         for name, predict in predictors.items()
     }
 
 
-def _linear_model(*, regression: bool) -> Any:
+def linear_head(
+    encoder: Encoder, data: TaskData, tokens: TokenizedTask, rows: Rows, *, gpu: bool
+) -> Head:
+    """Return the linear model, fitted on some rows, as a head on the encoder's mean over tokens.
+
+    It has the probabilities of the linear model. A class without a row has probability 0.
+    """
+    backend = backend_here(gpu=gpu)
+    model = Model(encoder, nn.ModuleDict()).to(backend.device)
+    features = compute_features(model, tokens, (rows,), "mean", backend)
+    labels = data.task.labels
+    scaler, linear = _fitted(features, rows, rows.labels(data), regression=not labels)
+    weight = np.atleast_2d(linear.coef_) / scaler.scale_  # [outputs, d]
+    bias = np.atleast_1d(linear.intercept_) - weight @ scaler.mean_
+    if labels and len(linear.classes_) == 2:  # one output, the logit of the second class
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    head = Head(encoder.width, len(labels), hidden=False)
+    present = linear.classes_ if labels else [0]
+    with torch.no_grad():
+        head.out.weight.zero_()
+        head.out.bias.fill_(NEVER)
+        head.out.weight[present] = torch.from_numpy(weight).float()
+        head.out.bias[present] = torch.from_numpy(bias).float()
+    return head
+
+
+def _fitted(features: Features, rows: Rows, y: Labels, *, regression: bool) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     linear = Ridge() if regression else LogisticRegression(max_iter=1000)
-    return make_pipeline(StandardScaler(), linear)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)
+        return make_pipeline(StandardScaler(), linear).fit(_values(features, rows), y)
 
 
 def _values(features: Features, rows: Rows) -> npt.NDArray[np.float64]:

@@ -50,7 +50,8 @@ def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> Trai
 
     Args:
         data: The seed run and the data that it reads.
-        test: Whether to evaluate on the test rows; `evaluate_test` can do that later.
+        test: Whether to evaluate on the test rows, if there are any; `evaluate_test` can do that
+            later.
         graphs: Whether to replay updates as CUDA graphs on a GPU; the results are the same.
 
     Raises:
@@ -58,6 +59,7 @@ def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> Trai
         SclsearchError: The encoder lacks a capability that the method needs.
     """
     started, spec = time.perf_counter(), data.spec
+    test = test and len(spec.splits.test.index) > 0
     backend = backend_for(spec.numerics)
     with backend.stream():
         encoder = load_encoder(spec.model, spec.model_name, backend.device)

@@ -1,14 +1,13 @@
-"""Tests of benchmarks/starting_points.md and of the spaces for MiniLM."""
+"""Tests of benchmarks/starting_points.md."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from benchmarks import starting_points
-from sclsearch.spaces.load import find_space, load_space
+from benchmarks.starting_points import LOGISTIC, regrets
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,13 +20,18 @@ def test_the_command_prints_the_stored_page() -> None:
     assert done.stdout.decode() == page
 
 
-@pytest.mark.parametrize("method", starting_points.METHODS)
-def test_the_space_for_minilm_begins_with_the_best_stored_configuration(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    point = starting_points.starting_points()[method]
-    space = load_space(find_space(method, "sst2"), method, "minilm")
-    published = space.published[0]
-    expected = {name: json.loads(str(value)) for name, value in point.items()}
-    assert {name: json.loads(json.dumps(published[name])) for name in expected} == expected
+def test_validation_picks_by_score_and_then_by_loss() -> None:
+    key = {"encoder": "e", "data": "d", "seed": 0}
+    rows = [
+        {"method": "ce", "factor": 1, "other": 10, "validation": 0.9, "test": 0.7},
+        {"method": "ce", "factor": 2, "other": 10, "validation": 0.9, "test": 0.8},
+        {"method": "ce", "factor": 4, "other": 10, "validation": 0.8, "test": 0.9},
+        {"method": LOGISTIC, "factor": 1, "other": 0, "validation": 0.5, "test": 0.6},
+    ]
+    losses = [0.3, 0.2, 0.1, 0.0]
+    frame = pd.DataFrame(
+        {**key, **row, "validation_loss": loss} for row, loss in zip(rows, losses, strict=True)
+    )
+    found = regrets(frame).iloc[0]
+    assert (found["start"], found["picked"], found["best"]) == pytest.approx((0.7, 0.8, 0.9))
+    assert (found["frozen"], found["configurations"]) == (0.6, 3)

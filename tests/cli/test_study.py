@@ -5,17 +5,21 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.ray_backend.worker_failures import WorkerFailure
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.objects import sealed, unsealed
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.spec import RunOptions
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
 from tests.cli.conftest import SEARCH, finish_study
+from tests.finished import finish
 from tests.workspace import Call, Workers
 
 WINNER_COMMANDS = [
@@ -452,3 +456,50 @@ def test_an_untested_winner_gives_exit_code_3_until_it_is_tested(
     again = sclsearch(*options)
     assert again.returncode == 0, again.stderr
     assert "could not be tested" not in again.stderr
+
+
+def test_train_from_a_study_takes_its_winner_unless_options_replace_it(
+    sclsearch: Call, workdir: Path, finished: tuple[str, ...]
+) -> None:
+    def planned(*options: str) -> dict[str, Any]:
+        result = sclsearch("train", "--from", "mine", "--dry-run", "--json", *options)
+        assert result.returncode == 0, result.stderr
+        plan: dict[str, Any] = json.loads(result.stdout)
+        return {**plan, "fields": {name: one["value"] for name, one in plan["fields"].items()}}
+
+    winner = finished_winner(report(workdir / "sclsearch-storage", "mine"))
+    fields = json.loads(json.dumps(dict(winner.fields)))
+    plan = planned()
+    assert plan["fields"].items() >= fields.items()
+    assert (plan["task"][0], plan["model"][0]) == ("demo", str(workdir / "encoder"))
+    plan = planned(
+        *("--set", "tau=0.7", "--epochs", "3", "--seeds", "4"),
+        *("--train-size", "60", "--protocol", "gunel-fewshot"),
+    )
+    assert plan["fields"].items() >= {**fields, "tau": 0.7, "epochs": 3}.items()
+    assert (plan["seeds"], plan["rows"][0]) == (4, 60)
+
+
+def test_train_from_a_study_on_other_rows(sclsearch: Call, workdir: Path) -> None:
+    rows = [f"a film {n},{'yes' if n % 2 else 'no'}" for n in range(40)]
+    for name, count in (("all", 40), ("few", 20)):
+        lines = ["text,label", *rows[:count], ""]
+        (workdir / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
+    task = CustomTask(Path("all.csv"), "text", "label", fractions=(0.5, 0.25, 0.25))
+    spec = StudySpec(method="ce", task=task, model="./encoder", searched=False)
+    finish(spec, RunOptions(study="mine", seeds=2))
+
+    def planned(*options: str) -> list[int]:
+        result = sclsearch("train", "--from", "mine", "--dry-run", "--json", *options)
+        assert result.returncode == 0, result.stderr
+        rows: list[int] = json.loads(result.stdout)["rows"]
+        return rows
+
+    assert planned() == [20, 10, 10]
+    assert planned("--fractions", "0.8,0.1,0.1") == [32, 4, 4]
+    assert planned("--task", "few.csv") == [10, 5, 5]
+    assert planned("--task", "demo")[2] == 500
+    sclsearch("train", "--from", "mine", "--task", "nope").assert_refused("nope: cannot be read")
+    sclsearch("train", "--from", "mine", "--method", "scl").assert_refused("the method is ce")
+    sclsearch("train", "--from", "other").assert_refused("Unknown study 'other'")
+    sclsearch("train", "--task", "demo").assert_refused("--method, --task: must be given")

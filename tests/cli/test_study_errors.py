@@ -16,16 +16,8 @@ from tests.workspace import Call
         ("--model ./empty", "--model ./empty: lacks config.json, model.safetensors, "),
         ("--train-size 9 --shots 9", "--train-size: cannot be combined with --shots."),
         ("--text t", "--text: describes a file of your own, but demo is a task"),
-        ("--task my.csv --text t", "--text: a file of your own needs --text and --label."),
-        ("--task hf:me/mine", "--task hf:me/mine: the columns of the data set are missing."),
-        (
-            "--task hf:me/mine --text t --label l --test my.csv",
-            "--test my.csv: cannot be combined with hf:me/mine, which has splits.",
-        ),
-        (
-            "--task none.csv",
-            "--task none.csv: the columns of the file are missing. Pass",
-        ),
+        ("--task my.csv --text t", "--task my.csv: the file is missing."),
+        ("--task none.csv", "none.csv: the columns of text and label are not clear. Pass"),
         (
             "--data-dir glue",
             "--data-dir glue: must come with a published task, got demo.",

@@ -14,7 +14,7 @@ from sclsearch.papers.confirm import confirm, plan_repetition, variance
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.selection.variance import VarianceDecomposition
-from sclsearch.spaces.load import find_space, load_space
+from sclsearch.spaces.load import load_space, practical_file
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
@@ -247,11 +247,14 @@ def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
 def test_a_confirmation_keeps_a_default_that_differs_from_the_spaces_start(
     spec: StudySpec, options: RunOptions
 ) -> None:
-    found = load_space(find_space("scl", "demo"), "scl", "minilm")
+    found = load_space(practical_file("scl"), "scl")
     assert found.published[0]["head_lr_mult"] != 1
     options = replace(options, configs=1, seeds=3)
     settings = {**FIELDS, "head_lr_mult": 1.0}
-    study = finish(replace(spec, model="minilm", settings=settings, sampler="random"), options)
+    study = finish(
+        replace(spec, model="minilm", space="practical", settings=settings, sampler="random"),
+        options,
+    )
     again = finish(repeated_spec(options.storage, study, fresh=2, first_fresh=3), options)
     first, second = (report(options.storage, name).winner for name in (study, again))
     assert first is not None

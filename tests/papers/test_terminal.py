@@ -152,7 +152,7 @@ def test_a_confirmation_has_three_scores_and_the_difference(
         "fresh - chosen -0.1000",
         f"stored as the study {name}",
     ]
-    splits = tuple({"train": name} for name in "abc")
+    splits = tuple({"train": name, "test": ""} for name in "abc")
     shared = (replace(one, rows=splits) for one in found)
     assert "the new seeds share the search's rows" in printed(show_confirmation, *shared)
 

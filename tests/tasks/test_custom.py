@@ -393,7 +393,7 @@ def test_the_name_of_a_task_has_no_ending(own: CustomTask) -> None:
 def test_a_task_is_a_name_or_a_file(own: CustomTask, monkeypatch: pytest.MonkeyPatch) -> None:
     assert as_task("cola") == "cola"
     assert as_task(str(own.path)) == as_task(own.path) == own
-    assert as_task(str(own.path), metric="f1").metric == "f1"
+    assert as_task(str(own.path), metric="f1") == replace(own, metric="f1")
     with pytest.raises(SclsearchError, match=r"^--metric: describes a file of your own, but cola"):
         as_task("cola", metric="f1")
     with pytest.raises(SclsearchError, match=r"^--metric: is a field of the CustomTask"):

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.page import search_sections as search
 from sclsearch.reports.page import study_sections as studies
 from sclsearch.reports.page import winner_sections as winner
@@ -133,12 +134,16 @@ def _sections(found: Sequence[StudyResults], options: PageOptions) -> Iterator[S
 
 def _study_sections(results: StudyResults, options: PageOptions) -> Iterator[Section]:
     yield search.ranking(results)
-    yield search.reported_scores(results)
+    if results.report.has_test:
+        yield search.reported_scores(results)
     yield search.seeds(results)
     yield search.curves(results)
     yield search.hyperparameters(results)
     yield search.importance(results, options.importance)
     yield search.progress(results)
+    if not results.report.has_test:
+        yield Section(f"{results.prefix}test", "Test rows", [f"The study has {NO_TEST_ROWS}."])
+        return
     yield winner.classes(results)
     yield winner.reliability(results)
     restored = winner.restore_winner(results, options.data_dir, options.method)

@@ -126,6 +126,8 @@ def seeds(results: StudyResults) -> Section:
     section = Section(f"{results.prefix}seeds", "Every seed of every configuration")
     tested = [line for line in report.configurations if not line.untested]
     for split, lines in (("validation", report.configurations), ("test", tested)):
+        if split == "test" and not report.has_test:
+            continue
         figure = plots.seed_plot(lines, report.baselines, split, report.metric)
         caption = (
             f"{split.capitalize()} {report.metric}: one dot per seed; filled dots are the seeds "

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.commands import (
     as_setting,
     confirm_command,
@@ -77,6 +78,7 @@ def _question(report: Report) -> str:
     return (
         f"Question ({report.study}): which configuration of {report.method} is best on "
         f"{report.task}{size}, with encoder {report.model} under protocol {report.protocol}?"
+        + (f" Search space: {report.space_note}." if report.space_note else "")
     )
 
 
@@ -93,10 +95,13 @@ def _answer(results: StudyResults) -> Iterator[str]:
         f"{winner.score:.4f}, {by}{lead}."
     )
     above = _above(report, winner)
-    yield (
-        f"Its test {report.metric} is {test_result(winner)}, {seeds_in_words(report, winner)}"
-        f"{above}."
-    )
+    if report.has_test:
+        yield (
+            f"Its test {report.metric} is {test_result(winner)}, {seeds_in_words(report, winner)}"
+            f"{above}."
+        )
+    else:
+        yield f"There are {NO_TEST_ROWS}."
     if fresh := confirmed_score(report):
         yield (
             f"On {counted(fresh.seeds, 'fresh seed')} it is {with_spread(fresh.mean, fresh.std)} "
@@ -144,6 +149,10 @@ def comparison(all_results: Sequence[StudyResults]) -> Section:
     found = _comparison(all_results)
     if isinstance(found, str):
         section.text = [found]
+        return section
+    if not found.tested:
+        section.text = [f"The studies have {NO_TEST_ROWS}, so the winners are not compared."]
+        section.notes = list(found.notes)
         return section
     first, *others = found.studies
     comparisons = [one.comparison for one in others if one.comparison is not None]
@@ -268,7 +277,11 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
         section.commands += [
             *([] if one.report.repeats else [search_command(one.report, one.record)]),
             rerun_command(one.report, best.key),
-            *([] if one.report.repeats else [confirm_command(one.report)]),
+            *(
+                [confirm_command(one.report)]
+                if one.report.has_test and not one.report.repeats
+                else []
+            ),
         ]
     names = " ".join(one.report.study for one in all_results)
     chosen = "" if rule is None else f" --rule {rule}"

@@ -1,0 +1,128 @@
+"""Tests of the export of the linear model on the frozen encoder."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from torch import nn
+from typer.testing import CliRunner
+
+import sclsearch
+from sclsearch.cli import app
+from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.base import Model
+from sclsearch.protocols.base import Rows
+from sclsearch.reports.export_record import Refit
+from sclsearch.reports.refit import restore_winner
+from sclsearch.reports.report import report
+from sclsearch.search.run import run
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.tasks.custom import CustomTask
+from sclsearch.training.baselines import _fitted, _values, linear_head
+from sclsearch.training.data import tokenize_task
+from sclsearch.training.device import backend_here
+from sclsearch.training.evaluation import compute_features
+from tests.in_process import in_process
+from tests.reports.test_head_mapping import probabilities
+
+TEXTS = ["it was good", "it was bad and dull", "a film"]
+TASK = Task("own", "a test", ("bad", "good", "fine"), "accuracy")
+
+
+@pytest.fixture(scope="module")
+def storage(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the storage of the study `mine`, of three classes."""
+    folder = tmp_path_factory.mktemp("linear")
+    lines = [f"it was {word} {n},{word}" for n in range(12) for word in TASK.labels]
+    (folder / "own.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
+    spec = StudySpec(
+        method="scl",
+        task=CustomTask(folder / "own.csv", "text", "label", fractions=(0.5, 0.25, 0.25)),
+        model=str(tiny_bert),
+        settings={"epochs": 1, "max_length": 16},
+        searched=False,
+    )
+    options = RunOptions(study="mine", storage=folder / "storage", seeds=2, gpus_per_trial=0)
+    with in_process():
+        run(spec, options, Console(quiet=True))
+    return folder / "storage"
+
+
+def test_the_export_predicts_like_the_baseline_in_every_library(
+    storage: Path, tmp_path: Path
+) -> None:
+    record = sclsearch.export("mine", tmp_path / "m", storage=storage, baseline=True)
+    found = report(storage, "mine")
+    line = found.baselines[-1]
+    best = line.seeds[line.reported[0]]
+    assert (record.method, record.replicate) == ("logistic-regression", best.replicate)
+    assert (record.validation, record.test) == (best.validation, best.test)
+    assert record.mean_test == line.test_mean
+    ours = sclsearch.load(tmp_path / "m").predict_proba(TEXTS)
+    theirs = probabilities(tmp_path / "m", TEXTS)
+    assert [[one[label] for label in record.labels] for one in theirs] == pytest.approx(
+        ours, abs=1e-5
+    )
+    (checked,) = sclsearch.verify(tmp_path / "m", data_dir=storage.parent).members
+    assert (checked.found, checked.agreeing) == (best.test, checked.rows)
+    card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    assert "not fine-tuned, and logistic regression on the frozen encoder for own." in card
+    assert "## Search" not in card
+    assert "the winner" not in card
+
+
+def test_a_refit_of_the_baseline_has_all_rows(
+    storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["export", "mine", "m", "--baseline", "--refit", "all", "--storage", str(storage)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "trained after the search on 27 training and validation rows and all 9 test rows\n" in (
+        result.stdout
+    )
+    classifier = sclsearch.load("m")
+    assert classifier.record.refit == Refit(27, 9)
+    winner = restore_winner(report(storage, "mine"), None, None)
+    rows = [
+        (text, winner.study.data.task.labels[label])
+        for split in winner.study.data.splits.values()
+        for (text,), label in zip(split.texts, split.y, strict=True)
+    ]
+    found = [one.label for one in classifier.predict([text for text, _ in rows])]
+    assert np.mean([label == true for label, (_, true) in zip(found, rows, strict=True)]) > 0.9
+
+
+def test_a_regression_is_exported_as_ridge_regression(regression: Path, tmp_path: Path) -> None:
+    record = sclsearch.export("scores", tmp_path / "m", storage=regression, baseline=True)
+    assert (record.method, record.labels) == ("ridge-regression", ())
+    (checked,) = sclsearch.verify(tmp_path / "m", data_dir=regression.parent).members
+    assert checked.found == pytest.approx(checked.recorded, abs=1e-4)
+    assert checked.agreeing == checked.rows
+
+
+@pytest.mark.parametrize("present", [(0, 1, 2), (0, 2), (1, 2)])
+def test_the_head_has_the_probabilities_of_scikit_learn(
+    present: tuple[int, ...], tiny_bert: Path
+) -> None:
+    y = np.array([present[n % len(present)] for n in range(12)], np.int64)
+    texts = tuple((f"it was {TASK.labels[label]} {n}",) for n, label in enumerate(y))
+    data = TaskData(TASK, {"train": Split(texts, y)}, "memory")
+    encoder, rows = load_encoder(tiny_bert, "tiny"), Rows("train", np.arange(12))
+    tokens = tokenize_task(data, load_tokenizer(tiny_bert), 16)
+    head = linear_head(encoder, data, tokens, rows, gpu=False)
+    model = Model(encoder, nn.ModuleDict())
+    features = compute_features(model, tokens, (rows,), "mean", backend_here(gpu=False))
+    expected = np.zeros((12, 3))
+    linear = _fitted(features, rows, y, regression=False)
+    expected[:, list(present)] = linear.predict_proba(_values(features, rows))
+    found = head(features.values, 0.0).softmax(-1).detach().numpy()
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_contradictory_options_are_errors(storage: Path, tmp_path: Path) -> None:
+    with pytest.raises(SclsearchError, match="baseline: does not depend on a seed"):
+        sclsearch.export("mine", tmp_path / "m", storage=storage, baseline=True, ensemble=True)
