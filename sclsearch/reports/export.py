@@ -168,16 +168,17 @@ def export(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
             f"{len(winner.reported)}. Pass --rule top-3, for example."
         )
-    check_writable(LocalPath(folder.parent))
     store, record = existing_study(storage, found.study)
+    members: list[_Member] = []
+    if not (options.baseline or options.refit):
+        seeds = [winner.seeds[position] for position in winner.reported]
+        members = _members(found, store, record, seeds if options.ensemble else seeds[:1])
     begun = _begun_with(record)
+    check_writable(LocalPath(folder.parent))
     if options.baseline:
         members = [_linear(found, store, record, options)]
     elif options.refit:
         members = _refitted(found, record, options, options.refit)
-    else:
-        seeds = [winner.seeds[position] for position in winner.reported]
-        members = _members(found, store, record, seeds if options.ensemble else seeds[:1])
     with new_folder(folder) as part:
         written = _write_all(part, members, begun, ensemble=options.ensemble or len(members) > 1)
         write_model_card(part, written, found, record, storage, begun)

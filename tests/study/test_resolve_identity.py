@@ -127,5 +127,5 @@ def test_settings_are_recorded_but_not_for_fresh_replicates(
 ) -> None:
     spec = make_spec(settings={"lam": 0.5, "dropout": 0.2})
     assert prepare(spec).record.origin["settings"] == {"lam": 0.5, "dropout": 0.2}
-    again = replace(spec, searched=False, fresh=2)
+    again = replace(spec, searched=False, restored=True, fresh=2)
     assert prepare(again).record.origin["settings"] == {}
