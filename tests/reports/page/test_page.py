@@ -160,6 +160,7 @@ def test_mistakes_are_sorted_by_the_number_of_wrong_seeds(studies: Studies, page
     wrong_seeds = [int(cell.removesuffix(" of 3")) for cell in table["wrong seeds"]]
     assert wrong_seeds == [counts[text] for text in table.text]
     assert wrong_seeds == sorted((count for count in counts.values() if count), reverse=True)[:20]
+    assert [rows.text[int(row) - 1] for row in table.row] == table.text.tolist()
 
 
 def test_a_custom_method_is_for_the_studies_that_have_one(studies: Studies) -> None:
