@@ -101,11 +101,18 @@ def has_pooler(folder: Path) -> bool:
     """Return whether a checkpoint has the weights of a pooler like BERT's.
 
     A pooler outside the encoder belongs to a classification head, as DeBERTa's does.
-    """
-    from safetensors import safe_open
 
-    with safe_open(folder / "model.safetensors", framework="numpy") as file:
-        names = frozenset(file.keys())
+    Raises:
+        SclsearchError: The file of the weights is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / "model.safetensors"
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = frozenset(file.keys())
+    except SafetensorError as error:
+        raise SclsearchError(f"{path}: cannot be read: {error}. Download it again.") from error
     words = "embeddings.word_embeddings.weight"
     encoders = {name.removesuffix(words) for name in names if name.endswith(words)}
     return any(f"{encoder}pooler.dense.weight" in names for encoder in encoders)

@@ -19,6 +19,7 @@ from sclsearch.protocols.variants import (
     for_rows,
     fresh,
     with_enough_updates,
+    with_splits,
 )
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
@@ -64,6 +65,8 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     method = named.kind
     size = Size.of(spec.train_size, spec.shots)
     protocol = _protocol(spec, method, size)
+    if spec.splits is not None:
+        with_splits(protocol, spec.splits)  # raises if the protocol defines its own splits
     spec = replace(spec, settings=typed(method, spec.settings, "--set "))
     numerics = _numerics(spec.precision, options)
     model_name = protocol.model if spec.model is None else str(spec.model)

@@ -94,7 +94,7 @@ def custom_code(folder: Path) -> None:
 DENSE = "encoder.layer.0.output.dense.weight"
 CASES: dict[str, tuple[Change, str]] = {
     "quantization_config": (config(quantization_config={"bits": 4}), "quantization_config"),
-    "T5 type": (config(model_type="t5"), "transformers cannot load it as an encoder"),
+    "T5 type": (config(model_type="t5"), "transformers cannot load"),
     "unknown type": (config(model_type="nonesuch"), "nonesuch"),
     "type 5": (config(model_type=5), "model type `5`"),
     "decoder": (config(is_decoder=True), "bert is a decoder"),

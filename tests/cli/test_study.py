@@ -54,16 +54,18 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
         f"storage {workdir / 'sclsearch-storage'}",
         f"mlflow sqlite:///{workdir / 'sclsearch-storage' / 'mlflow.db'}",
         "rows 100 / 500 / 500 (training / validation / test)",
+        "space practical, because the encoder has 2 layers of width 24, and roberta-large of "
+        "protocol gunel-fewshot has 24 of width 1024",
         "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
         "lam 0.5 --set",
-        "learning_rate 1e-05 space",
+        "learning_rate 0.0052 … 0.13 log searched",
         f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",
         "weight_decay 0.1 training",
         "scl_reduction mean_valid method",
     ):
         assert row in rows
     text = " ".join(rows)
-    assert "4 configurations x 10 seeds = 40 seed runs; 1 (start) first; in the store: 0" in text
+    assert "6 configurations x 10 seeds = 60 seed runs; 1 (start) first; in the store: 0" in text
     assert "by a timed update of the encoder" in text
     assert not (workdir / "sclsearch-storage").exists()
 
@@ -120,7 +122,8 @@ def test_a_dry_run_prints_json(sclsearch: Call, workdir: Path) -> None:
     planned = json.loads(result.stdout)
     assert planned["fields"]["epochs"] == {"value": 3, "source": "--set"}
     assert planned["searched"]["tau"]["values"] == [0.1, 0.3, 0.5, 0.7]
-    assert planned["published"] == [{"tau": 0.3, "lam": 0.9}]
+    start = {"tau": 0.3, "lam": 0.9, "head_lr_mult": 10.0, "batch_size": 16}
+    assert planned["published"] == [{"learning_rate": 0.026, **start}]
     assert (planned["configurations"], planned["seeds"], planned["stored"]) == (6, 5, 0)
     assert planned["time"]["seconds"] > 0
     assert not (workdir / "sclsearch-storage").exists()
@@ -136,7 +139,7 @@ def test_a_dry_run_of_one_configuration_takes_the_published_values(sclsearch: Ca
 def test_a_dry_run_counts_stored_seed_runs(sclsearch: Call, finished: tuple[str, ...]) -> None:
     result = sclsearch(*finished, "--dry-run")
     text = " ".join(result.stdout.split())
-    assert "2 configurations x 2 seeds = 4 seed runs; 1 (published) first; in the store: 4" in text
+    assert "2 configurations x 2 seeds = 4 seed runs; 1 (start) first; in the store: 4" in text
     assert "time:" not in text
     more = sclsearch(*finished, "--dry-run", "--seeds", "4", "--concurrency", "2")
     assert more.stdout.endswith("time: under 1 min; 2 seed runs at a time, by stored seed runs\n")
@@ -177,7 +180,7 @@ def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
 ) -> None:
     result = sclsearch(*finished)
     assert result.returncode == 3
-    assert "Winner #0 tau=0.3 lam=0.9" in result.stdout
+    assert "Winner #0 learning_rate=0.026 tau=0.3 lam=0.9" in result.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in result.stdout
     assert suggested(result.stdout) == WINNER_COMMANDS
     assert "4 seed runs read from the store: under 1 min of training not repeated" in result.stdout
@@ -248,7 +251,7 @@ def test_a_dry_run_warns_of_truncated_texts_and_unknown_tokens(
     custom = ("--task", "rows.csv", "--text", "t", "--label", "l", "--set", "max_length=6")
     result = sclsearch("tune", "--method", "ce", *custom, "--model", "./encoder", "--dry-run")
     text = " ".join(result.stdout.split())
-    assert "max_length 6 cuts 72 of 72 sampled texts, the longest of" in text
+    assert "max_length 6 cuts 70 of 70 sampled texts, the longest of" in text
     assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in text
 
 
@@ -304,8 +307,8 @@ def test_a_dry_run_describes_the_splits_of_each_replicate(sclsearch: Call, workd
     result = sclsearch(*SEARCH, *custom, "--splits", "5", "--dry-run")
     text = " ".join(result.stdout.split())
     assert "protocol plain, 5 splits, rule mean" in text
-    assert "rows 72 / 18 / 10 (training / validation / test)" in text
-    assert "validation: 18 rows, 20% of the 90 training rows" in text
+    assert "rows 48 / 12 / 40 (training / validation / test)" in text
+    assert "validation: 12 rows, 20% of the 60 training rows" in text
     sclsearch(*SEARCH, "--task", "cola", "--splits", "5", "--dry-run").assert_refused(
         "--splits 5: needs --protocol plain"
     )
@@ -497,9 +500,9 @@ def test_train_from_a_study_on_other_rows(sclsearch: Call, workdir: Path) -> Non
 
     assert planned() == [20, 10, 10]
     assert planned("--fractions", "0.8,0.1,0.1") == [32, 4, 4]
-    assert planned("--task", "few.csv") == [10, 5, 5]
+    assert planned("--task", "few.csv", "--fractions", "0.5,0.25,0.25") == [10, 5, 5]
     assert planned("--task", "demo")[2] == 500
-    sclsearch("train", "--from", "mine", "--task", "nope").assert_refused("nope: cannot be read")
+    sclsearch("train", "--from", "mine", "--task", "nope").assert_refused("Unknown task 'nope'")
     sclsearch("train", "--from", "mine", "--method", "scl").assert_refused("the method is ce")
     sclsearch("train", "--from", "other").assert_refused("Unknown study 'other'")
-    sclsearch("train", "--task", "demo").assert_refused("--method, --task: must be given")
+    sclsearch("train", "--method", "ce").assert_refused("--task: must be given without --from")

@@ -34,10 +34,20 @@ def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
     loaded = load_custom_task(own)
     assert (loaded.task.name, loaded.task.labels) == ("reviews", ("neg", "pos"))
     assert (loaded.task.metric, loaded.task.protocol) == ("accuracy", "plain")
-    assert sizes(own) == {"train": 32, "validation": 4, "test": 4}
+    assert sizes(own) == {"train": 24, "test": 16}
     assert all(split.y.mean() == 0.5 for split in loaded.splits.values())
-    assert "0.8/0.1/0.1" in loaded.source
+    assert "0.6/0.4 into train/test" in loaded.source
     assert loaded.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "test"), [(10, 4), (40, 16), (120, 40), (1_000, 250), (40_000, 2_000)]
+)
+def test_without_splits_the_number_of_rows_decides_the_test_rows(
+    own: CustomTask, rows: int, test: int
+) -> None:
+    own.path.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(rows)))
+    assert sizes(own) == {"train": rows - test, "test": test}
 
 
 def test_separate_files_stay_separate(own: CustomTask, tmp_path: Path) -> None:
@@ -109,16 +119,16 @@ def test_unlabeled_rows_follow_the_labeled_training_rows(own: CustomTask, regres
     labeled = load_custom_task(own)
     own.path.write_text(content.replace("label\n", "label\nunseen, \n") + "unheard,\n")
     loaded = load_custom_task(own)
-    assert sizes(own) == {"train": 34, "validation": 4, "test": 4}
+    assert sizes(own) == {"train": 26, "test": 16}
     train = loaded.splits["train"]
-    assert (train.labeled, train.unlabeled) == (32, 2)
+    assert (train.labeled, train.unlabeled) == (24, 2)
     assert train.texts == (*labeled.splits["train"].texts, ("unseen",), ("unheard",))
-    assert np.array_equal(train.y[:32], labeled.splits["train"].y)
-    assert (np.isnan(train.y[32:]) if regression else train.y[32:] == -1).all()
+    assert np.array_equal(train.y[:24], labeled.splits["train"].y)
+    assert (np.isnan(train.y[24:]) if regression else train.y[24:] == -1).all()
     assert (loaded.digest, loaded.notes) == (labeled.digest, labeled.notes)
     assert loaded.unlabeled_digest
     assert not labeled.unlabeled_digest
-    taken = train.take(np.array([0, 31, 32]))
+    taken = train.take(np.array([0, 23, 24]))
     assert (taken.labeled, taken.unlabeled) == (2, 1)
 
 
@@ -257,7 +267,8 @@ def test_notes_name_the_class_of_f1_and_classes_with_similar_names(own: CustomTa
 
 def test_notes_name_the_classes_that_a_split_lacks(own: CustomTask, tmp_path: Path) -> None:
     own.path.write_text("text,label\n" + "".join(f"row {n},{int(n < 2)}\n" for n in range(40)))
-    assert load_custom_task(own).notes[0] == "test has no row of class '1' (2 in all)"
+    own_splits = replace(own, fractions=(0.8, 0.1, 0.1))
+    assert load_custom_task(own_splits).notes[0] == "test has no row of class '1' (2 in all)"
     own.path.write_text("text,label,part\na,x,train\nb,y,train\nc,z,train\nd,x,dev\ne,y,test\n")
     assert load_custom_task(replace(own, split_column="part")).notes == (
         "validation has no row of class 'y' (2 in all), 'z' (1 in all)",
