@@ -123,8 +123,8 @@ def test_train_from_a_study_has_every_field_of_the_winner(options: dict[str, Any
         assert again.settings == {}
     with pytest.raises(SclsearchError, match=r"^epoch: unknown argument"):
         train(from_study="mine", epoch=3, **shared)  # type: ignore[call-arg]
-    with pytest.raises(SclsearchError, match=r"^method, task: must be given without from_study"):
-        train(task="demo")
+    with pytest.raises(SclsearchError, match=r"^task: must be given without from_study"):
+        train(method="scl")
 
 
 def test_wrong_arguments_for_stored_studies_raise_errors(tmp_path: Path) -> None:
