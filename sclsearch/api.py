@@ -13,13 +13,11 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
-from sclsearch.reports.export_record import ExportRecord
-from sclsearch.reports.from_study import winner_spec
+from sclsearch.reports.export_record import ExportRecord, RefitRows
 from sclsearch.reports.hub import check_repository
 from sclsearch.reports.hub import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
 from sclsearch.reports.predictor import load as load_export
-from sclsearch.reports.refit import RefitRows
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
@@ -169,6 +167,8 @@ def train(
             f"{', '.join(searching)}: only searches have this. Leave it out, or call tune."
         )
     if from_study is not None:
+        from sclsearch.reports.from_study import winner_spec
+
         found = from_study
         if isinstance(found, str):
             found = select(found, storage=options.get("storage", DEFAULT_STORAGE))

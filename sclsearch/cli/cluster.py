@@ -123,7 +123,7 @@ def _places(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
-        if isinstance(value, Path) or (name == "storage" and value):
+        if isinstance(value, Path) or (name in {"storage", "space"} and value):
             yield option, str(value)
     task = str(options.get("task") or "")
     if (options.get("text") or is_own(task)) and not task.startswith(HUB_PREFIX):

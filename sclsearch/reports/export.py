@@ -23,14 +23,13 @@ from sclsearch.reports.export_record import (
     ExportRecord,
     Format,
     Refit,
+    RefitRows,
     without_folders,
     write_digests,
     write_json,
 )
-from sclsearch.reports.linear_model import fit_linear, linear_baseline
 from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.model_card import write_model_card
-from sclsearch.reports.refit import RefitRows, refit_winner, restore_winner
 from sclsearch.reports.report import Report, finished_winner, tested_winner
 from sclsearch.store.local import LocalPath, new_folder
 from sclsearch.store.objects import check_writable
@@ -157,7 +156,7 @@ def export(
             writable, an ensemble would have one member, or a refit fails.
     """
     winner = tested_winner(found)
-    if found.verdict is not None and not options.force:
+    if found.verdict is not None and not (options.force or options.baseline):
         raise SclsearchError(
             f"{found.study}: {' '.join(found.verdict.lines)} Or pass --force to export it anyway."
         )
@@ -223,6 +222,8 @@ def _refitted(
     found: Report, record: StudyRecord, options: ExportOptions, rows: RefitRows
 ) -> list[_Member]:
     """Train the winner on more rows, and return the models."""
+    from sclsearch.reports.refit import refit_winner, restore_winner
+
     winner = restore_winner(found, options.data_dir, options.method)
     described = _completed(describe_winner(found), record, found.storage)
     return [
@@ -242,12 +243,15 @@ def _linear(
     found: Report, store: StudyStore, record: StudyRecord, options: ExportOptions
 ) -> _Member:
     """Fit the linear model on the frozen encoder, on the rows of its best seed or on more rows."""
+    from sclsearch.reports.linear_model import fit_linear, linear_baseline
+    from sclsearch.reports.refit import restore_winner
+
     line = linear_baseline(found)
     best = line.seeds[line.reported[0]]
     winner = restore_winner(found, options.data_dir, options.method)
     model = fit_linear(found, winner, best.replicate, options.refit)
     described = _completed(describe_winner(found), record, found.storage)
-    evaluation = store.baselines()[best.replicate][line.origin]["test"]
+    evaluation = store.baselines()[best.replicate][line.origin].get("test", {})
     described = replace(
         described,
         method=line.origin.partition(" on ")[0].replace(" ", "-"),

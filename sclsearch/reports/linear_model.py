@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import by_split
-from sclsearch.reports.export_record import Refit
+from sclsearch.reports.export_record import Refit, RefitRows
 from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.refit import RefitRows, RestoredWinner, refit_rows
 from sclsearch.reports.report import Report
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from sclsearch.reports.refit import RestoredWinner
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def linear_baseline(found: Report) -> ConfigurationLine:
 
 
 def fit_linear(
-    found: Report, winner: RestoredWinner, replicate: int, rows: RefitRows | None
+    found: Report, winner: "RestoredWinner", replicate: int, rows: RefitRows | None
 ) -> FittedModel:
     """Fit the linear model on the training rows of a replicate, or on the rows of a refit."""
     from torch import nn
@@ -59,6 +60,8 @@ def fit_linear(
     study, splits, refit = winner.study, winner.splits[replicate], None
     data = study.data
     if rows is not None:
+        from sclsearch.reports.refit import refit_rows
+
         data, splits, refit = refit_rows(winner, rows)
     searched = found.space.get("max_length")
     length = winner.spec.training.max_length

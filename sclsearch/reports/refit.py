@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Rows, Splits, all_seeds, by_split
-from sclsearch.reports.export_record import Refit
+from sclsearch.reports.export_record import Refit, RefitRows
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.restore import restore_seed_run
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sclsearch.methods.base import Method
-
-RefitRows = Literal["validation", "all"]
-"""Rows of a refit: those for training and validation, or also those for the test."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 from sclsearch.encoders.models import ALIASES, check_name, model_digest, model_folder
-from sclsearch.encoders.traits import EncoderTraits, encoder_traits
+from sclsearch.encoders.traits import EncoderTraits, encoder_traits, has_pooler
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
@@ -89,8 +89,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     folder = model_folder(model_name)
-    traits = encoder_traits(folder)
-    space = _space(spec, named, protocol, size, data, folder, traits)
+    space = _space(spec, named, protocol, size, data, folder)
     if space.practical:
         protocol = with_enough_updates(protocol)
     splits = protocol.splits(data, size, protocol.replicate(0))
@@ -109,7 +108,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         protocol.pretrained_pooler
         and "pooling" not in space.parameters
         and defaults.get("pooling") == FieldDefault("head_hidden", "method")
-        and traits.pooler
+        and has_pooler(folder)
     ):
         defaults["pooling"] = FieldDefault("cls_pooled", "protocol")
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
@@ -219,16 +218,16 @@ def _space(
     size: Size | None,
     data: TaskData,
     folder: Path,
-    traits: EncoderTraits,
 ) -> Space:
     """Return the search space; its note names it and the reason for its choice."""
     if spec.restored or (spec.space is None and not _has_spaces(method)):
         return Space(method.name, "none", {}, (), spec.settings, "--set")
     kind, reason = str(spec.space), "as --space says"
     if spec.space is None:
-        kind, reason = _usual_space(spec, protocol, size, data, traits)
+        kind, reason = _usual_space(spec, protocol, size, data, encoder_traits(folder))
     if kind == PRACTICAL:
         path = practical_file(method.name)
+        traits = encoder_traits(folder)
         length = usual_length(data, folder, traits.positions)
         space = practical_space(load_space(path, method.kind), method.kind, traits, length)
         note = f"practical, {reason}"

@@ -55,7 +55,7 @@ OPTIONS = [
     *(("--trial-timeout", value) for value in ("0", "x", "-1h")),
     *(("--search-seed", value) for value in ("x", "1.5", "")),
     *(("--paraphrases", value) for value in ("nothing.jsonl", "", "/", "\0")),
-    *(("--space", value) for value in ("nothing.yaml", "", "/", "\0", "tiny")),
+    *(("--space", value) for value in ("nothing.yaml", "/", "tiny")),
     *(("--metric", value) for value in ("accurate", "")),
     *(("--fractions", value) for value in ("1", "0.5,0.5,0.5", "a,b,c")),
 ]

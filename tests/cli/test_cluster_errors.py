@@ -24,12 +24,11 @@ TUNE = "tune --method scl --task cola --study mine --storage /shared/storage"
     [
         ("tnue", "Unknown command for a cluster 'tnue'. Did you mean 'tune'? Known: confirm, "),
         ("ls methods", "Unknown command for a cluster 'ls'. Known: confirm, reproduce, train, tun"),
-        ("tune --task cola", "Missing option '--method'"),
         ("tune --method scl --task cola", "tune: --study is missing."),
         (f"{TUNE} --stroage x", "No such option: --stroage"),
         (f"{TUNE} --storage here", "--storage here: is a relative path"),
         (f"{TUNE} --storage ~/here", "--storage ~/here: is a relative path"),
-        (f"{TUNE} --space ./mine.yaml", "--space mine.yaml: is a relative path"),
+        (f"{TUNE} --space ./mine.yaml", "--space ./mine.yaml: is a relative path"),
         (f"{TUNE} --method ./mine.py:Mine", "--method ./mine.py: is a relative path"),
         (f"{TUNE} --model ./encoder", "--model ./encoder: is a relative path"),
         (f"{TUNE} --model encoder", "--model encoder: is a relative path"),

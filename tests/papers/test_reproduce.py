@@ -108,9 +108,9 @@ def test_notes_name_model_assumptions_scale_and_selection(cells: Cells, small: P
     searched, assumed = (score.notes for score in scores)
     assert f"model {small}, not bert-base" in searched
     assert any(note.startswith("scaled: at most 150 updates") for note in searched)
-    assert "ours is the best of 2 configurations by validation" in searched
+    for notes in (searched, assumed):
+        assert "ours is the best of 2 configurations by validation" in notes
     assert "CE + SCL: τ is assumed" in assumed
-    assert not any("configurations" in note for note in assumed)
 
 
 def test_a_warning_names_its_cell(ce: PlannedCell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Tests of a study's data frames against its report and its stored seed runs."""
 
 import shutil
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,17 +15,7 @@ from sclsearch.store.runs import RunStore
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
 
-EARLIER = Path(__file__).parents[1] / "stores" / "0.1.0.tar.gz"
 VALUES = [{"tau": 0.1, "dropouts": [0.0, 0.1]}, {"tau": 0.2, "dropouts": [0.3]}]
-
-
-@pytest.fixture(scope="module")
-def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a storage of release 0.1.0."""
-    folder = tmp_path_factory.mktemp("earlier")
-    with tarfile.open(EARLIER) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "0.1.0" / "storage"
 
 
 @pytest.fixture
@@ -95,10 +84,10 @@ def test_a_hyperparameter_named_like_a_column_gets_a_prefix(write_study: WriteSt
 def test_a_searched_hyperparameter_has_a_column_even_with_its_default(
     trained_report: Report,
 ) -> None:
-    lines = [replace(line, values={"head_lr_mult": 1.0}) for line in trained_report.configurations]
+    lines = [replace(line, values={"chunk_tokens": 0}) for line in trained_report.configurations]
     frame = replace(trained_report, configurations=tuple(lines)).frame()
-    assert "head_lr_mult" not in trained_report.configurations[0].fields
-    assert frame.head_lr_mult.tolist() == [1.0, 1.0]
+    assert "chunk_tokens" not in trained_report.configurations[0].fields
+    assert frame.chunk_tokens.tolist() == [0, 0]
 
 
 def test_a_study_without_seed_runs_has_empty_frames_with_columns(write_study: WriteStudy) -> None:
@@ -123,14 +112,6 @@ def test_curves_hold_every_loss_and_metric_and_mark_the_kept_evaluation(
     ]
     metrics = ("accuracy", "mcc", "f1", "macro_f1")
     assert set(curves.name) == {f"validation.{metric}" for metric in metrics}
-
-
-def test_curves_name_the_stages_before_the_last(earlier: Path) -> None:
-    curves = select("train-cmlm", storage=earlier).curves()
-    first, last = (curves[curves.stage == stage] for stage in ("post-training", "final"))
-    assert set(first.name) == {"loss.contrast", "loss.mlm", "loss.feature_spread"}
-    assert "validation.accuracy" in set(last.name)
-    assert not first.kept.any()
 
 
 def test_curves_of_a_trained_study_end_at_its_validation_score(trained_report: Report) -> None:
@@ -165,14 +146,6 @@ def test_predictions_of_a_regression_have_scores_and_no_probabilities(regression
     test = predictions[(predictions.split == "test") & (predictions.replicate == 0)]
     assert test.label.corr(test.predicted) == pytest.approx(found.frame().test[0])
     assert {"validation.pearson", "validation.spearman", "validation.mse"} < set(curves.name)
-
-
-def test_predictions_of_release_0_1_0_lack_labels_and_probabilities(earlier: Path) -> None:
-    predictions = select("search", storage=earlier).predictions()
-    assert list(predictions) == [
-        *("configuration", "replicate", "key", "split", "row", "predicted"),
-    ]
-    assert len(predictions) == 12 * 40
 
 
 @pytest.mark.parametrize("change", ["truncated", "other labels"])

@@ -228,5 +228,5 @@ def test_changed_data_is_an_error(search: Search, tmp_path: Path) -> None:
     own = storage.parent / "own.csv"
     own.write_text(own.read_text(encoding="utf-8").replace("dull 3", "dull 9"), encoding="utf-8")
     with pytest.raises(SclsearchError, match="data changed since the seed run was trained"):
-        sclsearch.export("mine", tmp_path / "m", storage=storage, refit="all")
+        sclsearch.export("mine", tmp_path / "m", storage=storage, refit="all", force=True)
     assert not (tmp_path / "m").exists()

@@ -123,7 +123,7 @@ def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
     least: float,
 ) -> None:
     short, long = (
-        estimated(prepare(make_spec(method=method, space=None, settings=given)))
+        estimated(prepare(make_spec(method=method, space="paper", settings=given)))
         for given in (settings, more)
     )
     assert short.basis == long.basis == MEASURED

@@ -46,7 +46,6 @@ def test_a_finished_search_has_both_baselines(workspace: Workspace, tmp_path: Pa
     found = report(here.storage, "mine")
     assert [line.origin for line in found.baselines] == [MAJORITY, LOGISTIC]
     assert all(line.score is not None for line in found.baselines)
-    assert any(note.startswith("warning: ") for note in found.notes)
 
 
 @pytest.mark.slow

@@ -35,8 +35,7 @@ def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
     score = finished_winner(selection).score
     run = shown.study()
     assert run.data.metrics["score"] == score
-    first = run.data.tags[DESCRIPTION].splitlines()[0]
-    assert f"validation {selection.metric} {score:.4f}" in first
+    assert f"validation {selection.metric} {score:.4f}" in run.data.tags[DESCRIPTION]
     report: Any = shown.artifact(run, "report.json")
     assert report["study"] == "mine"
     rows = len(load_task("demo").splits["test"].texts)

@@ -7,7 +7,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS, cmlm, find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import Unlabeled, check_unlabeled, draw_rows
-from sclsearch.protocols.variants import fresh
+from sclsearch.protocols.variants import for_rows, fresh
 from sclsearch.tasks import CORPORA, TASKS, as_task
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.custom import CustomTask, as_options
@@ -124,13 +124,14 @@ class TextSelection:
             rows = iter(data.splits["train"].texts)
         else:
             data = self.protocol.data(data)
-            own = min(self.replicates, self.protocol.replicates)
-            replicates = [self.protocol.replicate(number) for number in range(own)]
+            protocol, _ = for_rows(self.protocol, data, None)
+            own = min(self.replicates, protocol.replicates)
+            replicates = [protocol.replicate(number) for number in range(own)]
             if further := self.replicates - own:
-                again = fresh(self.protocol, further)
+                again = fresh(protocol, further)
                 replicates += [again.replicate(number) for number in range(further)]
             drawn = [
-                draw_rows(self.protocol, data, self.size, self.unlabeled, one).without_labels
+                draw_rows(protocol, data, self.size, self.unlabeled, one).without_labels
                 for one in replicates
             ]
             rows = (data.splits[part.split].texts[row] for part in drawn for row in part.index)
