@@ -15,7 +15,7 @@ SENTENCE_POOLING = "1_Pooling/config.json"
 """File in which sentence-transformers keeps the pooling of a sentence encoder."""
 STEP = 8
 """Positions are rounded down to a multiple of it: RoBERTa has 514, but 512 for tokens."""
-BASE_WIDTH, BASE_RATE = 384, 1e-4
+BASE_WIDTH, BASE_RATE, MOST_RATE = 384, 1e-4, 1e-3
 DENSE_HEADS = frozenset(
     {"bert", "albert", "roberta", "xlm-roberta", "camembert", "mpnet", "deberta", "deberta-v2"}
 )
@@ -49,9 +49,10 @@ class EncoderTraits:
     def learning_rate(self) -> float:
         """Learning rate with which a practical search starts, two digits.
 
-        1e-4 · (384 / width)²: wide encoders need smaller steps (benchmarks/starting_points.md).
+        1e-4 · (384 / width)², at most 1e-3: wide encoders need smaller steps
+        (benchmarks/starting_points.md).
         """
-        return float(f"{BASE_RATE * (BASE_WIDTH / self.width) ** 2:.1e}")
+        return float(f"{min(BASE_RATE * (BASE_WIDTH / self.width) ** 2, MOST_RATE):.1e}")
 
     @property
     def head_pooling(self) -> Literal["mean", "cls_raw", "cls_pooled", "head_hidden"]:

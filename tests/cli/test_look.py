@@ -32,7 +32,7 @@ def test_select_ranks_stored_seed_runs_by_any_rule_and_with_fewer_seeds(
 ) -> None:
     result = sclsearch("select", "mine")
     assert result.returncode == 0
-    assert "Winner #0 learning_rate=0.026 tau=0.3 lam=0.9" in result.stdout
+    assert "Winner #0 learning_rate=0.001 tau=0.3 lam=0.9" in result.stdout
     assert "(rule mean)" in result.stdout
     assert "Winner #1" in sclsearch("select", "mine", "--rule", "best").stdout
     assert "Unknown rule ''" in sclsearch("select", "mine", "--rule", "").stderr

@@ -58,7 +58,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
         "protocol gunel-fewshot has 24 of width 1024",
         "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
         "lam 0.5 --set",
-        "learning_rate 0.0052 … 0.13 log searched",
+        "learning_rate 0.0002 … 0.005 log searched",
         f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",
         "weight_decay 0.1 training",
         "scl_reduction mean_valid method",
@@ -123,7 +123,7 @@ def test_a_dry_run_prints_json(sclsearch: Call, workdir: Path) -> None:
     assert planned["fields"]["epochs"] == {"value": 3, "source": "--set"}
     assert planned["searched"]["tau"]["values"] == [0.1, 0.3, 0.5, 0.7]
     start = {"tau": 0.3, "lam": 0.9, "head_lr_mult": 10.0, "batch_size": 16}
-    assert planned["published"] == [{"learning_rate": 0.026, **start}]
+    assert planned["published"] == [{"learning_rate": 0.001, **start}]
     assert (planned["configurations"], planned["seeds"], planned["stored"]) == (6, 5, 0)
     assert planned["time"]["seconds"] > 0
     assert not (workdir / "sclsearch-storage").exists()
@@ -180,7 +180,7 @@ def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
 ) -> None:
     result = sclsearch(*finished)
     assert result.returncode == 3
-    assert "Winner #0 learning_rate=0.026 tau=0.3 lam=0.9" in result.stdout
+    assert "Winner #0 learning_rate=0.001 tau=0.3 lam=0.9" in result.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in result.stdout
     assert suggested(result.stdout) == WINNER_COMMANDS
     assert "4 seed runs read from the store: under 1 min of training not repeated" in result.stdout

@@ -71,9 +71,9 @@ def test_the_hyperparameters_of_the_papers_are_searched(method: str, names: set[
 def test_the_start_falls_with_the_square_of_the_width() -> None:
     starts = {
         width: EncoderTraits(width, 6, "bert", None, pooler=False).learning_rate
-        for width in (256, 384, 768, 1024)
+        for width in (64, 256, 384, 768, 1024)
     }
-    assert starts == {256: 2.3e-4, 384: 1e-4, 768: 2.5e-5, 1024: 1.4e-5}
+    assert starts == {64: 1e-3, 256: 2.3e-4, 384: 1e-4, 768: 2.5e-5, 1024: 1.4e-5}
 
 
 @pytest.mark.parametrize(("width", "heads"), [(384, (1, 2, 3, 4, 6, 8, 12)), (256, (1, 2, 4, 8))])
