@@ -9,8 +9,8 @@ from sclsearch.methods.base import Method
 from sclsearch.methods.fields import field_types
 from sclsearch.spaces.space import Choice, Parameter, Range, Space
 
-SPAN = 5.0
-"""Highest learning rate of the range, and start over lowest, as multiples of the start."""
+LOWEST_RATE, HIGHEST_RATE = 0.2, 3.0
+"""Ends of the range of the learning rate, as multiples of the start."""
 POST_TRAINING = 0.5
 """Learning rate of post-training on texts without labels, as a multiple of the start."""
 LENGTHS = tuple(part * 2**power for power in range(4, 13) for part in (1, 1.5))
@@ -37,7 +37,9 @@ def practical_space(
     if hasattr(method, "post_learning_rate"):
         fixed["post_learning_rate"] = _two_digits(start * POST_TRAINING)
     parameters: dict[str, Parameter] = {
-        "learning_rate": Range(_two_digits(start / SPAN), _two_digits(start * SPAN), "log"),
+        "learning_rate": Range(
+            _two_digits(start * LOWEST_RATE), _two_digits(start * HIGHEST_RATE), "log"
+        ),
         **space.parameters,
     }
     heads = parameters.get("heads")

@@ -58,7 +58,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
         "protocol gunel-fewshot has 24 of width 1024",
         "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
         "lam 0.5 --set",
-        "learning_rate 0.0002 … 0.005 log searched",
+        "learning_rate 0.0002 … 0.003 log searched",
         f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",
         "weight_decay 0.1 training",
         "scl_reduction mean_valid method",

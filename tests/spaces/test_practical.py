@@ -34,7 +34,7 @@ def test_all_methods_search_the_same_learning_rates_around_the_start(method: str
         space, start = practical(method, traits), traits.learning_rate
         searched = space.parameters["learning_rate"]
         assert isinstance(searched, Range)
-        assert (searched.low, searched.high) == pytest.approx((start / 5, start * 5), rel=0.02)
+        assert (searched.low, searched.high) == pytest.approx((start / 5, start * 3), rel=0.03)
         assert space.published[0]["learning_rate"] == start
         assert space.fixed["max_length"] == 48
         assert space.start == "start"
