@@ -86,7 +86,7 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
 
 
 def test_readme_fits_on_three_screens() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
 
 
 @pytest.mark.parametrize("name", METHODS)
