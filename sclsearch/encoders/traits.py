@@ -58,9 +58,9 @@ class EncoderTraits:
     def head_pooling(self) -> Literal["mean", "cls_raw", "cls_pooled", "head_hidden"]:
         """Input of a classification head: as the encoder was trained, else as transformers has it.
 
-        The mean of a sentence encoder is far better than its first token with few rows
-        (benchmarks/starting_points.md). Others read the first token, so that an export has the head
-        of its architecture; without such a head it is the mean.
+        A sentence encoder's own pooling is far better than its first token with few rows. Others
+        read the first token, so that an export has the head of its architecture; without such a
+        head it is the mean.
         """
         if self.sentence_pooling:
             return "mean" if self.sentence_pooling == "mean" else "cls_raw"
