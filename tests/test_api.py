@@ -148,12 +148,17 @@ def test_train_refuses_options_that_only_searches_have() -> None:
 
 def test_compare_pairs_the_winners_of_two_methods(options: dict[str, Any]) -> None:
     for method in ("scl", "ce"):
-        finish(method=method, **{**options, "study": method})
+        finish(method=method, **{**options, "study": method, "space": "paper"})
     found = compare("scl", "ce", storage=options["storage"])
     assert [(study.study, study.number) for study in found.studies] == [("scl", 1), ("ce", 1)]
     searched = "searched hyperparameters of both methods: batch_size, learning_rate in ce"
     assert (found.task, found.seeds) == ("demo", 2)
-    assert found.notes == (f"{searched}, nothing in scl",)
+    warning, other = found.notes
+    assert warning == (
+        "warning: the learning rate is not tuned alike (scl: fixed at 1e-05; ce: one of 1e-05, "
+        "2e-05, 3e-05, 4e-05, 5e-05): scores may show that alone"
+    )
+    assert other == f"{searched}, nothing in scl"
     comparison = found.studies[1].comparison
     assert comparison is not None
     assert (comparison.n, comparison.difference) == (2, 0)
@@ -245,7 +250,7 @@ def both(options: dict[str, Any]) -> StudyComparison:
 
 
 def test_the_smallest_space_limits_the_budget_of_all_methods(options: dict[str, Any]) -> None:
-    larger = {**options, "configs": 20}
+    larger = {**options, "configs": 20, "space": "paper"}
     spec = StudySpec(method="ce", **fields_of(StudySpec, larger))
     run_options = RunOptions(**fields_of(RunOptions, larger))
     searches = prepare_methods(["ce", "scl", "cssl"], spec, run_options, dry=True)

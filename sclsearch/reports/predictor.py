@@ -255,7 +255,7 @@ def _load_seed(
     at_top = record.format == "transformers"
     place = folder if at_top else encoder_folder(folder)
     encoder = load_encoder(place, str(folder))
-    method.check(encoder)
+    encoder.check_pooling(str(getattr(method, "pooling", "mean")), "pooling")
     model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(record.labels)))
     _load_parts(model.new_modules, folder / PARTS)
     tokenizer = load_tokenizer(place)

@@ -99,6 +99,8 @@ def check_reading_commands(command: Command, here: str, there: str) -> None:
         for storage in (here, there)
     ]
     assert [ranking.pop("storage") for ranking in rankings] == [here, there]
+    verdicts = [ranking.pop("verdict")["sentence"] for ranking in rankings]
+    assert verdicts[0] == verdicts[1]  # their commands name the storage
     kept = [ranking.pop("weights") for ranking in rankings]
     for ranking in rankings:
         for line in (*ranking["configurations"], *ranking["baselines"]):
