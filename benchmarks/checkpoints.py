@@ -1,4 +1,4 @@
-"""Which of several checkpoints with equal validation scores to keep: benchmarks/checkpoints.md.
+"""Test scores of two rules for checkpoints with equal validation scores.
 
     python -m benchmarks.checkpoints record DATA [--seeds 30]
     python -m benchmarks.checkpoints > benchmarks/checkpoints.md

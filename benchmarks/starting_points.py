@@ -1,4 +1,4 @@
-"""How good a practical space's start is, per encoder, method and small data set.
+"""Test scores of the start of each practical space, per encoder and small data set.
 
     python -m benchmarks.starting_points record DATA minilm FOLDER … > log
     python -m benchmarks.starting_points > benchmarks/starting_points.md

@@ -1,4 +1,4 @@
-"""Tests of the verdict on a useless winner: what is wrong, why, and where it is said."""
+"""Tests of the verdict on a useless winner: sentence, cause, command and the reports with it."""
 
 import re
 from collections.abc import Callable, Sequence
