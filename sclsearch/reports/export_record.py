@@ -20,8 +20,8 @@ It omits the model card, which the user may edit.
 RefitRows = Literal["validation", "all"]
 """Rows of a refit: those for training and validation, or also those for the test."""
 Format = Literal["transformers", "transformers-code", "sclsearch"]
-"""Way in which transformers loads the whole classifier: by a class of its own, by the code in the export, or
-not at all."""
+"""Way in which transformers loads the whole classifier: by a class of its own, by the code in the
+export, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
