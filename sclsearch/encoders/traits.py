@@ -49,8 +49,7 @@ class EncoderTraits:
     def learning_rate(self) -> float:
         """Learning rate with which a practical search starts, two digits.
 
-        1e-4 · (384 / width)², at most 1e-3: wide encoders need smaller steps
-        (benchmarks/starting_points.md).
+        1e-4 · (384 / width)², at most 1e-3: wide encoders need smaller steps.
         """
         return float(f"{min(BASE_RATE * (BASE_WIDTH / self.width) ** 2, MOST_RATE):.1e}")
 

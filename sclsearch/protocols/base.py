@@ -160,7 +160,7 @@ def all_seeds(number: int) -> Replicate:
 
 
 LEAST_UPDATES = 100
-"""Updates of a stage on few rows; fewer give worse scores (benchmarks/starting_points.md)."""
+"""Fewest updates of a stage on few rows, where 10 epochs would be far fewer."""
 
 
 def least_epochs(rows: int, batch_size: int) -> int:
