@@ -50,7 +50,7 @@ SIZES: Mapping[str, tuple[str, int]] = {
 }
 GRID = 2 * len(FACTORS)
 TEST_ROWS = 300
-WORDS, CHARACTERS = 20, 30
+WORDS, CHARACTERS = 12, 24
 """Texts of DBpedia are cut to so many words and those of eprstmt to so many characters."""
 LOGISTIC = "logistic regression"
 KEY = ["encoder", "method", "data"]
