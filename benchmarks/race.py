@@ -1,35 +1,41 @@
 """Seed runs of a race, and how often its winner differs from that of all seeds.
 
-    python -m benchmarks.race [--searches 40] [--processes 2]
+    python -m benchmarks.race [--searches 40] > benchmarks/race.md
 
-`sclsearch simulate` races searches with known scores in random orders: trained ones (`scores/`) and
-synthetic ones. Rules of other programs (`race_peers.py`) decide on the same tables.
+Searches with known scores are raced in random orders: trained ones (`scores/`) and synthetic ones.
+Other rules decide on the same tables. The hold-out kinds were not used to choose the rule.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import optuna
+import pandas as pd
 
 from benchmarks.machine import cores, header, markdown
-from benchmarks.race_peers import PEERS, Peer
-from sclsearch.search.simulate import ScoreTable, Simulation, read_table, simulate
-from sclsearch.selection.rules import Top, parse_rule
+from sclsearch.selection.race import Band, Race
+from sclsearch.selection.rules import Top
 
 Numbers = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Rule = Callable[[Numbers, Top], Flags]
+"""Which scores `[C, n]` a rule reads."""
 
 SCORES = Path(__file__).with_name("scores")
 CONFIGS, SEEDS, ROWS = 60, 10, 500
-OPTIONS = (("mean", 0.0, 2), ("mean", 0.05, 2), ("mean", 0.05, 8), ("top-3", 0.05, 8))
-"""Rule, risk and number of workers of each row."""
-
-SYNTHETIC: dict[str, dict[str, float]] = {
+SIZES = ((60, 10), (24, 8), (20, 5), (12, 5), (6, 10), (6, 5), (6, 3))
+"""Configurations and seeds of the searches."""
+OPENED, AT_ONCE = 24, 4
+"""Configurations of a search with TPE, and how many are open at a time."""
+TUNED: Mapping[str, Mapping[str, float]] = {
     "t/s 0.5": {"ratio": 0.5},
     "t/s 1": {"ratio": 1},
     "t/s 2": {"ratio": 2},
@@ -42,7 +48,27 @@ SYNTHETIC: dict[str, dict[str, float]] = {
     "drift": {"ratio": 1, "drift": 3},
     "plateau": {"ratio": 0.5, "plateau": 0.4},
 }
-"""Arguments of `synthetic` for each kind of table."""
+"""Arguments of `synthetic` for each kind of table; the rule was chosen on these."""
+HELD_OUT: Mapping[str, Mapping[str, float]] = {
+    "t/s 0.7": {"ratio": 0.7},
+    "t/s 1.5, little noise": {"ratio": 1.5, "noise": 0.01},
+    "strong noise": {"ratio": 0.8, "noise": 0.06},
+    "t4 tails, failing seeds": {"ratio": 1, "tails": 4, "failing": 0.1},
+    "strong effects, unequal": {"ratio": 1, "effects": 1.5, "unequal": 0.5},
+    "plateau, drift": {"ratio": 1, "plateau": 0.6, "drift": -2},
+}
+INTRODUCTION = """\
+# What a race costs, and how often it errs
+
+`--race BAND`: after 2, 4 and 8 seeds (3 and 6 under top-k), the search goes on with the best third
+of the configurations, at least 3, and with every configuration within BAND standard errors of the
+leader; the last ones get all seeds.
+
+- **seed runs**: share of those that all seeds of all configurations take.
+- **other winner**: share of the searches whose winner is not one that all seeds give.
+- **regret**: mean distance of the winner's score to that of the best, in points.
+- **worst**: the highest share of other winners among the tables.
+"""
 
 
 def synthetic(
@@ -91,79 +117,216 @@ def synthetic(
     return np.asarray((scores.clip(0, 1) * ROWS).round() / ROWS)
 
 
-def kinds(searches: int) -> Iterator[list[ScoreTable]]:
-    """Yield the tables of each kind: a trained one, or a synthetic one per search."""
-    for path in sorted(SCORES.glob("*.csv")):
-        table = read_table(path)
-        name = f"{table.name}, {len(table.scores)}"
-        yield [ScoreTable(name, table.scores, table.seconds, table.values, table.low)]
-    for name, arguments in SYNTHETIC.items():
-        given: dict[str, Any] = arguments
-        yield [
-            ScoreTable(f"{name}, {CONFIGS}", scores, np.ones_like(scores), ({},) * CONFIGS)
-            for scores in (synthetic(number, **given) for number in range(searches))
-        ]
+def read_table(path: Path) -> tuple[Numbers, list[dict[str, Any]]]:
+    """Return the scores `[C, n]` and the hyperparameters of a trained search."""
+    table = pd.read_csv(path)
+    seeds = [name for name in table if name.startswith("seed ")]
+    values = table.drop(columns=seeds).to_dict("records")
+    return table[seeds].to_numpy(float), values
 
 
-def race_rows(
-    tables: Sequence[ScoreTable], searches: int, executor: Executor
-) -> Iterator[list[str]]:
-    """Yield a row for each rule, risk and number of workers."""
-    for rule, race, slots in OPTIONS:
-        found = simulate(
-            tables, rule=rule, race=race, slots=slots, searches=searches, executor=executor
-        )
-        yield list(_cells(found))
+def raced(scores: Numbers, top: Top, band: Band) -> Flags:
+    """Return the scores that a search with one worker trains."""
+    race = Race(top, 1.0, scores.shape[1], band)
+    for _ in scores:
+        race.add_configuration()
+    while (place := race.next((), all_open=True)) is not None:
+        race.scores[place] = scores[place]
+    return ~np.isnan(race.scores)
 
 
-def _cells(found: Simulation) -> Iterator[str]:
-    low, high = found.interval
-    yield from (found.table, found.rule, f"{found.race:g}", str(found.slots))
-    yield f"{found.seed_runs:.0%}"
-    yield f"{found.time:.0%}"
-    yield f"{found.wrong}/{found.searches}"
-    yield f"{low:.0%} to {high:.0%}"
-    yield f"{found.stated:.1%}"
-    yield f"{100 * found.regret:.2f}"
+def wilcoxon_pruner(scores: Numbers, _top: Top) -> Flags:
+    """Return what Optuna's WilcoxonPruner reads: p < 0.1 against the best, guarded by the mean."""
+    from scipy.stats import wilcoxon
+
+    read, best = np.zeros(scores.shape, bool), -1
+    for number, row in enumerate(scores):
+        for seed in range(len(row)):
+            read[number, seed] = True
+            own, count = row[: seed + 1], seed + 1
+            if best < 0 or count < 2 or own.mean() >= scores[best].mean():
+                continue
+            differences = own - scores[best, :count]
+            if not differences.any():
+                continue
+            found = wilcoxon(differences, alternative="less", zero_method="zsplit")
+            if found.pvalue < 0.1:
+                break
+        if read[number].all() and (best < 0 or row.mean() > scores[best].mean()):
+            best = number
+    return read
 
 
-def peer_row(tables: Sequence[ScoreTable], searches: int, executor: Executor) -> Iterator[str]:
-    """Yield the name of the tables, and seed runs, errors and regret of each peer."""
-    yield tables[0].name
-    for peer in PEERS.values():
-        found = list(executor.map(partial(_judged, peer, tables), range(searches)))
-        wrong = sum(regret > 0 for _, regret in found)
-        cost, regret = mean(cost for cost, _ in found), mean(regret for _, regret in found)
-        yield f"{cost:.0%}, {wrong}, {100 * regret:.2f}"
+def plain_halving(scores: Numbers, top: Top) -> Flags:
+    """Return what halving reads: 2, 4, 8 seeds (3, 6 under top-k), the better half each time."""
+    race = Race(top, 1.0, scores.shape[1], 1.0)
+    race.scores = scores
+    read, alive = np.zeros(scores.shape, bool), np.arange(len(scores))
+    for stage in race.stages:
+        read[alive, :stage] = True
+        order = np.argsort(-race.values(stage)[alive], kind="stable")
+        alive = alive[order[: max(-(-len(alive) // 2), 3)]]
+    return read
 
 
-def _judged(peer: Peer, tables: Sequence[ScoreTable], number: int) -> tuple[float, float]:
-    """Return the share of the seed runs that a peer needs, and its regret."""
-    top: Top = parse_rule("mean").score
+def three_seeds_then_ten(scores: Numbers, top: Top) -> Flags:
+    """Return what common practice reads: 3 seeds of all, all seeds of the best 10."""
+    race = Race(top, 1.0, scores.shape[1])
+    race.scores = scores
+    read = np.zeros(scores.shape, bool)
+    read[:, :3] = True
+    read[np.argsort(-race.values(3), kind="stable")[:10]] = True
+    return read
+
+
+RULES: Mapping[str, Mapping[str, Rule]] = {
+    rule: {
+        **{f"`--race {band}`": partial(raced, band=band) for band in (*bands, "exact")},
+        "WilcoxonPruner (Optuna)": wilcoxon_pruner,
+        "halving, better half": plain_halving,
+        "3 seeds, then the best 10": three_seeds_then_ten,
+    }
+    for rule, bands in (("mean", (2.0, 2.5, 3.0)), ("top-3", (2.5, 3.5)))
+}
+TOPS = {"mean": Top(), "top-3": Top(3)}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search of a table: what it cost, and how far its winner is from the best."""
+
+    table: str
+    cost: float
+    regret: float
+
+
+def search(table: str, number: int, rule: str, decide: str, size: tuple[int, int]) -> Search:
+    """Return the search of that number in a random part of a table."""
+    draw, kinds = np.random.default_rng(number), TUNED | HELD_OUT
+    if table in kinds:
+        arguments: dict[str, Any] = dict(kinds[table])
+        scores = synthetic(number, **arguments)
+    else:
+        scores, _ = read_table(SCORES / f"{table}.csv")
+    configs, seeds = size
+    scores = scores[draw.permutation(len(scores))[:configs]]
+    scores = scores[:, draw.permutation(scores.shape[1])[:seeds]]
+    read = RULES[rule][decide](scores, TOPS[rule])
+    finals = np.array([TOPS[rule].value(row) for row in scores.tolist()])
+    return Search(table, float(read.mean()), float(finals.max() - finals[read.all(1)].max()))
+
+
+def row(found: Sequence[Search]) -> list[str]:
+    """Return share of seed runs, other winners, regret and the worst table of some searches."""
+    frame = pd.DataFrame(found)
+    wrong = frame["regret"] > 0
+    worst = wrong.groupby(frame["table"]).mean().max()
+    cells = (frame["cost"].mean(), wrong.mean(), worst)
+    cost, share, most = (f"{100 * cell:.1f} %" for cell in cells)
+    return [cost, share, f"{100 * frame['regret'].mean():.3f}", most]
+
+
+def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
+    """Return the regret of the best opened configuration, that after the race, and its cost.
+
+    TPE proposes values after the mean of the first seeds; the search takes the nearest row.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    scores, values = read_table(SCORES / f"{table}.csv")
     draw = np.random.default_rng(number)
-    scores = tables[number % len(tables)].scores
-    scores = scores[draw.permutation(len(scores))][:, draw.permutation(scores.shape[1])]
-    known, winner = peer(scores)
-    finals = [top.value(row) for row in scores.tolist()]
-    return float(known.mean()), max(finals) - finals[winner]
+    scores = scores[:, draw.permutation(scores.shape[1])]
+    known = pd.DataFrame(values).map(lambda one: one if isinstance(one, int | float) else str(one))
+    space = {name: _distribution(known[name]) for name in known if known[name].nunique() > 1}
+    sampler = optuna.samplers.TPESampler(
+        seed=number, multivariate=True, group=True, constant_liar=True
+    )
+    study, opened = optuna.create_study(direction="maximize", sampler=sampler), list[int]()
+    waiting: list[tuple[optuna.Trial, int]] = []
+    left = draw.permutation(len(scores)).tolist()
+    while len(opened) < OPENED:
+        trial = study.ask(space)
+        chosen = min(left, key=lambda n: _distance(space, trial.params, known.iloc[n]))
+        left.remove(chosen)
+        opened.append(chosen)
+        waiting.append((trial, chosen))
+        if len(waiting) == AT_ONCE:
+            done, place = waiting.pop(0)
+            study.tell(done, float(scores[place, :first].mean()))
+    finals = scores.mean(1)
+    part = scores[opened]
+    read = raced(part, Top(), 2.5)
+    best = finals.max()
+    after = best - part.mean(1)[read.all(1)].max()
+    return float(best - finals[opened].max()), float(after), float(read.mean())
+
+
+def _distribution(values: pd.Series) -> optuna.distributions.BaseDistribution:
+    distinct = sorted(values.unique())
+    if len(distinct) <= 8 or isinstance(distinct[0], str):
+        return optuna.distributions.CategoricalDistribution(distinct)
+    low, high = float(distinct[0]), float(distinct[-1])
+    return optuna.distributions.FloatDistribution(low, high, log=low > 0 and high > 20 * low)
+
+
+def _distance(space: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    total = 0.0
+    for name, kind in space.items():
+        if isinstance(kind, optuna.distributions.CategoricalDistribution):
+            total += one[name] != other[name]
+        else:
+            scale = math.log if kind.log else float
+            total += abs(scale(one[name]) - scale(other[name])) / (
+                scale(kind.high) - scale(kind.low)
+            )
+    return total
+
+
+def tpe_rows(tables: Sequence[str], searches: int) -> Iterator[list[str]]:
+    """Yield the mean over tables and searches, for TPE that is told 2 seeds and all seeds."""
+    for first in (2, SEEDS):
+        found = [with_tpe(table, n, first) for table in tables for n in range(searches)]
+        opened, after, cost = (float(np.mean(part)) for part in zip(*found, strict=True))
+        yield [str(first), f"{100 * opened:.2f}", f"{100 * after:.2f}", f"{100 * cost:.0f} %"]
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--searches", type=int, default=40)
     parser.add_argument("--processes", type=int, default=cores())
     given = parser.parse_args()
-    peers: list[list[str]] = []
-    columns = ("search", "rule", "risk", "slots", "seed runs", "time", "wrong", "95 %")
-    print("\n".join(markdown((*columns, "stated", "regret"), [])))
+    trained = sorted(path.stem for path in SCORES.glob("*.csv"))
+    groups = {"trained": trained, "synthetic": [*TUNED], "hold-out": [*HELD_OUT]}
+    print(INTRODUCTION)
+    columns = ("tables", "seed runs", "other winner", "regret", "worst")
     with ProcessPoolExecutor(given.processes) as executor:
-        for tables in kinds(given.searches):
-            for row in race_rows(tables, given.searches, executor):
-                print(f"| {' | '.join(row)} |", flush=True)
-            peers.append(list(peer_row(tables, given.searches, executor)))
-    print(f"\nPeers, rule mean: seed runs, wrong of {given.searches}, regret in points\n")
-    print("\n".join(markdown(("search", *PEERS), peers)))
+
+        def cells(names: Sequence[str], rule: str, decide: str, size: tuple[int, int]) -> list[str]:
+            tasks = [(name, n, rule, decide, size) for name in names for n in range(given.searches)]
+            return row(list(executor.map(search, *zip(*tasks, strict=True), chunksize=8)))
+
+        for rule, rules in RULES.items():
+            print(f"## Rule {rule}, {CONFIGS} configurations (or 30), {SEEDS} seeds\n")
+            print("\n".join(markdown(("search", *columns), [])))
+            for decide in rules:
+                for group, names in groups.items():
+                    found = cells(names, rule, decide, (CONFIGS, SEEDS))
+                    print(f"| {' | '.join([decide, group, *found])} |", flush=True)
+            print()
+        print("## Smaller searches, all tables\n")
+        print("\n".join(markdown(("configurations x seeds", "rule", *columns[1:]), [])))
+        for size in SIZES[1:]:
+            for rule, decide in (("mean", "`--race 2.5`"), ("top-3", "`--race 3.5`")):
+                if size[1] > 3 or rule == "mean":
+                    found = cells([*trained, *TUNED, *HELD_OUT], rule, decide, size)
+                    print(f"| {size[0]} x {size[1]} | {' | '.join([rule, *found])} |", flush=True)
+    print(
+        f"\n## With TPE\n\n{OPENED} of 60 configurations, {AT_ONCE} open at a time; regret of the "
+        "best opened one, and of the winner after `--race 2.5`, in points.\n"
+    )
+    known = [name for name in trained if read_table(SCORES / f"{name}.csv")[1][0]]
+    columns = ("seeds that TPE is told", "best opened", "winner", "seed runs")
+    print("\n".join(markdown(columns, tpe_rows(known, given.searches))))
     print(f"\n{header()}")
 
 

@@ -37,7 +37,6 @@ from sclsearch.study.spec import (
     DEFAULT_METHOD,
     SEARCH_OPTIONS,
     RunOptions,
-    Sampler,
     StudySpec,
     TuneKeywords,
 )
@@ -46,15 +45,12 @@ from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask, RowSource
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     import pandas as pd
 
     from sclsearch.methods.base import Method
     from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
-    from sclsearch.search.simulate import Simulation
     from sclsearch.tracking.publish import TrackedStudy
 
     AnyMethod = str | type[Method]
@@ -104,7 +100,7 @@ def tune(
         >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
         >>> found = tune(method=["ce", "scl"], task="cola", configs=6)  # doctest: +SKIP
 
-    If `time_budget` or `compute_budget` ends the search early, some configurations have no score.
+    If `time_budget` ends the search early, some configurations have no score.
 
     Args:
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own. A list
@@ -114,7 +110,7 @@ def tune(
         progress: Whether to show progress.
         callbacks: Callbacks for search events, run in this process.
         options: Fields of `CustomTask` (columns and splits of your own rows), `StudySpec` (data,
-            model, protocol, search space) and `RunOptions` (storage, resources, budgets,
+            model, protocol, search space) and `RunOptions` (storage, resources, limits,
             tracking); these list them with their defaults.
 
     Raises:
@@ -280,55 +276,6 @@ def select(
     """
     place = storage_folder(storage, make=False)
     return report(place, study, None if rule is None else parse_rule(rule), seeds)
-
-
-def simulate(
-    table: str | Path,
-    *,
-    rule: str | None = None,
-    race: float | None = 0.05,
-    sampler: Sampler = "random",
-    configs: int | None = None,
-    slots: int = 2,
-    searches: int = 40,
-    executor: "Executor | None" = None,
-    storage: Storage = DEFAULT_STORAGE,
-) -> "Simulation":
-    """Return what a race would have saved in a finished search, without training.
-
-    Args:
-        table: Name of a study whose seed runs are all stored, or a CSV file of scores.
-        rule: Selection rule; only its score part matters. None uses the study's own rule, and
-            `mean` for a file.
-        race: Accepted risk; None trains all seeds.
-        sampler: Sampler that chooses the configurations of the table.
-        configs: Configurations of a search; None takes all.
-        slots: Seed runs at a time.
-        searches: Number of searches, each in a random order.
-        executor: Runs the searches; None runs them one after the other.
-        storage: Storage of the study.
-
-    Raises:
-        SclsearchError: The study lacks seed runs, the file is no table, or an option does not fit.
-    """
-    from sclsearch.search import simulate as simulation
-
-    path = Path(table)
-    if path.suffix == ".csv":
-        known, rule = simulation.read_table(path), rule or "mean"
-    else:
-        found = select(str(table), rule=rule, storage=storage)
-        known, rule = simulation.table_of(found), found.rule
-    return simulation.simulate(
-        [known],
-        rule=rule,
-        race=race,
-        sampler=sampler,
-        configs=configs,
-        slots=slots,
-        searches=searches,
-        executor=executor,
-    )
 
 
 def table(

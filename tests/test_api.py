@@ -143,7 +143,7 @@ def test_train_refuses_options_that_only_searches_have() -> None:
     with pytest.raises(
         SclsearchError, match=r"^configs, race: only searches have this\. Leave it out"
     ):
-        train(method="scl", task="demo", race=0.05, configs=3)
+        train(method="scl", task="demo", race=2.5, configs=3)
 
 
 def test_compare_pairs_the_winners_of_two_methods(options: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sclsearch.search.simulate import read_table
 
 from benchmarks.evidence.records import Frames, of_kind, searched, stored_notes
 from benchmarks.evidence.results import (
@@ -40,7 +41,6 @@ from benchmarks.machine import markdown, percent
 from sclsearch.canonical import settings
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.reports.terminal import duration
-from sclsearch.search.simulate import read_table
 from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import (
     ALPHA,

@@ -16,7 +16,6 @@ from sclsearch.cli.export import export, predict, verify
 from sclsearch.cli.formats import export_optuna, report, table
 from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
-from sclsearch.cli.simulate import simulate
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.cli.winner import confirm, variance
 from sclsearch.errors import SclsearchError
@@ -30,7 +29,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(tune, train, select, table, compare, rerun),
-    *(report, export, export_optuna, predict, verify, confirm, variance, simulate, reproduce),
+    *(report, export, export_optuna, predict, verify, confirm, variance, reproduce),
     augment,
     *(submit, job),
     *(ls, rm, gc, check, track, ui, doctor),

@@ -16,7 +16,7 @@ from sclsearch.errors import INTERRUPTED, STOPPED
 RENAMED = {"--unlabelled": "--unlabeled", "--initialisations": "--initializations"}
 """Old spellings of options, which all commands still accept, with the current spelling."""
 HELP_ALL = "--help-all"
-WITHOUT_VALUE = {"--race": "0.05", "--refit": "validation"}
+WITHOUT_VALUE = {"--refit": "validation"}
 """Options whose value may be left out, with the value that they then have."""
 VALUES = {"--refit": ("validation", "all")}
 """Values of such options after which an argument may follow."""

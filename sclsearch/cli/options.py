@@ -13,7 +13,7 @@ import typer
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
-DATA, SEARCH, RACE, BUDGET = "Data", "Search", "Race", "Budget"
+DATA, SEARCH, BUDGET = "Data", "Search", "Budget"
 RESOURCES, STORAGE, OWN = "Resources", "Storage and tracking", "Own files"
 SamplerName = Literal["tpe", "gp", "random", "grid"]
 PrecisionName = Literal["auto", "fp32", "tf32", "bf16"]
@@ -264,24 +264,6 @@ class SearchOptions:
         int | None,
         _option("Configurations in total. Default: 20; 5 to 10 for your own file.", SEARCH),
     ] = None
-    seed_runs: Annotated[
-        int | None,
-        _more(
-            "Seed runs in total, instead of --configs: a race tries as many configurations as they "
-            "suffice for. Example: 200.",
-            RACE,
-            min=1,
-        ),
-    ] = None
-    compute_budget: Annotated[
-        str | None,
-        _more(
-            "GPU- or CPU-hours of all seed runs, also of earlier starts, instead of --configs: "
-            "training time times GPUs or CPU cores. Examples: 8gpuh, 20cpuh.",
-            RACE,
-            metavar="HOURS",
-        ),
-    ] = None
     space: Annotated[
         str | None,
         _option(
@@ -301,11 +283,11 @@ class SearchOptions:
     race: Annotated[
         str | None,
         _option(
-            "Leave out seeds of configurations that will not win, except with probability RISK "
-            "(0.05). 0: except never. off: train all. Default: 0.05 with --seed-runs or "
-            "--compute-budget; else 0 with random and grid, off with tpe and gp.",
-            RACE,
-            metavar="[RISK]",
+            "After 2, 4 and 8 seeds, go on with the best third of the configurations and those "
+            "within BAND standard errors of the leader. exact: also with all that can still win. "
+            "Default: 2.5 (3.5 under top-k) from 6 configurations x 5 seeds on, else off.",
+            BUDGET,
+            metavar="BAND|exact|off",
         ),
     ] = None
     test_scores: Annotated[

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sclsearch.canonical import counted, shown
-from sclsearch.reports.terminal import duration, grid
-from sclsearch.study.budget import SEED_RUNS
+from sclsearch.reports.terminal import duration, grid, race_sentence
 
 if TYPE_CHECKING:
     from sclsearch.reports.report import Report
@@ -86,10 +85,8 @@ def _show_work(console: Console, plan: "Plan") -> None:
     """Print what the search will train and test, and how long that takes."""
     console.print(f"\n{_total(plan)}; in the store: {plan.stored}")
     if plan.race is not None:
-        least, likely, most = plan.needed
-        promise = f"with a probability ≤ {plan.race:g}" if plan.race else "impossible"
-        needed = f"; about {likely} seed runs to train ({least}-{most})"
-        console.print(f"race: another winner {promise}{'' if plan.budget else needed}")
+        console.print(f"race: {race_sentence(plan.stages, plan.race)}", soft_wrap=True)
+        console.print(f"to train: about {counted(plan.missing, 'seed run')}")
     if plan.test_scores == "winner":
         console.print("test scores: only of the winner's seeds, when the search has ended")
     if plan.to_test and not plan.missing:
@@ -105,12 +102,6 @@ def _total(plan: "Plan") -> str:
     first = min(len(plan.published), plan.configurations)
     beginning = f"; {first} ({plan.start}) first" if first else ""
     seeds = counted(plan.seeds, "seed")
-    if plan.budget is not None:
-        most = f"at most {plan.budget.amount:g} {plan.budget.unit}"
-        if plan.budget.unit != SEED_RUNS:
-            most += f", about {counted(plan.seed_runs, 'seed run')}" if plan.time else ""
-            most += f"; spent: {plan.budget.spent:.3g}"
-        return f"{most}; {seeds} per configuration{beginning}"
     configurations = counted(plan.configurations, "configuration")
     return f"{configurations} x {seeds} = {counted(plan.seed_runs, 'seed run')}{beginning}"
 

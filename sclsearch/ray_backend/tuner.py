@@ -29,7 +29,7 @@ from sclsearch.ray_backend.ray_errors import (
 from sclsearch.ray_backend.signals import END_SIGNAL, before_ctrl_c
 from sclsearch.ray_backend.startup import send_own_code
 from sclsearch.ray_backend.worker import WorkerContext, seed_run_trial
-from sclsearch.ray_backend.worker_failures import WorkerFailure
+from sclsearch.ray_backend.worker_failures import WorkerFailure, WorkerFailures
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
 from sclsearch.study.spec import Ending, RunOptions
@@ -45,6 +45,7 @@ class SeedRunQueue(Protocol):
     """Interface of the search for Ray Tune: it chooses the next seed run and receives results."""
 
     runs: RunStore
+    worker_failures: WorkerFailures
 
     @property
     def running(self) -> Mapping[SeedRunId, SeedRunTask]:
@@ -125,6 +126,8 @@ class SeedSearcher(Searcher):
                 self.scheduler.release(task)
             else:
                 self.scheduler.record_failure(task, failure)
+                if failure.cause == "node-unfit":
+                    self.scheduler.worker_failures.check_nodes(_training_nodes())
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
@@ -143,6 +146,15 @@ class SeedSearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         """Return an empty state: Ray writes a Tuner to disk, but nothing reads it."""
         return {}
+
+
+def _training_nodes() -> set[str]:
+    """Return the addresses of the nodes that have CPU cores for seed runs."""
+    return {
+        node["NodeManagerAddress"]
+        for node in ray.nodes()
+        if node["Alive"] and node["Resources"].get("CPU")
+    }
 
 
 class SeedScheduler(FIFOScheduler):

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sclsearch.errors import SclsearchError
@@ -23,9 +23,8 @@ RETRIES: Mapping[str, float] = {
     "storage-unseen": 4,
     # Usually the node is lost and Ray has not yet noticed.
     "worker-silent": 20,
-    # Each retry takes half a minute. The seed run is never the cause: the search ends after the
-    # last.
-    "node-unfit": 20,
+    # The search ends when all nodes are unfit, see `check_nodes`.
+    "node-unfit": math.inf,
     "node-lost": math.inf,
 }
 
@@ -51,10 +50,17 @@ class WorkerFailures:
     def __init__(self) -> None:
         self._failures: dict[SeedRunId, list[WorkerFailure]] = defaultdict(list)
         self._sound: set[str] = set()
+        self._unfit: dict[str, str] = {}
 
     def finished_on(self, node: str) -> None:
         """Record that a machine finished a seed run."""
         self._sound.add(node)
+        self._unfit.pop(node, None)
+
+    def check_nodes(self, alive: Collection[str]) -> None:
+        """Raise SclsearchError if each of these nodes has said that it cannot train the study."""
+        if alive and self._unfit.keys() >= set(alive):
+            raise SclsearchError("\n".join(f"node {one}: {self._unfit[one]}" for one in alive))
 
     def count(self, run_id: SeedRunId) -> int:
         """Return the number of worker failures of a seed run."""
@@ -65,10 +71,11 @@ class WorkerFailures:
 
         Raises:
             SclsearchError: No retry is left and the storage or a machine is at fault. A machine is
-                at fault if it is unfit. It is also at fault if only its workers died while other
-                machines finish seed runs.
+                at fault if only its workers died while other machines finish seed runs.
         """
         self._failures[run_id].append(failure)
+        if failure.cause == "node-unfit":
+            self._unfit[failure.node] = failure.message
         alike = [one for one in self._failures[run_id] if one.cause == failure.cause]
         if len(alike) <= RETRIES[failure.cause]:
             return True
@@ -79,7 +86,7 @@ class WorkerFailures:
             )
         nodes = {one.node for one in alike}
         alone = "" not in nodes and len(nodes) == 1 and bool(self._sound - nodes)
-        if failure.cause == "node-unfit" or (failure.cause == "worker-lost" and alone):
+        if failure.cause == "worker-lost" and alone:
             raise SclsearchError(
                 f"node {failure.node}: a seed run failed there {len(alike)} times: "
                 f"{failure.message.rstrip('.')}. Repair the machine or take it out of the cluster, "

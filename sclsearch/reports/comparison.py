@@ -301,13 +301,8 @@ def unequal_budgets(reports: Sequence[Report]) -> list[str]:
 
 def _of_one(report: Report, seeds: int) -> Iterator[str]:
     yield from (f"{report.study}: {note}" for note in left_out(report.damaged))
-    if report.risk == 1:
+    if not report.finished:
         yield f"{report.study} is unfinished: another configuration may still win"
-    elif report.risk:
-        yield (
-            f"another configuration of {report.study} would win, if all had all seeds, with a "
-            f"probability of about {report.risk:.2g}"
-        )
     if report.stored_seeds > seeds:
         yield (
             f"{report.study} has {report.stored_seeds} seeds, of which the first {seeds} are here; "

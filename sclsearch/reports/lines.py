@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import Comparison, compare
 from sclsearch.tasks.metrics import METRICS
@@ -50,7 +49,6 @@ class ConfigurationLine:
         test_mean: Mean test score of the reported seed runs; None if there are none, or if one has
             not been tested.
         test_std: Sample standard deviation of these test scores; None for fewer than two.
-        forecast: Predicted final score if some, but not all, seed runs are missing; else None.
     """
 
     number: int
@@ -62,7 +60,6 @@ class ConfigurationLine:
     reported: tuple[int, ...]
     test_mean: float | None
     test_std: float | None
-    forecast: Forecast | None = None
     loss: float | None = None
 
     @property
@@ -73,6 +70,12 @@ class ConfigurationLine:
         """
         tests = [seed.test for seed in self.seeds if seed.test is not None]
         return mean_std(tests) if tests and not self.untested else None
+
+    @property
+    def partial(self) -> float | None:
+        """Return the mean validation score of the seeds that succeeded; None without any."""
+        found = [seed.validation for seed in self.seeds if seed.validation is not None]
+        return mean_std(found)[0] if found else None
 
     @property
     def untested(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,30 +10,27 @@ from sclsearch.canonical import counted, one_line
 from sclsearch.reports.frames import device_name
 from sclsearch.reports.lines import ConfigurationLine, best_line
 from sclsearch.reports.verdict import against, is_linear
-from sclsearch.selection.race import Audit
 from sclsearch.selection.significance import FEWEST_PAIRS
 from sclsearch.store.records import uneven_seeds
 from sclsearch.store.runs import SeedRun
-from sclsearch.study.budget import Spending
 from sclsearch.study.state import SearchState
 
-LEAST_RISK = 1e-6
-"""Smallest probability that a report names."""
+if TYPE_CHECKING:
+    from sclsearch.reports.report import Report
+
+OTHER_WINNERS = {"mean": "0.7 %", "top-k": "3.8 %"}
+"""Share of recorded searches in which a race had another winner, see `benchmarks/race.md`."""
 FEW_ROWS = 10
 """Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
 OTHERS_UNTESTED = (
     "only the winner was tested; `sclsearch tune` with `--test-scores all` tests the others, too"
 )
-TOO_SMALL = "; no configuration has all seeds, so raise the budget"
 
 
 def ranking_notes(
     state: SearchState,
     lines: Sequence[ConfigurationLine],
     baselines: Sequence[ConfigurationLine],
-    risk: float,
-    audit: Audit,
-    spending: Spending,
 ) -> Iterator[str]:
     """Yield the notes on a ranking, its winner and its data, most important first.
 
@@ -41,14 +39,7 @@ def ranking_notes(
         lines: The ranking of the configurations.
         baselines: Baseline classifiers to compare the winner with; none for a useless winner,
             whose verdict names one.
-        risk: Probability that another configuration would win if all had all seeds.
-        audit: Check of the model that gives the risk.
-        spending: Cost of the seed runs, against the budget.
     """
-    yield from _missing(lines, len(state.replicates), risk, audit)
-    if spending.use is not None:
-        too_small = not state.scores and not spending.left(())
-        yield f"budget: {spending.use} spent{TOO_SMALL if too_small else ''}"
     winner = best_line(lines)
     if winner is not None:
         yield from _untested(winner, lines, str(state.rule))
@@ -84,25 +75,26 @@ def not_shown(shown: int, stored: int) -> Iterator[str]:
         )
 
 
-def _missing(
-    lines: Sequence[ConfigurationLine], seeds: int, risk: float, audit: Audit
-) -> Iterator[str]:
-    """Yield a note if some, but not all, configurations lack seeds."""
-    missing = sum(line.score is None for line in lines)
-    if not 0 < missing < len(lines):
-        return
-    trained = sum(len(line.seeds) for line in lines)
+def seeds_lacking(report: "Report") -> str:
+    """Return how many configurations lack seeds, and whether one may win; empty if none does."""
+    lines = report.configurations
+    counts = Counter(len(line.seeds) for line in lines if line.score is None)
+    if not counts:
+        return ""
+    listed = ", ".join(f"{count} with {seeds}" for seeds, count in sorted(counts.items()))
     lacking = (
-        f"{missing} of {counted(len(lines), 'configuration')} lack seeds, "
-        f"{trained} of {counted(len(lines) * seeds, 'seed run')} trained"
+        f"{counts.total()} of {counted(len(lines), 'configuration')} have fewer than "
+        f"{counted(report.seeds, 'seed')} ({listed})"
     )
-    if risk == 1:
-        yield f"another configuration may still win: {lacking}"
-    elif risk == 0:
-        yield f"no other configuration can win: {lacking}"
-    else:
-        shown = f"{max(risk, LEAST_RISK):.2g}"
-        yield f"P(another winner) ≤ {shown} by the model: {lacking}{_audited(audit)}"
+    if not report.finished:
+        return f"{lacking}: the search is unfinished, and one of them may win"
+    if report.race == "exact":
+        return f"{lacking}: none of them could win with all seeds"
+    share = OTHER_WINNERS["mean" if report.rule.startswith("mean") else "top-k"]
+    return (
+        f"{lacking}: the race left them out; in recorded searches, one of them would have won in "
+        f"{share} of cases"
+    )
 
 
 def left_out(damaged: Sequence[str]) -> Iterator[str]:
@@ -123,17 +115,6 @@ def _untested(
         yield f"warning: {untested_winner(winner, rule)}"
     elif any(line.untested for line in lines):
         yield OTHERS_UNTESTED
-
-
-def _audited(audit: Audit) -> str:
-    if not audit.configurations:
-        return ""
-    if audit.consistent:
-        return f", {audit.configurations} audited: consistent"
-    return (
-        f", {audit.configurations} audited: the model was too sure, so its standard deviations "
-        f"were multiplied by {audit.widening:.2g}"
-    )
 
 
 def _doubts(

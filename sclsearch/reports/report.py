@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.reports.lines import ConfigurationLine, SeedLine, best_line
-from sclsearch.reports.notes import left_out, not_shown, ranking_notes, untested_winner
+from sclsearch.reports.notes import (
+    left_out,
+    not_shown,
+    ranking_notes,
+    seeds_lacking,
+    untested_winner,
+)
 from sclsearch.reports.verdict import Verdict, verdict
-from sclsearch.selection.posterior import Forecast
-from sclsearch.selection.race import Audit
+from sclsearch.selection.race import Band
 from sclsearch.selection.rules import Rule, parse_rule, reported_test
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
-from sclsearch.study.budget import Budget, BudgetUse, Spending
 from sclsearch.study.state import SearchState, stored_state
 
 if TYPE_CHECKING:
@@ -51,17 +55,13 @@ class Report:
         repeats: True if the study repeats the winner of another study.
         settings: Hyperparameters set by hand, by name.
         baselines: Baseline classifiers under the same rule; `origin` is the name of each.
-        configurations: Configurations, best first. Unfinished ones follow, by expected score.
-        risk: Probability that another configuration would win if all had all seeds, by the model
-            in `selection.posterior`; 0 if all have all seeds.
-        audited: Number of audited configurations, as in `selection.race`.
-        widening: Factor on the model's standard deviations; 1 if the audit is consistent.
+        configurations: Configurations, best first. Those that lack seeds follow.
+        race: Band of the last start's race, as in `selection.race`; None without a race.
+        finished: True if no configuration needs a further seed under that race.
         notes: Warnings and caveats about the scores.
         weights: Files with the winner's weights, by seed run key.
         stored_seeds: Number of replicates that the study has; `seeds` may be fewer.
         space: Parameter of each searched hyperparameter, and value of each fixed one, by name.
-        budget: Budget of the last start, and the part of it that the seed runs of this report
-            used; None if that start had none.
         damaged: Messages about damaged files of the study, which the ranking leaves out.
         space_note: Name of the search space and the reason for its choice; empty without a search.
         verdict: What is wrong with a useless winner; None if it is fine.
@@ -87,14 +87,12 @@ class Report:
     settings: Mapping[str, Any]
     configurations: tuple[ConfigurationLine, ...]
     baselines: tuple[ConfigurationLine, ...]
-    risk: float
-    audited: int
-    widening: float
+    race: Band
+    finished: bool
     notes: tuple[str, ...]
     weights: Mapping[str, str]
     stored_seeds: int = 0
     space: Mapping[str, Any] = field(default_factory=dict)
-    budget: BudgetUse | None = None
     damaged: tuple[str, ...] = ()
     verdict: Verdict | None = None
     space_note: str = ""
@@ -211,14 +209,13 @@ def report(
     rule.check(len(replicates))
     configurations, more = store.valid_configurations()
     runs = RunStore(storage)
-    state, damaged = stored_state(runs, record, replicates, configurations[:configs], rule)
-    forecasts, risk = state.forecasts()
-    lines = sorted(_lines(state, _order(record), forecasts), key=_rank)
+    band = store.race()
+    shown = configurations[:configs]
+    state, damaged = stored_state(runs, record, replicates, shown, rule, band)
+    lines = sorted(_lines(state, _order(record)), key=_rank)
     baselines = _baseline_lines(store, state)
     winner = best_line(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
-    audit = state.race.audit if state.configurations else Audit(0)
-    spending = _spending(store, state)
     damaged = [*faults, *more, *damaged]
     weights = store.kept_weights()
     found = Report(
@@ -245,14 +242,12 @@ def report(
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
         baselines=tuple(baselines),
-        risk=risk,
-        audited=audit.configurations,
-        widening=audit.widening,
+        race=band,
+        finished=state.race.certain,
         notes=(),
         weights={key: str(store.weights(key)) for key in reported if key in weights},
         stored_seeds=stored_seeds,
         space=_space(record),
-        budget=spending.use,
         damaged=tuple(damaged),
         space_note=record.origin.get("space", ""),
     )
@@ -260,19 +255,11 @@ def report(
     notes = [
         *left_out(damaged),
         *not_shown(len(state.configurations), len(configurations)),
-        *ranking_notes(state, lines, () if useless else baselines, risk, audit, spending),
+        *filter(None, [seeds_lacking(found)]),
+        *ranking_notes(state, lines, () if useless else baselines),
         *([] if store.has_checksums() else [NO_CHECKSUMS]),
     ]
     return replace(found, notes=tuple(dict.fromkeys(notes)), verdict=useless)
-
-
-def _spending(store: StudyStore, state: SearchState) -> Spending:
-    """Return the cost of the seed runs, against the budget of the study's last start."""
-    stored = store.budget()
-    spending = Spending(None if stored is None else Budget(**stored))
-    for (configuration, _), run in state.seed_runs.items():
-        spending.add(configuration, run)
-    return spending
 
 
 def _space(record: StudyRecord) -> dict[str, Any]:
@@ -291,9 +278,7 @@ def _order(record: StudyRecord) -> list[str]:
     return [parameter["name"] for parameter in space["parameters"]] or fixed
 
 
-def _lines(
-    state: SearchState, order: Sequence[str], forecasts: Mapping[int, Forecast]
-) -> Iterator[ConfigurationLine]:
+def _lines(state: SearchState, order: Sequence[str]) -> Iterator[ConfigurationLine]:
     """Yield the line of each configuration; `order` names the hyperparameters that it shows."""
     for configuration in state.configurations:
         known = configuration.values or configuration.fields
@@ -323,22 +308,18 @@ def _lines(
             reported=reported,
             test_mean=mean,
             test_std=std,
-            forecast=forecasts.get(configuration.number),
             loss=score.loss if score is not None and math.isfinite(score.loss) else None,
         )
 
 
-def _rank(line: ConfigurationLine) -> tuple[int, float, float, int]:
-    """Return the sort key of a line: scores first, then forecasts, then the rest.
+def _rank(line: ConfigurationLine) -> tuple[float, float, float, int]:
+    """Return the sort key of a line: scores first, then the others by seeds and their mean.
 
     The order of scores is that of `ConfigurationScore.rank`.
     """
-    loss = math.inf if line.loss is None else line.loss
-    if line.score is not None:
-        return 0, -line.score, loss, line.number
-    if line.forecast is not None:
-        return 1, -line.forecast.expected, loss, line.number
-    return 2, 0.0, loss, line.number
+    if line.score is None:
+        return 1 / (1 + len(line.seeds)), -(line.partial or 0.0), 0.0, line.number
+    return 0.0, -line.score, math.inf if line.loss is None else line.loss, line.number
 
 
 def _baseline_lines(store: StudyStore, state: SearchState) -> list[ConfigurationLine]:
@@ -363,4 +344,4 @@ def _baseline_lines(store: StudyStore, state: SearchState) -> list[Configuration
     ]
     records = [ConfigurationRecord(number, {}, {}, name) for number, name in enumerate(ordered)]
     scored = SearchState.from_records(state.record, state.replicates, records, runs, state.rule)
-    return list(_lines(scored, (), {}))
+    return list(_lines(scored, ()))

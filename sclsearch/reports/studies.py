@@ -116,7 +116,7 @@ def _line(
         seed_run_key(record, one, replicate) for one in configurations for replicate in replicates
     ]
     rule = parse_rule(str(record.origin["rule"]))
-    state, _ = stored_state(runs, record, replicates, configurations, rule)
+    state, _ = stored_state(runs, record, replicates, configurations, rule, store.race())
     succeeded = {number for (number, _), run in state.seed_runs.items() if run.failure is None}
     scores = [one for one in state.scores.values() if one.number in succeeded]
     winner = max(scores, key=lambda one: one.rank, default=None)

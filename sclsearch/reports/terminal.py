@@ -11,7 +11,9 @@ from rich.text import Text
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import RETRY
 from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import Report
+from sclsearch.selection.race import Band
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
@@ -203,10 +205,12 @@ def grid(
 
 
 def validation_result(line: ConfigurationLine, missing: str = "…") -> str:
-    """Return the score, or the expected one after `~`; without a forecast, `missing`."""
+    """Return the score; without all seeds, the mean of those there are, and their number."""
     if line.score is not None:
         return f"{line.score:.4f}"
-    return missing if line.forecast is None else f"~{line.forecast.expected:.4f}"
+    if line.partial is None:
+        return missing
+    return f"{line.partial:.4f} ({counted(len(line.seeds), 'seed')})"
 
 
 def test_result(line: ConfigurationLine) -> str:
@@ -243,20 +247,20 @@ def rule_in_words(top: str, seeds: int) -> str:
 
 
 def race_statement(report: Report) -> str:
-    """Return how certain it is that the winner would win if all configurations had all seeds."""
-    missing = sum(len(line.seeds) < report.seeds for line in report.configurations)
-    if not missing:
-        seeds = "its seed" if report.seeds == 1 else f"all {report.seeds} seeds"
-        return f"Every configuration has {seeds}, so none was ruled out early."
-    lacking = f"{missing} of {len(report.configurations)} configurations lack seeds"
-    if report.risk == 1:
-        return f"{lacking}: the search is unfinished, and another configuration may still win."
-    if report.risk == 0:
-        return f"{lacking}, but none of them could win with all seeds."
-    return (
-        f"{lacking}. The probability that one of them would win with all seeds is about "
-        f"{report.risk:.2g}, by the model of the race."
-    )
+    """Return how many configurations have fewer seeds, and what that means for the winner."""
+    if lacking := seeds_lacking(report):
+        return f"{lacking}."
+    seeds = "its seed" if report.seeds == 1 else f"all {report.seeds} seeds"
+    return f"Every configuration has {seeds}, so none was left out early."
+
+
+def race_sentence(stages: Sequence[int], band: Band) -> str:
+    """Return what a race does, in one sentence."""
+    after = f"after {' and '.join(map(str, stages))} seeds"
+    further = " and, at the end, all that can still win"
+    if band != "exact":
+        further = f" and those within {band:g} standard errors of the leader"
+    return f"{after}, the best third of the configurations{further} go on"
 
 
 def seeds_in_words(report: Report, winner: ConfigurationLine) -> str:

@@ -90,10 +90,10 @@ class Progress(Callback):
 
     Args:
         console: The console to write to.
-        wanted: Number of seed runs in total; None while it is unknown.
+        wanted: Number of seed runs in total.
     """
 
-    def __init__(self, console: Console, wanted: int | None) -> None:
+    def __init__(self, console: Console, wanted: int) -> None:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
         self.skipped = 0  # seed runs that a race will probably leave out
@@ -103,7 +103,6 @@ class Progress(Callback):
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
-        self.spent = ""  # part of a budget of hours
         self.no_room = False  # no node has room for a seed run yet
         self.testing = 0  # trained seed runs that are being tested, or will be
 
@@ -148,10 +147,7 @@ class Progress(Callback):
 
     def line(self) -> Text:
         """Return the current state as one line."""
-        total = "" if self.wanted is None else f"/{self.wanted}"
-        parts = [f"{self.done}{total} seed runs"]
-        if self.spent:
-            parts.append(self.spent)
+        parts = [f"{self.done}/{self.wanted} seed runs"]
         if self.stored:
             parts.append(f"{self.stored} stored")
         if self.failed:
@@ -173,7 +169,7 @@ class Progress(Callback):
     def left(self) -> float:
         """Return the estimated seconds left at the present speed, or 0 without an estimate."""
         running = self.running_seconds
-        if self.wanted is None or not self.finished_seconds or not running or self.testing:
+        if not self.finished_seconds or not running or self.testing:
             return 0.0
         # Running seed runs count by their age. Without them the estimate would be too high before a
         # group of seed runs finishes, and would grow every second.

@@ -68,8 +68,6 @@ def estimate(
 ) -> Estimate:
     """Return the estimated time to train and to test the missing seed runs of a study.
 
-    A budget of hours then uses the estimated time of a seed run.
-
     Stored seed runs count if they differ from the study's only in searched fields, in their seeds
     and in their rows. If there are none, the function times one update of the encoder and
     multiplies it by the number of rows that a seed run reads.
@@ -97,7 +95,6 @@ def estimate(
         return Estimate(None, prepared.at_once, first_line(error))
     training, test = (statistics.mean(part) for part in zip(*each, strict=True))
     seed_run = training + prepared.tests_all * test
-    scheduler.spending.expect(seed_run)
     later = prepared.study.seeds if queued and not prepared.tests_all else len(untested)
     waves, tests = (math.ceil(n / prepared.at_once) for n in (scheduler.remaining, later))
     return Estimate(waves * seed_run + tests * test, prepared.at_once, basis)

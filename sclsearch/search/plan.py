@@ -7,8 +7,8 @@ from typing import Any
 from sclsearch.search.estimate import Estimate, estimate
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
+from sclsearch.selection.race import Band
 from sclsearch.store.runs import SeedRun
-from sclsearch.study.budget import SEED_RUNS, BudgetUse
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault
@@ -35,10 +35,9 @@ class Plan:
         space: The search space and the reason for its choice.
         configurations: Number of configurations in total.
         seeds: Replicates per configuration.
-        race: Highest accepted risk of the race; None trains all seeds of all configurations.
-        budget: Limit on the seed runs or hours, and the stored seed runs' part of it; None without.
-        needed: Least, likely and highest number of seed runs that are still to train.
-        skipped: Seed runs that the race does not need, given the stored results.
+        race: Band of the race; None trains all seeds of all configurations.
+        stages: Numbers of seeds after which the race leaves configurations out.
+        missing: Number of seed runs that are still to train; in a race an estimate.
         stored: Seed runs that the store already holds, of the configurations known so far.
         test_scores: Seed runs that are tested: `all`, or those of the `winner`.
         to_test: Trained seed runs that still lack the test score that they must have.
@@ -64,10 +63,9 @@ class Plan:
     space: str
     configurations: int
     seeds: int
-    race: float | None
-    budget: BudgetUse | None
-    needed: tuple[int, int, int]
-    skipped: int
+    race: Band
+    stages: tuple[int, ...]
+    missing: int
     stored: int
     test_scores: str
     to_test: int
@@ -78,19 +76,8 @@ class Plan:
 
     @property
     def seed_runs(self) -> int:
-        """Number of seed runs in total; an estimate with a budget of hours."""
-        if self.budget is None:
-            return self.configurations * self.seeds
-        if self.budget.unit == SEED_RUNS:
-            return int(self.budget.amount)
-        return self.stored + self.needed[1]
-
-    @property
-    def missing(self) -> int:
-        """Number of seed runs that the search has yet to train."""
-        if self.budget is not None:
-            return self.needed[1]
-        return self.seed_runs - self.stored - self.skipped
+        """Number of seed runs if every configuration gets all seeds."""
+        return self.configurations * self.seeds
 
 
 def plan(
@@ -139,7 +126,7 @@ def plan_prepared(
             for rows in (splits.train, splits.validation, splits.test, splits.unlabeled)
             if rows is not None
         ),
-        notes=(*prepared.notes, *filter(None, [scheduler.spending.excess_note])),
+        notes=prepared.notes,
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,
@@ -147,10 +134,9 @@ def plan_prepared(
         space=study.space.note,
         configurations=prepared.configs,
         seeds=study.seeds,
-        race=prepared.risk,
-        budget=scheduler.spending.use,
-        needed=scheduler.needed,
-        skipped=scheduler.skipped,
+        race=prepared.band,
+        stages=scheduler.state.race.stages[:-1],
+        missing=scheduler.remaining,
         stored=len(scheduler.state.seed_runs),
         test_scores="all" if prepared.tests_all else "winner",
         to_test=len(untested),

@@ -1,6 +1,5 @@
 """Preparation of a study before it runs: its records, its store and its replicates."""
 
-import math
 import shlex
 import time
 from collections.abc import Mapping
@@ -13,13 +12,12 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
-from sclsearch.search.scheduler import LEARNS_NOTHING, open_configurations_for
-from sclsearch.selection.race import FIRST, USUAL_RISK
+from sclsearch.search.scheduler import open_configurations_for
+from sclsearch.selection.race import Band, Race
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import check_can_be_written, storage_folder
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.budget import Budget, budget_of
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each, mps_advice
@@ -33,12 +31,17 @@ from sclsearch.study.spec import (
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import paraphrased, reading_notes, tokenized
 from sclsearch.tasks.custom import as_options
+from sclsearch.tasks.metrics import MAXIMUM
 from sclsearch.training.cost import row_costs
 
 CHECKED_ROWS = 16
 """Most rows of a split that the check of a custom method reads."""
 FEW_TEST_ROWS = 1_000
 """Most test rows with which `--test-scores auto` tests every seed run."""
+RACED_CONFIGS, RACED_SEEDS = 6, 5
+"""Configurations and seeds from which on a search races by default."""
+MEAN_BAND, TOP_BAND = 2.5, 3.5
+"""Default band of the race: under `mean`, and under a rule that counts the best k seeds."""
 CHEAP_TEST = 0.25
 """Highest share of the time of a seed run for which `auto` tests every one."""
 
@@ -46,11 +49,9 @@ CHEAP_TEST = 0.25
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
     """Return the prepared study; write only the storage folder, and nothing if `dry`."""
     study = resolve(spec, options)
-    risk = _risk(study, options)
+    configs = _configs(study, options)
+    band = _band(study, options, configs)
     gpus = gpus_each(options.gpus_per_trial, study.numerics)
-    budget = budget_of(
-        options.seed_runs, options.compute_budget, gpus=gpus, cpus=options.cpus_per_trial
-    )
     if dry:
         check_can_be_written(options.storage)
     storage = storage_folder(options.storage, make=not dry)
@@ -76,10 +77,11 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
             "notes": [*study.notes, *(reading_notes(study, splits[0]) if new else ())],
             "training_rows": _training_rows(study, splits[0]),
         },
-        open_configurations=open_configurations_for(asked, study.seeds, risk is not None),
+        open_configurations=open_configurations_for(
+            asked, Race(study.rule.score, MAXIMUM, study.seeds, band).stages[0]
+        ),
         created=time.time(),
     )
-    configs = _configs(study, options, risk, budget)
     return PreparedStudy(
         study=study,
         record=store.check(record, replicates),
@@ -90,8 +92,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         splits=splits,
         configs=configs,
         at_once=min(asked, room) if options.address is None else asked,
-        risk=risk,
-        budget=budget,
+        band=band,
         tests_all=configs == 1 or _tests_all(study, options.test_scores, splits[0]),
         advice=mps_advice(gpus, min(asked, room)) if options.address is None else (),
     )
@@ -105,20 +106,20 @@ def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
     return test <= CHEAP_TEST * (training + test)
 
 
-def _risk(study: Study, options: RunOptions) -> float | None:
-    """Return the accepted risk of the race; None without a race."""
+def _band(study: Study, options: RunOptions, configs: int) -> Band:
+    """Return the band of the race; None without a race."""
+    top = study.rule.score
     if options.race == "off":
         return None
-    if study.seeds > FIRST:
-        if options.race is None and (options.seed_runs or options.compute_budget):
-            return USUAL_RISK
-        return 0.0 if options.race is None and study.sampler in LEARNS_NOTHING else options.race
     if options.race is None:
-        return None
-    raise SclsearchError(
-        f"--race: needs more than {FIRST} seeds per configuration, got {study.seeds}. Leave it "
-        "out, or pass more --seeds."
-    )
+        usual = configs >= RACED_CONFIGS and study.seeds >= RACED_SEEDS and top.k != 1
+        return (MEAN_BAND if top.k is None else TOP_BAND) if usual else None
+    if len(Race(top, MAXIMUM, study.seeds, options.race).stages) == 1:
+        raise SclsearchError(
+            f"--race: needs more seeds per configuration, got {study.seeds}. Leave it out, or pass "
+            "more --seeds."
+        )
+    return options.race
 
 
 def _training_rows(study: Study, splits: Splits) -> list[int | None]:
@@ -244,24 +245,5 @@ def _room_here(study: Study, options: RunOptions) -> int:
     return max(room, 1)
 
 
-def _configs(study: Study, options: RunOptions, risk: float | None, budget: Budget | None) -> int:
-    size = study.space.size()
-    limit = math.inf if size is None else size
-    if budget is None:
-        return int(min(options.configs or study.configs, limit))
-    if options.configs is not None:
-        given = f"--seed-runs {options.seed_runs}"
-        if options.compute_budget is not None:
-            given = f"--compute-budget {options.compute_budget}"
-        raise SclsearchError(
-            f"{given}: must come without --configs, got {options.configs}. Leave one of them out."
-        )
-    if options.seed_runs is None:
-        return int(min(limit, MOST_CONFIGS))
-    if options.seed_runs < study.seeds:
-        raise SclsearchError(
-            f"--seed-runs: must be at least {study.seeds}, the seeds of one configuration, got "
-            f"{options.seed_runs}."
-        )
-    each = study.seeds if risk is None else FIRST
-    return int(min(options.seed_runs // each, limit, MOST_CONFIGS))
+def _configs(study: Study, options: RunOptions) -> int:
+    return min(options.configs or study.configs, study.space.size() or MOST_CONFIGS)

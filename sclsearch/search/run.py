@@ -1,11 +1,11 @@
 """Execution of a study, from its options to its last seed run."""
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Any
 
 from rich.console import Console
 
@@ -22,7 +22,6 @@ from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.storage import Storage
-from sclsearch.study.budget import SEED_RUNS
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import unusable_gpu
 from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
@@ -34,6 +33,8 @@ from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
 from sclsearch.tracking.server import prepare as prepare_database
 
 STOPPING = "Stopping; Ctrl-C again stops at once"
+OPENING = 0.45
+"""Share of a time budget after which no configuration is added: the rest is for further seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,9 @@ def run_prepared(
     if uri is not None:
         prepare_database(uri)
     with sole_driver(store.folder, show_message=console.print) as lost:
-        earlier = store.budget()
         prepared = prepared.begin()
         notify(callbacks, "on_study", prepared.record)
-        progress = Progress(console, _wanted(prepared))
+        progress = Progress(console, prepared.configs * study.seeds)
         logger = MLflowLogger(uri) if uri else None
         scheduler = Scheduler(
             prepared,
@@ -118,7 +118,6 @@ def run_prepared(
         )
         store.delete_partial_weights()
         scheduler.refill()
-        _check_budget(scheduler, earlier, console)
         scheduler.callbacks = [progress, *callbacks, WeightPruner(scheduler)]
         ending: Ending = "complete"
         tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
@@ -178,15 +177,6 @@ def _show_plan(
     console.print(size, markup=False, soft_wrap=True)
 
 
-def _check_budget(
-    scheduler: Scheduler, earlier: Mapping[str, Any] | None, console: Console
-) -> None:
-    """If more is stored than the budget allows, say so and restore the earlier budget."""
-    if scheduler.spending.excess_note:
-        console.print(scheduler.spending.excess_note, markup=False, soft_wrap=True)
-        scheduler.store.save_budget(earlier)
-
-
 def _show_skipped_failures(scheduler: Scheduler, console: Console) -> None:
     if count := scheduler.skipped_failures:
         failures = counted(count, "failed seed run")
@@ -217,20 +207,9 @@ def _publish(
     return None
 
 
-def _wanted(prepared: PreparedStudy) -> int | None:
-    """Return the number of requested seed runs; None if a budget of hours limits them."""
-    if prepared.budget is None:
-        return prepared.configs * prepared.study.seeds
-    return int(prepared.budget.amount) if prepared.budget.unit == SEED_RUNS else None
-
-
 def _count_left(progress: Progress, scheduler: Scheduler) -> None:
     """Update the numbers of seed runs that the progress display uses."""
-    use, together = scheduler.spending.use, progress.done + scheduler.remaining
-    if use is not None and use.unit != SEED_RUNS:
-        progress.spent = str(use)
-        progress.wanted = together if math.isfinite(scheduler.left) else None
-    progress.skipped = (progress.wanted or together) - together
+    progress.skipped = progress.wanted - progress.done - scheduler.remaining
     progress.testing = _to_test(scheduler)
 
 
@@ -289,7 +268,6 @@ def _train(
     with restored_signal_handlers():
         with held_ctrl_c():
             from sclsearch.ray_backend import startup, tuner
-            from sclsearch.ray_backend.preflight import check_nodes
             from sclsearch.ray_backend.worker import worker_context
             from sclsearch.study.resources import gpus_each
 
@@ -306,7 +284,6 @@ def _train(
             concurrency = startup.at_a_time(options.concurrency, cpus, gpus, joined=joined)
             scheduler.widen(concurrency)
             if joined:
-                check_nodes(prepared)
                 slots = startup.fitting(cpus, gpus)
                 progress.no_room = not slots
                 missing = scheduler.remaining
@@ -315,7 +292,11 @@ def _train(
                         free_slots_warning(slots, concurrency, missing), soft_wrap=True
                     )
 
+            begun = time.monotonic()
+
             def tick(finished: Sequence[float], running: Sequence[float]) -> None:
+                if time.monotonic() - begun > OPENING * (options.time_budget or math.inf):
+                    scheduler.stop_opening()
                 _count_left(progress, scheduler)
                 progress.tick(finished, running)
                 if logger is not None:

@@ -2,7 +2,6 @@
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,10 +10,8 @@ from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.ray_backend.worker_failures import WorkerFailure, WorkerFailures
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.selection.race import FIRST
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, seed_run_identity
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.budget import Spending
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
 from sclsearch.study.state import SearchState
@@ -25,16 +22,14 @@ LEARNS_NOTHING = ("random", "grid")
 """Samplers whose proposals do not depend on scores."""
 
 
-def open_configurations_for(at_once: int, seeds: int, race: bool) -> int:
+def open_configurations_for(at_once: int, first: int) -> int:
     """Return the number of unfinished configurations that keeps `at_once` seed runs in flight.
 
     Args:
         at_once: Number of seed runs at a time.
-        seeds: Seeds per configuration.
-        race: Whether a race may skip seeds. It needs the first seeds of a configuration to go on.
+        first: Seeds that a configuration needs before the search goes on to others.
     """
-    needed = min(seeds, FIRST) if race else seeds
-    return max(2, math.ceil(at_once / needed) + 1)
+    return max(2, math.ceil(at_once / first) + 1)
 
 
 class Scheduler:
@@ -50,10 +45,9 @@ class Scheduler:
         state: The results so far.
         training: Seed runs that are training now.
         testing: Trained seed runs that are being tested now.
-        spending: Cost of the seed runs, against the budget.
         queue: Seed runs that are neither stored nor running, including those of paused
             configurations.
-        exhausted: True if the space has no further configuration.
+        exhausted: True if no further configuration is added.
         trained: Failure, or None, of each seed run that this search trained.
         tests_all: Whether all seed runs are tested, or only those of the winner at the end.
     """
@@ -69,7 +63,7 @@ class Scheduler:
         self.study, self.record = prepared.study, prepared.record
         self.store, self.runs, self.configs = prepared.store, prepared.runs, prepared.configs
         self.dry, self.retry_failed, self.callbacks = dry, retry_failed, callbacks
-        self.state = SearchState(self.record, prepared.replicates, self.study.rule, prepared.risk)
+        self.state = SearchState(self.record, prepared.replicates, self.study.rule, prepared.band)
         self.training: dict[SeedRunId, SeedRunTask] = {}
         self.testing: dict[SeedRunId, SeedRunTask] = {}
         self.tests_all = prepared.tests_all
@@ -80,12 +74,6 @@ class Scheduler:
         self._untestable: set[SeedRunId] = set()
         self._to_retry: set[SeedRunId] = set()
         self._stored = self.store.configurations()
-        self.spending, self.at_once = Spending(prepared.budget), prepared.at_once
-        self.planned = self.configs
-        if prepared.budget is not None:
-            # Seed runs that the race leaves go to further configurations, see `_further`.
-            affordable = 0 if math.isinf(self.left) else self._affordable
-            self.planned = min(self.configs, max(affordable, len(self._stored), 1))
         self._windows = self.store.windows(self.record)
 
     def widen(self, at_once: int) -> None:
@@ -94,8 +82,7 @@ class Scheduler:
         The store records the configuration number from which this holds, so that every proposal is
         reproducible.
         """
-        race = self.state.race.risk is not None
-        open_configurations = open_configurations_for(at_once, len(self.state.replicates), race)
+        open_configurations = open_configurations_for(at_once, self.state.race.stages[0])
         if open_configurations <= self._windows[-1][1]:
             return
         number = max(len(self.state.configurations), len(self._stored))
@@ -114,25 +101,18 @@ class Scheduler:
 
     @property
     def decided(self) -> bool:
-        """True if every requested seed run is finished, not affordable or not needed in a race."""
-        if self.left == 0 and not self.training:
-            return True
-        if not self._all_open or self._affords_another:
-            return False
-        if self.state.race.risk is None:
-            return all(one.number in self.state.scores for one in self.state.configurations)
-        return self.state.race.certain and not self._further
+        """True if every requested seed run is finished or not needed in a race."""
+        return self._all_open and self.state.race.certain
 
-    @property
-    def left(self) -> float:
-        """Seed runs that the budget still allows to start, as `Spending.left` expects."""
-        return self.spending.left(self.training)
+    def stop_opening(self) -> None:
+        """Add no further configuration: the rest of the time is for the seeds of the others."""
+        self.exhausted = self.exhausted or bool(self.state.configurations)
 
     @property
     def skipped(self) -> int:
         """Number of seed runs that a race has left out; 0 before it ends."""
         race = self.state.race
-        return len(self.queue) if race.risk is not None and race.certain and self.decided else 0
+        return len(self.queue) if race.band is not None and self.decided else 0
 
     @property
     def skipped_failures(self) -> int:
@@ -140,36 +120,15 @@ class Scheduler:
         return len(self._to_retry & self.queue.keys()) if self.skipped else 0
 
     @property
-    def needed(self) -> tuple[int, int, int]:
-        """Least, likely and highest number of seed runs that are still to finish.
-
-        They differ in a race alone. The likely number is an estimate. With a budget of hours, all
-        are an upper bound until the first seed run has finished.
-        """
-        race, seeds = self.state.race, len(self.state.replicates)
-        if math.isfinite(self.left):
-            return (0, 0, 0) if self.decided else (int(self.left) + len(self.training),) * 3
-        to_open = 0 if self.exhausted else self.configs - len(self.state.configurations)
-        least, likely, most = race.needed()
-        first, share = (FIRST, race.usual_share) if race.risk is not None else (seeds, 1.0)
-        return (
-            least + to_open * first,
-            max(likely + round(to_open * seeds * share), least + to_open * first),
-            most + to_open * seeds,
-        )
-
-    @property
     def remaining(self) -> int:
         """Number of seed runs that are still to finish; in a race an estimate."""
-        return self.needed[1]
+        unopened = 0 if self.exhausted else max(self.configs - len(self.state.configurations), 0)
+        return self.state.race.needed(unopened)
 
     def refill(self) -> None:
         """Open every configuration whose required scores are known, and read stored seed runs."""
-        self.planned += self._further
-        while self._may_open() or self._affords_another:
-            self.planned += self._affords_another
-            if self._may_open() and not self._open():
-                return
+        while self._may_open() and self._open():
+            pass
 
     def next(self) -> SeedRunTask | None:
         """Return the next seed run to train or to test, or None if there is none at present."""
@@ -186,37 +145,15 @@ class Scheduler:
         return task
 
     def _next_id(self) -> SeedRunId | None:
-        if not self.left:
-            return None
         # A seed run whose worker failed comes last: the free node may be the one that failed.
         failures = self.worker_failures.count
-        if self.state.race.risk is None:
+        if self.state.race.band is None:
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
-        if (last := self._last_affordable()) is not None:
-            return last
         failed = [run_id for run_id in self.queue if failures(run_id)]
         found = self.state.next_in_race([*self.training, *failed], all_open=self._all_open)
         if found is None and failed:
             found = self.state.next_in_race(self.training, all_open=self._all_open)
         return found
-
-    def _last_affordable(self) -> SeedRunId | None:
-        """Return a seed of the configuration that the rest of the budget can still complete.
-
-        Return None if one is complete, or if the budget suffices for more. Without it, a race could
-        spend a small budget on several configurations and have no winner.
-        """
-        lacking = Counter(number for number, _ in self.queue)
-        waiting = len(lacking) < len(self.state.configurations)  # for running seeds only
-        if math.isinf(self.left) or self.state.scores or waiting or not lacking:
-            return None
-        fewest = min(lacking.values())
-        if self.left > fewest:
-            return None
-        expected = self.state.expected_scores([n for n in lacking if lacking[n] == fewest])
-        best = max(expected, key=lambda number: (expected[number], -number))
-        own = [run_id for run_id in self.queue if run_id[0] == best]
-        return min(own, key=lambda run_id: (self.worker_failures.count(run_id), run_id))
 
     def _next_test(self) -> SeedRunTask | None:
         """Return the next trained seed run to test, once the winner is decided."""
@@ -256,7 +193,6 @@ class Scheduler:
             return
         if not stored:
             self.trained.append(run.failure)
-        self.spending.add(task.id[0], run)
         score = self.state.add_seed_run(*task.id, run)
         notify(self.callbacks, "on_seed_run", task, run, stored=stored)
         if score is not None:
@@ -328,54 +264,7 @@ class Scheduler:
 
     @property
     def _all_open(self) -> bool:
-        return self.exhausted or len(self.state.configurations) >= self.planned
-
-    @property
-    def _affordable(self) -> int:
-        """Number of configurations for which the budget suffices, by the usual share of seeds.
-
-        In a race, one configuration must get all its seeds, or there is no winner. Each other one
-        gets its first seeds at least, and if the budget is small, it may need nearly all.
-        """
-        seeds, race = len(self.state.replicates), self.state.race
-        total = len(self.state.seed_runs) + len(self.training) + self.left
-        if race.risk is None:
-            return int(min(total / seeds, self.configs))
-        each = FIRST if total >= 2 * seeds else max(FIRST, seeds - FIRST)
-        others = max(total - seeds, 0) / each
-        return int(min(total / (race.usual_share * seeds), 1 + others, self.configs))
-
-    @property
-    def _affords_another(self) -> bool:
-        """True if the budget suffices for another configuration, and workers may need its seeds.
-
-        Durations of seed runs become known during the search. A configuration is therefore added
-        only after the first seeds of the last one have started.
-        """
-        if self.spending.budget is None or not self._all_open or self.exhausted:
-            return False
-        seeds = self.state.replicates
-        if self.state.race.risk is not None:
-            seeds = seeds[:FIRST]
-        last = self.state.configurations[-1].number if self.state.configurations else None
-        waiting = last is None or any((last, seed.number) in self.queue for seed in seeds)
-        return not waiting and self.left > 0 and self.planned < self._affordable
-
-    @property
-    def _further(self) -> int:
-        """Number of configurations to add, because a budget allows more than a race has needed.
-
-        One of them may turn out to be the best, and then needs all its seeds.
-        """
-        seeds = len(self.state.replicates)
-        if self.spending.budget is None or not self._all_open or self.exhausted:
-            return 0
-        if not seeds <= self.left < math.inf:
-            return 0
-        if self.state.race.risk is None or not self.state.race.certain:
-            return 0
-        most = min(self.at_once // FIRST, self.left // seeds, self.configs - self.planned)
-        return int(max(most, min(1, self.configs - self.planned)))
+        return self.exhausted or len(self.state.configurations) >= self.configs
 
     def _may_open(self) -> bool:
         number = len(self.state.configurations)
@@ -383,13 +272,9 @@ class Scheduler:
             return False
         if number < len(self._stored):
             return True
-        if not self.left:
-            return False
-        if self.state.race.risk is None:
-            return all(one in self.state.scores for one in self._required(number))
-        return self.study.sampler in LEARNS_NOTHING or all(
-            self.state.has_first_seeds(one) for one in self._required(number)
-        )
+        if self.state.race.band is not None and self.study.sampler in LEARNS_NOTHING:
+            return True
+        return self.state.first_scores().keys() >= set(self._required(number))
 
     def _open(self) -> bool:
         number = len(self.state.configurations)
@@ -438,9 +323,11 @@ class Scheduler:
         return SeedRunTask(configuration, replicate, identity, digest(identity), self.tests_all)
 
     def _observed(self) -> list[ObservedConfiguration]:
-        scores = self.state.expected_scores(self._required(len(self.state.configurations)))
+        scores = self.state.first_scores()
+        required = self._required(len(self.state.configurations))
+        known = {number: score for number, score in scores.items() if number in required}
         return [
-            ObservedConfiguration(earlier.values, scores.get(earlier.number))
+            ObservedConfiguration(earlier.values, known.get(earlier.number))
             for earlier in self.state.configurations
         ]
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.selection.race import Band
 from sclsearch.store.local import ADVICE, DamagedError
 from sclsearch.store.objects import (
     CHECKSUM,
@@ -44,7 +45,7 @@ _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 _OPENED = "configurations.json"
 _BASELINES = "baselines.json"
 _WINDOWS = "windows.json"
-_BUDGET = "budget.json"
+_RACE = "race.json"
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -196,18 +197,6 @@ class StudyStore:
         stored = {"replicates": {str(number): one for number, one in found.items()}}
         write(self.folder / _BASELINES, sealed(stored))
 
-    def budget(self) -> Mapping[str, Any] | None:
-        """Return the record of the budget of the last start; None without, or if it is damaged."""
-        try:
-            return unsealed(read(self.folder / _BUDGET) or {}).get("budget")
-        except (DamagedError, ValueError, AttributeError):
-            return None  # the next start writes it again
-
-    def save_budget(self, budget: Mapping[str, Any] | None) -> None:
-        """Store the record of a start's budget, unless it is the stored one."""
-        if self.budget() != budget:
-            write(self.folder / _BUDGET, sealed({"budget": budget}))
-
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
         """Return the limits on unfinished configurations as pairs (first number, limit), in order.
 
@@ -225,6 +214,19 @@ class StudyStore:
     def widen(self, windows: Sequence[tuple[int, int]]) -> None:
         """Store the limits on unfinished configurations, without the first: the record has it."""
         write(self.folder / _WINDOWS, sealed({"windows": [list(one) for one in windows[1:]]}))
+
+    def race(self) -> Band:
+        """Return the band of the last start's race; None without a race, or for a damaged file."""
+        try:
+            band: Band = unsealed(read(self.folder / _RACE) or {}).get("band")
+        except (DamagedError, ValueError, AttributeError):
+            return None
+        return band
+
+    def save_race(self, band: Band) -> None:
+        """Store the band of a start's race, unless it is the stored one."""
+        if self.race() != band:
+            write(self.folder / _RACE, sealed({"band": band}))
 
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of stored configurations and replicates."""

@@ -1,15 +1,15 @@
 """Study that is ready to run: resolved, checked against its stored record, replicates drawn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from sclsearch.canonical import counted
 from sclsearch.protocols.base import Splits
+from sclsearch.selection.race import Band
 from sclsearch.store.records import ReplicateRecord, StudyRecord, uneven_seeds
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.budget import Budget
 from sclsearch.study.study import Study
 
 
@@ -22,9 +22,7 @@ class PreparedStudy:
         splits: Training, validation and test rows of each replicate, by replicate number.
         configs: Number of configurations in total.
         at_once: Number of seed runs that can run at the same time.
-        budget: Limit on the cost of all seed runs; None trains all that the configurations need.
-            With it, `configs` is the most that it may suffice for.
-        risk: Highest accepted risk of the race; None trains all seeds of all configurations.
+        band: Band of the race; None trains all seeds of all configurations.
         tests_all: Whether all seed runs are tested; otherwise only those of the winner, at the end.
         advice: Advice on this machine's resources, which does not affect results.
     """
@@ -38,8 +36,7 @@ class PreparedStudy:
     splits: Mapping[int, Splits]
     configs: int
     at_once: int
-    risk: float | None
-    budget: Budget | None = None
+    band: Band
     tests_all: bool = True
     advice: Sequence[str] = ()
 
@@ -55,7 +52,7 @@ class PreparedStudy:
         return (*found, *self.record.origin["notes"], *self.advice)
 
     def begin(self) -> "PreparedStudy":
-        """Store the records of the study, its replicates and its budget, unless they are stored.
+        """Store the records of the study, its replicates and its race, unless they are stored.
 
         Returns:
             The study with its stored record, which another driver process may have created.
@@ -64,5 +61,5 @@ class PreparedStudy:
         record = self.store.check(self.record)
         for replicate in self.replicates:
             self.store.add(replicate)
-        self.store.save_budget(None if self.budget is None else asdict(self.budget))
+        self.store.save_race(self.band)
         return replace(self, record=record)

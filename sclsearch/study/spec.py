@@ -1,8 +1,10 @@
 """Typed options of a search; the command line's options are their fields."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from annotated_types import Ge, Gt, Interval
@@ -11,7 +13,6 @@ from pydantic import BeforeValidator
 from sclsearch.arguments import check_fields
 from sclsearch.protocols.draws import Unlabeled
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage
-from sclsearch.study.budget import parse_compute_budget, parse_seconds
 from sclsearch.tasks.custom import CustomTask, RowSource
 
 if TYPE_CHECKING:
@@ -27,6 +28,25 @@ NO_TRACKING = "none"
 MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
 AtLeastOne = Annotated[int, Ge(1)]
+_SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
+
+
+def parse_seconds(duration: object) -> object:
+    """Convert a text such as `90`, `45m` or `12h` to seconds; return other values unchanged.
+
+    Raises:
+        ValueError: The text is not a positive number with an optional unit.
+    """
+    if not isinstance(duration, str):
+        return duration
+    unit = duration[-1:] if duration[-1:] in _SECONDS else "s"
+    try:
+        seconds = float(duration.removesuffix(unit)) * _SECONDS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError("must be a positive number of seconds, or one with m, h or d")
+    return seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +117,7 @@ class StudySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Execution options of a study: storage, resources, budgets and tracking.
+    """Execution options of a study: storage, resources, limits and tracking.
 
     They do not affect the results of a seed run, except that CPU and GPU results differ.
 
@@ -112,19 +132,13 @@ class RunOptions:
         register: Name of the winner in MLflow's model registry; None does not register it.
         configs: Configurations in total; None means 20, fewer for a user's own files, or all of a
             smaller space.
-        seed_runs: Seed runs in total, instead of `configs`: the race decides how many
-            configurations they suffice for.
-        compute_budget: GPU- or CPU-hours in total, such as `8gpuh` or `20cpuh`, instead of
-            `configs`. A seed run costs its training time times its GPUs or CPU cores, in whatever
-            start of the study it was trained.
         seeds: Replicates per configuration; None uses the protocol's number.
         rule: Rule that combines seeds into a score; None uses the protocol's, even if an earlier
             run of the study used another.
-        race: Skips seeds of configurations that can hardly win. The value is the highest accepted
-            probability, by a model, that another configuration would win with all seeds. 0 skips
-            only those that cannot win, whatever their missing scores are; `off` skips nothing. None
-            means 0.05 with `seed_runs` or `compute_budget`, else 0 for the samplers random and
-            grid, and `off` for those that learn from scores.
+        race: After 2, 4 and 8 seeds (3 and 6 under top-k), leaves out configurations that are
+            neither in the best third nor within this many standard errors of the leader. `exact`
+            leaves out only those that cannot win, `off` none. None means 2.5 (3.5 under top-k) from
+            6 configurations and 5 seeds on, else `off`.
         address: Address of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, per seed run.
         gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
@@ -149,11 +163,9 @@ class RunOptions:
     tracking: str | None = None
     register: str | None = None
     configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
-    seed_runs: Annotated[int, Ge(1)] | None = None
-    compute_budget: str | None = None
     seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
-    race: Annotated[float, Interval(ge=0, lt=1)] | Literal["off"] | None = None
+    race: Annotated[float, Interval(gt=0, le=100)] | Literal["exact", "off"] | None = None
     test_scores: TestScores = "auto"
     address: str | None = None
     cpus_per_trial: AtLeastOne = 1
@@ -168,16 +180,12 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Raise SclsearchError if a field is not of its type or out of its bounds."""
         check_fields(self)
-        if self.compute_budget is not None:
-            parse_compute_budget(self.compute_budget)
 
 
 SEARCH_OPTIONS = (
     "configs",
     "sampler",
     "search_seed",
-    "seed_runs",
-    "compute_budget",
     "time_budget",
     "race",
     "test_scores",
@@ -217,11 +225,9 @@ class TuneKeywords(TypedDict, total=False):
     tracking: str | None
     register: str | None
     configs: int | None
-    seed_runs: int | None
-    compute_budget: str | None
     seeds: int | None
     rule: str | None
-    race: float | Literal["off"] | None
+    race: float | Literal["exact", "off"] | None
     test_scores: TestScores
     address: str | None
     cpus_per_trial: int

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sclsearch.errors import lookup
-from sclsearch.selection.posterior import Forecast
-from sclsearch.selection.race import FIRST, Race
+from sclsearch.selection.race import Band, Race
 from sclsearch.selection.rules import Rule, parse_rule, reported_test, score
 from sclsearch.store.records import (
     ConfigurationRecord,
@@ -58,7 +57,7 @@ class SearchState:
         record: The study's record.
         replicates: Records of the replicates that a complete configuration has.
         rule: Selection rule that combines the seeds into a score.
-        risk: Highest accepted risk of the race, as in `Race`; None for no race.
+        band: Band of the race, as in `Race`; None for no race.
 
     Attributes:
         metric: Name of the metric.
@@ -74,7 +73,7 @@ class SearchState:
         record: StudyRecord,
         replicates: Sequence[ReplicateRecord],
         rule: Rule,
-        risk: float | None = None,
+        band: Band = None,
     ) -> None:
         self.record, self.replicates, self.rule = record, replicates, rule
         self.metric = str(record.training["metric"])
@@ -82,8 +81,8 @@ class SearchState:
         self.seed_runs: dict[SeedRunId, SeedRun] = {}
         self.scores: dict[int, ConfigurationScore] = {}
         self.tested_later: list[SeedRunId] = []
-        low = lookup(METRICS, self.metric, "metric").minimum
-        self.race = Race(rule.score, low, MAXIMUM, len(replicates), risk, audit=record.name)
+        self._lowest = lookup(METRICS, self.metric, "metric").minimum
+        self.race = Race(rule.score, MAXIMUM, len(replicates), band)
         # A damaged record leaves a gap in the numbers, but none in the race.
         self._indices: dict[int, int] = {}
         self.seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
@@ -96,9 +95,10 @@ class SearchState:
         configurations: Iterable[ConfigurationRecord],
         runs: Iterable[tuple[SeedRunId, SeedRun]],
         rule: Rule,
+        band: Band = None,
     ) -> "SearchState":
         """Return the state of a study from its records and seed runs."""
-        state = cls(record, replicates, rule)
+        state = cls(record, replicates, rule, band)
         for configuration in configurations:
             state.add_configuration(configuration)
         for (number, replicate), run in runs:
@@ -133,16 +133,17 @@ class SearchState:
         # Predictions of thousands of seed runs would fill the memory.
         self.seed_runs[configuration, replicate] = replace(run, predictions={})
         index, seed = self._indices[configuration], self.seeds[replicate]
-        self.race.record_score(index, seed, run.validated(self.metric))
+        validated = run.validated(self.metric)
+        self.race.scores[index, seed] = self._lowest if validated is None else validated
 
     def _score(self, configuration: int) -> ConfigurationScore:
         runs = self.runs_of(configuration).values()
         validation = [run.validated(self.metric) for run in runs]
         test = [run.tested(self.metric) for run in runs]
         _, mean, std = reported_test(self.rule, validation, test)
-        minimum = METRICS[self.metric].minimum
-        found = score(self.rule, validation, minimum)
-        counted = self.rule.score.seeds([minimum if one is None else one for one in validation])
+        found = score(self.rule, validation, self._lowest)
+        lowest = [self._lowest if one is None else one for one in validation]
+        counted = self.rule.score.seeds(lowest)
         evaluations = [[run.validation for run in runs][position] for position in counted]
         losses = [validation_loss(one) for one in evaluations if one is not None]
         loss = math.fsum(losses) / len(losses) if losses else math.inf
@@ -176,7 +177,7 @@ class SearchState:
     @property
     def paused(self) -> set[int]:
         """Numbers of the configurations that lack seeds which a finished race does not need."""
-        if self.race.risk is None or not self.race.certain:
+        if self.race.band is None or not self.race.certain:
             return set()
         return {one.number for one in self.configurations} - self.scores.keys()
 
@@ -189,27 +190,11 @@ class SearchState:
         index, seed = place
         return self.configurations[index].number, self.replicates[seed].number
 
-    def has_first_seeds(self, number: int) -> bool:
-        """Return True if a configuration has the seeds that a race gives to all."""
-        return not self.race.missing(self._indices[number], FIRST)
-
-    def expected_scores(self, numbers: Iterable[int]) -> dict[int, float]:
-        """Return the scores of configurations; without all seeds, what they are expected to be."""
-        return {
-            self.configurations[index].number: expected
-            for index, expected in self.race.expected(
-                [self._indices[number] for number in numbers]
-            ).items()
-        }
-
-    def forecasts(self) -> tuple[dict[int, Forecast], float]:
-        """Return forecasts of incomplete configurations, and the risk that one of them would win.
-
-        Configurations with fewer than two seed runs have no forecast. The risk is a probability
-        under the model of `ScorePosterior`, given that every configuration gets all its seeds.
-        """
-        forecasts, risk = self.race.forecasts()
-        return {self.configurations[index].number: f for index, f in forecasts.items()}, risk
+    def first_scores(self) -> dict[int, float]:
+        """Return the scores of the configurations by the seeds that a race gives to all."""
+        values = self.race.values(self.race.stages[0]).tolist()
+        numbers = (one.number for one in self.configurations)
+        return {n: one for n, one in zip(numbers, values, strict=True) if not math.isnan(one)}
 
 
 def stored_state(
@@ -218,6 +203,7 @@ def stored_state(
     replicates: Sequence[ReplicateRecord],
     configurations: Sequence[ConfigurationRecord],
     rule: Rule,
+    band: Band = None,
 ) -> tuple[SearchState, list[str]]:
     """Return the state of a study from stored seed runs, and messages about damaged ones."""
     damaged: list[str] = []
@@ -231,5 +217,5 @@ def stored_state(
                 if run is not None:
                     yield (configuration.number, replicate.number), run
 
-    state = SearchState.from_records(record, replicates, configurations, valid_runs(), rule)
+    state = SearchState.from_records(record, replicates, configurations, valid_runs(), rule, band)
     return state, damaged

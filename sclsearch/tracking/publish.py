@@ -22,7 +22,7 @@ from sclsearch.tracking.logger import MLflowLogger, failure_reason
 from sclsearch.tracking.model import check_model_name, log_winner, register
 from sclsearch.tracking.names import experiment_name, short_settings
 from sclsearch.tracking.ranking import study_report
-from sclsearch.tracking.records import MOST_RISK, RunRecord, json_bytes
+from sclsearch.tracking.records import RunRecord, json_bytes
 from sclsearch.tracking.server import connect, masked, prepare, quietly
 from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import Writer
@@ -79,7 +79,7 @@ def publish(
         warning = _write_page(writer, results, tags.get(PAGE_SOURCE), found, page)
         own_method = bool(record.training.get("method_file"))
         winner = found.winner
-        unready = winner is None or winner.untested or not found.weights or found.risk >= MOST_RISK
+        unready = winner is None or winner.untested or not found.weights or not found.finished
         if registered_name is None and (own_method or unready):
             return TrackedStudy(found.study, None, warning)
         if own_method:
@@ -144,7 +144,8 @@ def track_study(
     replicates, configurations = store.replicates(), store.configurations()
     rule = parse_rule(record.origin["rule"])
     check_no_driver(store.folder, _LOG.warning, "Repeat the command when it has ended.")
-    state, damaged = stored_state(RunStore(storage), record, replicates, configurations, rule)
+    runs = RunStore(storage)
+    state, damaged = stored_state(runs, record, replicates, configurations, rule, store.race())
     if damaged:
         raise DamagedError("\n".join(damaged))
     logger = MLflowLogger(uri)

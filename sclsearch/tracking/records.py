@@ -13,9 +13,6 @@ from sclsearch.study.state import ConfigurationScore, SearchState
 from sclsearch.tasks.metrics import value
 from sclsearch.tracking.names import configuration_name, experiment_name
 
-MOST_RISK = 0.5
-"""Upper limit of the risk at which a race counts as finished."""
-
 
 @dataclass(frozen=True, slots=True)
 class DatasetRecord:
@@ -87,7 +84,7 @@ def new_records(
 ) -> Iterator[RunRecord]:
     """Yield the records that a state has gained, parents first.
 
-    `since` has the `counts` of the last call; None before the first. Records of forecasts and
+    `since` has the `counts` of the last call; None before the first. Records of the
     winner come only after the search has ended.
     """
     if since is None:
@@ -210,18 +207,14 @@ def _seed_run_record(
 
 
 def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[RunRecord]:
-    """Yield the winner's scores with the risk, and forecasts of the others after a race."""
-    forecasts, risk = state.forecasts()
-    # Stored records do not tell whether a race has ended. It has not if another may well win.
-    status = "FINISHED" if risk < MOST_RISK else None
-    # MLflow keeps metrics: forecasts of a stopped search would stand beside later scores.
-    for number, forecast in forecasts.items() if status else ():
-        metrics = {"expected_score": forecast.expected, "win_probability": forecast.better}
-        yield _part(state, (number,), metrics, status)
+    """Yield the winner's scores, and the end of the configurations that a race left out."""
+    status = "FINISHED" if state.race.certain else None
+    for number in state.paused:
+        yield _part(state, (number,), {}, status)
     # MLflow keeps metrics: the score of an untested winner would stand beside an older test score.
     untested = any(run.untested for run in state.runs_of(winner.number).values())
     scores = {} if untested else _scores(winner)
-    yield _part(state, (), {**scores, "risk": risk}, status)
+    yield _part(state, (), scores, status)
 
 
 def _scores(score: ConfigurationScore) -> dict[str, float]:

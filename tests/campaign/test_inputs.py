@@ -40,7 +40,7 @@ OPTIONS = [
     *(("--rule", value) for value in ("", "top", "top-0", "top-99", "mean/worst", "best/best/x")),
     *(("--seeds", value) for value in ("0", "-3", "x", "2.5", "")),
     *(("--configs", value) for value in ("0", "-1", "x")),
-    *(("--race", value) for value in ("-1", "2", "x", "nan", "inf", "")),
+    *(("--race", value) for value in ("-1", "0", "x", "nan", "inf", "")),
     *(("--study", value) for value in ("", "a/b", "..", "a b", "x" * 200, "é", "\0")),
     *(("--storage", value) for value in ("", "S3://", "s3://", "gs:/x", "ftp://x/y", "a\0b")),
     *(("--tracking", value) for value in ("http://", "https://", "ftp://x", "sqlite://", "\0")),

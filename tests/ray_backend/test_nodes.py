@@ -12,13 +12,8 @@ from sclsearch.ray_backend import nodes as node
 from sclsearch.ray_backend.nodes import (
     UnfitNodeError,
     model_here,
-    node_errors,
-    node_requirements,
     versions_here,
 )
-from sclsearch.store.local import LocalPath
-from sclsearch.store.objects import create, read
-from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.study.prepared import PreparedStudy
 from tests.workspace import Prepare
 
@@ -30,80 +25,6 @@ def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> PreparedStudy
     prepared = prepare()
     prepared.store.create(prepared.record)
     return prepared
-
-
-@pytest.fixture
-def mark(prepared: PreparedStudy) -> StoragePath:
-    path = prepared.store.folder / "mark.json"
-    create(path, {})
-    return path
-
-
-def test_a_suitable_node_has_no_errors_and_writes_its_answer(
-    prepared: PreparedStudy, mark: StoragePath
-) -> None:
-    answer = prepared.store.folder / "answer.json"
-    assert node_errors(node_requirements(prepared, mark), answer, "node a") == []
-    assert read(answer) == {}
-
-
-@pytest.mark.slow
-def test_a_node_writes_its_answer_to_an_object_store(prepared: PreparedStudy, bucket: str) -> None:
-    storage = storage_path(f"{bucket}/storage")
-    needs = replace(node_requirements(prepared, storage / "mark.json"), storage=str(storage))
-    (error,) = node_errors(needs, storage / "answer.json", "node a")
-    assert error.startswith(f"--storage {bucket}/storage: n")
-    create(storage / "mark.json", {})
-    assert node_errors(needs, storage / "answer.json", "node a") == []
-    assert read(storage / "answer.json") == {}
-
-
-def test_a_node_that_does_not_see_the_storage_creates_none(
-    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path
-) -> None:
-    needs = node_requirements(prepared, mark)
-    elsewhere = LocalPath(tmp_path / "elsewhere")
-    (error,) = node_errors(replace(needs, mark=elsewhere / "m"), elsewhere / "a", "node a")
-    assert "node a does not see what the driver wrote there. Give a folder that" in error
-    assert not elsewhere.exists()
-
-
-def test_a_node_that_cannot_write_reports_the_reason(
-    prepared: PreparedStudy, mark: StoragePath
-) -> None:
-    needs = node_requirements(prepared, mark)
-    (error,) = node_errors(needs, mark / "answer.json", "node a")
-    assert error.startswith(f"--storage {needs.storage}: node ")
-    assert "node a cannot read or write it: " in error
-
-
-@pytest.mark.parametrize("exists", [True, False], ids=["other files", "missing"])
-def test_a_model_folder_must_be_the_same_on_every_node(
-    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path, exists: bool
-) -> None:
-    other = shutil.copytree(prepared.study.model, tmp_path / "other")
-    (other / "config.json").write_text("{}")
-    needs = node_requirements(prepared, mark)
-    needs = replace(needs, model=other if exists else tmp_path / "none")
-    (error,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
-    assert error.startswith(f"--model {needs.model}: node a ")
-
-
-def test_a_named_model_need_not_be_on_the_node_yet(
-    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path
-) -> None:
-    named = replace(prepared.study, model_name="minilm", model=tmp_path / "none")
-    needs = node_requirements(replace(prepared, study=named), mark)
-    assert node_errors(needs, prepared.store.folder / "answer.json", "node a") == []
-
-
-def test_versions_that_differ_from_the_drivers_are_named(
-    prepared: PreparedStudy, mark: StoragePath
-) -> None:
-    needs = node_requirements(prepared, mark)
-    needs = replace(needs, versions={**needs.versions, "python": "3.99", "ray": "1.0"})
-    (error,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
-    assert error.startswith("python 3.99, ray 1.0: node ")
 
 
 def test_a_seed_run_uses_the_drivers_model_folder_if_it_exists(prepared: PreparedStudy) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import sclsearch
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.selection.rules import parse_rule
@@ -137,12 +136,3 @@ def test_a_report_survives_conversion_to_json(write_study: WriteStudy) -> None:
     assert back["configurations"][0]["fields"] == {**FIELDS, "tau": 0.2}
     for was, now in zip(found["configurations"], back["configurations"], strict=True):
         assert {**was, "seeds": [*was["seeds"]], "reported": [*was["reported"]]} == now
-
-
-def test_a_study_is_simulated_with_its_own_rule_by_default(write_study: WriteStudy) -> None:
-    storage = write_study([(70, 60), (80, 50)], [(60, 60), (50, 50)], rule="best")
-    rules = [
-        sclsearch.simulate("made-up", rule=rule, race=None, searches=1, storage=storage).rule
-        for rule in (None, "mean")
-    ]
-    assert rules == ["best", "mean"]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.selection.race import FIRST
 from tests.in_process import in_process
 from tests.workspace import Workspace, WriteSpace
 
@@ -18,7 +17,7 @@ fixed: {epochs: 8, batch_size: 8, max_length: 16, pooling: mean}
 space:
   learning_rate: {type: choice, values: [1e-2, 1e-7, 2e-7, 3e-7]}
 """
-RISK, SEEDS = 0.3, 6
+BAND, SEEDS = 2.5, 6
 
 
 @pytest.mark.slow
@@ -28,16 +27,16 @@ def test_a_race_trains_less_than_a_full_search_and_has_its_winner(
     racing = workspace.elsewhere(tmp_path, space=write_space(SPACE))
     options = {"seeds": SEEDS, "test_scores": "winner", "tracking": "none"}
     with in_process():
-        raced = racing.run(race=RISK, **options)
+        raced = racing.run(race=BAND, **options)
         found = report(racing.storage, raced.name)
-        again = racing.run(race=RISK, **options)
-        whole = racing.run(**options)
+        again = racing.run(race=BAND, **options)
+        whole = racing.run(race="off", **options)
     assert (raced.ending, raced.failed) == ("complete", 0)
     assert raced.trained == raced.done < 4 * SEEDS
     winner = finished_winner(found)
     assert winner.number == 0
-    assert 0 < found.risk <= RISK
-    assert {len(line.seeds) for line in found.configurations[1:]} <= {*range(FIRST, SEEDS)}
+    assert (found.race, found.finished) == (BAND, True)
+    assert [len(line.seeds) for line in found.configurations] == [SEEDS, SEEDS, SEEDS, 2]
     assert all(seed.test is not None for seed in winner.seeds)
     assert all(seed.test is None for line in found.configurations[1:] for seed in line.seeds)
     assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)
@@ -47,4 +46,4 @@ def test_a_race_trains_less_than_a_full_search_and_has_its_winner(
         4 * SEEDS - raced.trained,
     )
     found = report(racing.storage, raced.name)
-    assert (found.risk, finished_winner(found).number) == (0.0, 0)
+    assert (found.race, finished_winner(found).number) == (None, 0)

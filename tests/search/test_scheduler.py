@@ -64,7 +64,7 @@ def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
 def test_enough_configurations_are_open_to_keep_every_worker_busy(
     prepare: Prepare, workers: Workers, concurrency: int, seeds: int, expected: int
 ) -> None:
-    prepared = prepare(concurrency=concurrency, seeds=seeds, configs=20)
+    prepared = prepare(concurrency=concurrency, seeds=seeds, configs=20, race="off")
     assert prepared.record.open_configurations == expected
     scheduler = Scheduler(prepared)
     for _ in range(2 * concurrency):
@@ -199,13 +199,12 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
 
 def test_a_seed_run_that_finishes_twice_counts_once(prepare: Prepare, workers: Workers) -> None:
     diary = Diary()
-    scheduler = Scheduler(prepare(configs=None, seed_runs=4), callbacks=[diary])
+    scheduler = Scheduler(prepare(configs=2), callbacks=[diary])
     first, second = workers.running(scheduler, 2)
     for task in (first, second, first):
         workers.finish(scheduler, task)
     assert diary.seed_runs == [(first.id, False), (second.id, False)]
     assert diary.scores == [0]
-    assert scheduler.spending.spent == 2
 
 
 def test_seed_runs_that_workers_store_after_the_end_of_tune_count(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.worker_failures import RETRIES, WorkerFailure
+from sclsearch.ray_backend.worker_failures import RETRIES, WorkerFailure, WorkerFailures
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
 from tests.workspace import MakeSpec, Prepare, Workers
@@ -55,10 +55,7 @@ def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
         scheduler.record_failure(task, failure)
 
 
-@pytest.mark.parametrize("cause", ["worker-lost", "node-unfit"])
-def test_one_bad_node_is_named_and_fails_no_seed_run(
-    prepare: Prepare, workers: Workers, cause: str
-) -> None:
+def test_one_bad_node_is_named_and_fails_no_seed_run(prepare: Prepare, workers: Workers) -> None:
     scheduler = Scheduler(prepare(configs=20, concurrency=8))
     first, *_ = workers.running(scheduler, at_a_time=8)
     scheduler.runs.put(workers.trained(first))
@@ -66,8 +63,21 @@ def test_one_bad_node_is_named_and_fails_no_seed_run(
     with pytest.raises(
         SclsearchError, match=r"^node 10.0.0.1: a seed run failed there .* seen\. Repair"
     ):
-        fail_all(scheduler, WorkerFailure(cause, "seen", "10.0.0.1"))
+        fail_all(scheduler, WorkerFailure("worker-lost", "seen", "10.0.0.1"))
     assert [*scheduler.state.seed_runs] == [first.id]
+
+
+def test_an_unfit_node_is_left_out_until_all_nodes_are_unfit() -> None:
+    failures, first, second = WorkerFailures(), "10.0.0.1", "10.0.0.2"
+    for attempt in range(100):
+        assert failures.add((0, attempt % 2), WorkerFailure("node-unfit", "old torch", first))
+        failures.check_nodes([first, second])
+    failures.add((0, 0), WorkerFailure("node-unfit", "no model", second))
+    with pytest.raises(SclsearchError) as caught:
+        failures.check_nodes([first, second])
+    assert str(caught.value) == "node 10.0.0.1: old torch\nnode 10.0.0.2: no model"
+    failures.finished_on(second)
+    failures.check_nodes([first, second])
 
 
 @pytest.mark.parametrize(

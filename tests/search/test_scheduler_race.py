@@ -1,37 +1,26 @@
-"""Tests of the scheduler with a race, and with budgets of seed runs and compute hours."""
+"""Tests of the scheduler with a race."""
 
 import random
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Progress
 from sclsearch.search.estimate import estimate
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.budget import (
-    CPU_HOURS,
-    GPU_HOURS,
-    Budget,
-    BudgetUse,
-    parse_compute_budget,
-)
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions
 from tests.workspace import MakeSpec, Prepare, Workers
 
 ROWS = 1000
-CONFIGS, SEEDS, RISK = 8, 10, 0.05
-HOURS = (0.5, 0.25, 1.0)
-"""Training hours of seed runs, in turn for configurations 0, 1, 2, 3, …"""
+CONFIGS, SEEDS, BAND = 8, 10, 2.5
 # The first configuration, the published one, is good; the fourth is better.
 MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
 
@@ -39,12 +28,10 @@ MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
 def trained(workers: Workers, task: SeedRunTask) -> SeedRun:
     """Return a finished seed run whose score is near its configuration's mean."""
     number, seed = task.id
-    mean = MEANS[number % CONFIGS] - number // CONFIGS / 50
-    right = round(ROWS * (mean + random.Random(100 * number + seed).gauss(0, 0.01)))
+    right = round(ROWS * (MEANS[number] + random.Random(100 * number + seed).gauss(0, 0.01)))
     counts = {"confusion": [[right, ROWS - right], [0, 0]]}
     evaluation = {"epoch": 1.0, "update": 4, "loss": {}, "validation": counts}
-    seconds = 3600 * HOURS[number % len(HOURS)]
-    return replace(workers.trained(task), evaluations=(evaluation,), test=counts, seconds=seconds)
+    return replace(workers.trained(task), evaluations=(evaluation,), test=counts)
 
 
 def run_out(
@@ -59,7 +46,7 @@ def run_out(
     return ids
 
 
-def prepared(prepare: Prepare, race: float | str = RISK, **changes: object) -> PreparedStudy:
+def prepared(prepare: Prepare, race: float | str = BAND, **changes: object) -> PreparedStudy:
     return prepare(configs=CONFIGS, seeds=SEEDS, race=race, **changes)
 
 
@@ -82,13 +69,19 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(raced: Raced
     assert scheduler.skipped == CONFIGS * SEEDS - len(ids) > CONFIGS * SEEDS / 4
     found = report(study.storage, study.store.name)
     assert finished_winner(found).number == 3
-    assert 0 < found.risk <= RISK
-    assert found.notes[0] == (
-        f"P(another winner) ≤ {found.risk:.2g} by the model: {len(scheduler.state.paused)} of 8 "
-        f"configurations lack seeds, {len(scheduler.state.seed_runs)} of 80 seed runs trained"
-    )
-    forecasts = {line.number: line.forecast for line in found.configurations if line.score is None}
-    assert (forecasts, found.risk) == scheduler.state.forecasts()
+    assert (found.race, found.finished) == (BAND, True)
+    lacking = {line.number for line in found.configurations if line.score is None}
+    assert lacking == scheduler.state.paused
+    assert found.notes[0].startswith(f"{len(lacking)} of 8 configurations have fewer than 10 seeds")
+
+
+def test_a_stopped_race_is_reported_as_unfinished(prepare: Prepare, workers: Workers) -> None:
+    study = prepared(prepare)
+    study.begin()
+    run_out(workers, Scheduler(study), most=30)
+    found = report(study.storage, study.store.name)
+    assert not found.finished
+    assert "the search is unfinished" in found.notes[0]
 
 
 def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced: Raced) -> None:
@@ -96,6 +89,7 @@ def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced:
     scheduler = Scheduler(prepared(prepare), dry=True)
     scheduler.refill()
     assert scheduler.skipped == first.skipped > 0
+    assert scheduler.remaining == 0
     assert estimate(study, scheduler, 1, list).seconds == 0.0
     progress = Progress(Console(file=StringIO()), CONFIGS * SEEDS)
     progress.done = len(first.state.seed_runs)
@@ -121,7 +115,7 @@ def test_failed_seed_runs_that_a_race_leaves_out_are_counted(
 def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
     prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = Scheduler(prepared(prepare, 0.0))
+    scheduler = Scheduler(prepared(prepare))
     failure = Failure("non-finite", "loss ce is nan at update 7")
     while tasks := workers.running(scheduler, 2):
         run = trained(workers, tasks[0])
@@ -129,7 +123,7 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
             run = replace(run, evaluations=(), test={}, failure=failure)
         scheduler.runs.put(run)
         scheduler.finish(tasks[0], run)
-    assert 2 <= sum(number == 1 for number, _ in scheduler.state.seed_runs) < 5
+    assert sum(number == 1 for number, _ in scheduler.state.seed_runs) == 2
     assert scheduler.complete
 
 
@@ -162,225 +156,78 @@ def test_samplers_that_ignore_scores_open_all_configurations_at_once(
     make_spec: MakeSpec, prepare: Prepare
 ) -> None:
     spec = make_spec(sampler="random")
-    scheduler = Scheduler(prepare(spec, configs=CONFIGS, seeds=SEEDS, race=RISK))
+    scheduler = Scheduler(prepare(spec, configs=CONFIGS, seeds=SEEDS, race=BAND))
     started = [scheduler.next() for _ in range(2 * CONFIGS + 1)]
     assert {task.id[1] for task in started[:-1] if task} == {0, 1}
     assert started[-1] is None
     assert len(scheduler.state.configurations) == CONFIGS
 
 
-def test_a_race_at_a_risk_of_0_is_the_default_of_samplers_that_ignore_scores(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    for sampler, seeds, race, risk in (
-        ("random", SEEDS, None, 0.0),
-        ("tpe", SEEDS, None, None),
-        ("random", SEEDS, "off", None),
-        ("random", 2, None, None),
-    ):
-        assert prepare(make_spec(sampler=sampler), seeds=seeds, race=race).risk == risk
-
-
-@pytest.mark.parametrize("at_a_time", [1, 4])
-@pytest.mark.parametrize("race", [None, "off"])
 @pytest.mark.parametrize(
-    ("sampler", "budget"),
+    ("configs", "seeds", "race", "rule", "band"),
     [
-        ("random", {"seed_runs": 60}),
-        ("random", {"compute_budget": "60cpuh", "cpus_per_trial": 2}),
-        ("tpe", {"compute_budget": "60cpuh", "cpus_per_trial": 2}),
+        (6, 5, None, "mean", 2.5),
+        (6, 5, None, "top-3", 3.5),
+        (6, 5, None, "best", None),
+        (5, 5, None, "mean", None),
+        (6, 4, None, "mean", None),
+        (20, 10, "off", "mean", None),
+        (2, 3, 1.5, "mean", 1.5),
+        (2, 3, "exact", "mean", "exact"),
     ],
-    ids=["seed runs", "hours", "hours with tpe"],
 )
-def test_two_starts_spend_a_budget_on_as_many_configurations_as_possible(
+def test_a_search_races_by_default_from_6_configurations_of_5_seeds_on(
     make_spec: MakeSpec,
     prepare: Prepare,
-    workers: Workers,
-    at_a_time: int,
-    race: str | None,
-    sampler: str,
-    budget: dict[str, object],
+    configs: int,
+    seeds: int,
+    race: float | str | None,
+    rule: str,
+    band: float | str | None,
 ) -> None:
-    spec = make_spec(sampler=sampler)
-    options = {"configs": None, "seeds": SEEDS, "race": race, **budget}
-    ids = run_out(workers, Scheduler(prepare(spec, **options).begin()), at_a_time, most=25)
-    scheduler = Scheduler(prepare(spec, **options))
-    ids += run_out(workers, scheduler, at_a_time)
-    assert scheduler.complete
-    assert len(ids) == len({*ids})
-    costs, over = [1.0] * len(ids), 0.0
-    if "compute_budget" in budget:
-        costs = [2 * HOURS[number % len(HOURS)] for number, _ in ids]
-        over = at_a_time * max(costs)
-    assert scheduler.spending.spent == pytest.approx(sum(costs))
-    assert 60 - SEEDS * max(costs) < sum(costs) <= 60 + over
-    assert scheduler.state.winner is not None
-    assert scheduler.needed == (0, 0, 0)
-    assert len(scheduler.state.configurations) >= (4 if race == "off" else 8)
-    assert run_out(workers, Scheduler(prepare(spec, **options))) == []
+    for sampler in ("tpe", "random"):
+        spec = make_spec(sampler=sampler)
+        study = prepare(spec, configs=configs, seeds=seeds, race=race, rule=rule)
+        assert study.band == band
 
 
-@pytest.mark.parametrize("at_a_time", [1, 4])
-@pytest.mark.parametrize("budget", [SEEDS, SEEDS + 1, 2 * SEEDS - 1, 2 * SEEDS, 2 * SEEDS + 2])
-@pytest.mark.parametrize("unit", ["seed runs", "hours"])
-def test_a_small_budget_ends_with_a_winner(
-    make_spec: MakeSpec,
-    prepare: Prepare,
-    workers: Workers,
-    monkeypatch: pytest.MonkeyPatch,
-    at_a_time: int,
-    budget: int,
-    unit: str,
-) -> None:
-    monkeypatch.setattr(f"{__name__}.HOURS", (1.0,))
-    given: dict[str, object] = {"seed_runs": budget}
-    if unit == "hours":
-        given = {"compute_budget": f"{budget}cpuh", "cpus_per_trial": 1}
-    spec = make_spec(sampler="random")
-    options = {"configs": None, "seeds": SEEDS, "race": RISK, **given}
-    scheduler = Scheduler(prepare(spec, **options))
-    scheduler.spending.expect(3600)
-    run_out(workers, scheduler, at_a_time)
-    assert scheduler.complete
-    assert scheduler.state.winner is not None
+def test_a_race_that_no_stage_fits_is_refused(prepare: Prepare) -> None:
+    with pytest.raises(SclsearchError, match=r"^--race: needs more seeds .* got 2\."):
+        prepare(seeds=2, race=BAND)
+    for race in (0.0, -1.0):
+        with pytest.raises(SclsearchError, match="race"):
+            RunOptions(race=race)
 
 
-def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
+def test_a_resumed_race_proposes_the_same_configurations(
     make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:
-    options = {"configs": None, "cpus_per_trial": 2, "seeds": SEEDS}
-    study = prepare(make_spec(), compute_budget="2cpuh", **options).begin()
-    few = run_out(workers, Scheduler(study))
-    found = report(study.storage, study.store.name)
-    assert found.winner is None
-    assert found.notes[0] == (
-        f"budget: {len(few)} of 2 CPU-hours spent; no configuration has all seeds, so raise the "
-        "budget"
-    )
-    larger = prepare(make_spec(), compute_budget="60cpuh", **options).begin()
-    more = run_out(workers, Scheduler(larger))
-    assert len(more) > 10 * len(few)
-    found = report(study.storage, study.store.name)
-    assert found.winner is not None
-    assert found.budget is not None
-    assert 60 - 2 * SEEDS < found.budget.spent < 62
-    assert f"budget: {found.budget.spent:.3g} of 60 CPU-hours spent" in found.notes
-    prepare(make_spec(), configs=4, seeds=SEEDS).begin()
-    assert report(study.storage, study.store.name).budget is None
+    spec, values = make_spec(sampler="tpe"), []
+    for folder, stop in (("whole", 1_000), ("stopped", 25)):
+        options = {"configs": CONFIGS, "seeds": SEEDS, "race": BAND, "study": folder}
+        study = prepare(spec, **options).begin()
+        run_out(workers, Scheduler(study), most=stop)
+        scheduler = Scheduler(study)
+        run_out(workers, scheduler)
+        values.append([one.values for one in scheduler.state.configurations])
+    assert len(values[0]) == CONFIGS
+    assert values[0] == values[1]
 
 
-def test_running_seed_runs_count_with_their_expected_cost(
+def test_half_of_a_time_budget_ends_the_opening_of_configurations(
     make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:
-    options = {"configs": None, "compute_budget": "4cpuh", "seeds": SEEDS, "race": "off"}
-    scheduler = Scheduler(prepare(make_spec(settings={}, sampler="random"), **options))
-    assert len(workers.running(scheduler, 3)) == 3  # no duration is known yet
-    run_out(workers, scheduler, at_a_time=3, most=1)
-    # 0.5 hours are spent and two running seed runs cost 1 hour: 2.5 of 4 hours are left.
-    assert scheduler.left == 5
-    assert len(workers.running(scheduler)) == 7
-    assert scheduler.left == 0
-    assert not scheduler.complete
-    assert scheduler.needed == (7, 7, 7)
+    study = prepare(make_spec(sampler="tpe"), configs=100, seeds=SEEDS, race=BAND).begin()
+    scheduler = Scheduler(study)
+    run_out(workers, scheduler, most=12)
+    scheduler.stop_opening()
+    run_out(workers, scheduler)
+    assert scheduler.complete
+    assert scheduler.state.winner is not None
+    assert len(scheduler.state.configurations) < CONFIGS
 
 
-def test_stored_seed_runs_count_with_the_resources_that_they_used() -> None:
-    hours = {"gpus": 0.25, "threads": 8}
-    run = SeedRun("k", {}, {}, seconds=7200, environment=hours)
-    for text, cost in (("1gpuh", 0.5), ("1cpuh", 16)):
-        assert parse_compute_budget(text).cost(run) == cost
-    earlier = replace(run, environment={"threads": 8})
-    assert Budget(1, GPU_HOURS, 0.5).cost(earlier) == 1
-
-
-def test_a_plan_shows_how_many_seed_runs_fit_into_a_compute_budget(
-    make_spec: MakeSpec, prepare: Prepare, workers: Workers, tmp_path: Path
-) -> None:
-    options = {"configs": None, "compute_budget": "60cpuh", "seeds": SEEDS}
-    study = prepare(make_spec(), **options).begin()
-    run_out(workers, Scheduler(study), most=8)
-    own = plan_prepared(prepare(make_spec(), **options), RunOptions(tracking="none"), list)
-    assert own.budget is not None
-    each = own.budget.spent / 8
-    assert 0.25 < each < 1
-    missing = int(60 / each - 8)
-    assert (own.stored, own.missing, own.seed_runs) == (8, missing, missing + 8)
-    new = prepare(make_spec(), storage=tmp_path / "new", **options)
-    spec = new.study.seed_run_spec({}, 0, new.splits[0])
-    stored = SeedRun(
-        spec.key,
-        spec.identity,
-        new.record.origin,
-        test={"confusion": [[1, 0], [0, 1]]},
-        seconds=7200.0,
-        environment={"threads": 1},
-    )
-    alike = plan_prepared(new, RunOptions(tracking="none"), lambda: [stored])
-    assert alike.budget == BudgetUse(60, CPU_HOURS, 0)
-    assert (alike.stored, alike.missing, alike.seed_runs) == (0, 30, 30)
-
-
-@pytest.mark.parametrize("text", ["8", "0gpuh", "8h", "nancpuh"])
-def test_an_invalid_compute_budget_is_refused(text: str) -> None:
-    with pytest.raises(SclsearchError) as caught:
-        RunOptions(compute_budget=text)
-    assert str(caught.value) == (
-        "--compute-budget: must be a positive number of GPU- or CPU-hours, as in 8gpuh or 20cpuh, "
-        f"got {text!r}."
-    )
-
-
-def test_a_budget_that_conflicts_with_other_options_is_refused(prepare: Prepare) -> None:
-    refused: list[tuple[dict[str, object], str]] = [
-        (
-            {"configs": 4, "compute_budget": "2cpuh"},
-            "--compute-budget 2cpuh: must come without --configs, got 4.",
-        ),
-        (
-            {"configs": None, "compute_budget": "2cpuh", "seed_runs": 60},
-            "--compute-budget 2cpuh: must come without --seed-runs, got 60.",
-        ),
-        (
-            {"configs": None, "compute_budget": "2gpuh"},
-            "--compute-budget 2gpuh: seed runs of this search use no GPU.",
-        ),
-        ({"configs": 4, "seed_runs": 60}, "--seed-runs 60: must come without --configs, got 4."),
-        ({"configs": None, "seed_runs": 9}, "--seed-runs: must be at least 10, the seeds of one"),
-    ]
-    for options, message in refused:
-        with pytest.raises(SclsearchError) as caught:
-            prepare(seeds=SEEDS, **options)
-        assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize(("seeds", "runs", "at_a_time"), [(3, 4, 2), (5, 20, 2), (5, 20, 8)])
-def test_a_small_budget_of_seed_runs_completes_a_configuration(
-    prepare: Prepare, workers: Workers, tmp_path: Path, seeds: int, runs: int, at_a_time: int
-) -> None:
-    for draw in range(12):
-        changes = {"seeds": seeds, "seed_runs": runs, "concurrency": at_a_time}
-        study = prepare(configs=None, storage=tmp_path / str(draw), **changes)
-        scheduler = Scheduler(study.begin())
-        while tasks := workers.running(scheduler, at_a_time):
-            number, seed = tasks[0].id
-            mean = 0.6 + random.Random(f"{draw} {number}").random() / 10
-            right = round(ROWS * (mean + random.Random(f"{draw} {number} {seed}").gauss(0, 0.02)))
-            counts = {"confusion": [[right, ROWS - right], [0, 0]]}
-            run = replace(
-                workers.trained(tasks[0]),
-                evaluations=({"epoch": 1.0, "update": 4, "loss": {}, "validation": counts},),
-            )
-            scheduler.runs.put(run)
-            scheduler.finish(tasks[0], run)
-        assert len(scheduler.state.seed_runs) <= runs
-        assert scheduler.state.winner is not None
-
-
-def test_the_last_affordable_configuration_retries_failed_seeds_last(prepare: Prepare) -> None:
-    scheduler = Scheduler(prepare(configs=None, seeds=3, seed_runs=3, concurrency=1).begin())
-    first, started = scheduler.next(), []
-    assert first is not None
-    scheduler.record_failure(first, WorkerFailure("worker-lost", "a test"))
-    while task := scheduler.next():
-        started.append(task.id)
-    assert started == [(0, 1), (0, 2), (0, 0)]
+def test_a_plan_says_how_many_seed_runs_a_race_needs(prepare: Prepare) -> None:
+    plan = plan_prepared(prepared(prepare), RunOptions(tracking="none"))
+    assert (plan.race, plan.stages, plan.seed_runs) == (BAND, (2, 4, 8), CONFIGS * SEEDS)
+    assert plan.missing == 8 * 2 + 3 * 8

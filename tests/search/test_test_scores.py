@@ -34,7 +34,7 @@ def winner_seeds(scheduler: Scheduler) -> set[tuple[int, int]]:
     }
 
 
-@pytest.mark.parametrize("race", ["off", 0.0, 0.05])
+@pytest.mark.parametrize("race", ["off", "exact", 2.5])
 @pytest.mark.parametrize("at_a_time", [1, 4])
 def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
     prepare: Prepare, workers: Workers, at_a_time: int, race: float | str

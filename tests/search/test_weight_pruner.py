@@ -116,7 +116,7 @@ def test_weights_that_cannot_be_deleted_give_a_warning(
 
 
 def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(prepare: Prepare) -> None:
-    scheduler = Scheduler(prepare(seeds=5, configs=3, race=0.0))
+    scheduler = Scheduler(prepare(seeds=5, configs=6, race=2.5))
     tasks = []
     while task := scheduler.next():
         tasks.append(task)
@@ -125,7 +125,7 @@ def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(prepare: Pre
         delete_unneeded_weights(scheduler)
     assert scheduler.complete
     delete_unneeded_weights(scheduler)
-    assert {*scheduler.state.paused} == {1, 2}
+    assert {*scheduler.state.paused} == {3, 4, 5}
     assert kept(scheduler, tasks) == {(0, 0)}
 
 

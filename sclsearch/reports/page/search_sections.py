@@ -8,6 +8,7 @@ from typing import Any
 from sclsearch.canonical import counted, settings
 from sclsearch.protocols import FIXED
 from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.page import search_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
@@ -50,7 +51,7 @@ def ranking(results: StudyResults) -> Section:
         "failed seed counts as the metric's minimum in the score.",
         race_statement(report),
     ]
-    section.notes = [note for note in report.notes if "lack seeds" not in note]
+    section.notes = [note for note in report.notes if note != seeds_lacking(report)]
     lines = [(line, False) for line in report.configurations[:MOST]]
     lines += [(line, True) for line in report.baselines]
     rows = [_ranked(report, line, baseline=baseline) for line, baseline in lines]
@@ -59,7 +60,7 @@ def ranking(results: StudyResults) -> Section:
     section.tables = [
         Table(
             f"{results.prefix}ranking",
-            "Configurations, best first, and baselines. ~ marks an expected score. All "
+            "Configurations, best first, and baselines. All "
             f"hyperparameters{f', and {more} further configurations' if more > 0 else ''}: "
             "tables/configurations.csv.",
             cells(rows, (*header, "failed", "configuration")),

@@ -107,7 +107,7 @@ def _answer(results: StudyResults) -> Iterator[str]:
             f"On {counted(fresh.seeds, 'fresh seed')} it is {with_spread(fresh.mean, fresh.std)} "
             f"({fresh.study})."
         )
-    yield race_statement(report).replace(". The probability", "; the probability")
+    yield race_statement(report)
 
 
 def _above(report: Report, winner: ConfigurationLine) -> str:

@@ -22,8 +22,7 @@ from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.page import search_sections, study_sections
 from sclsearch.reports.page.results import read_results
 from sclsearch.reports.page.winner_sections import restore_winner
-from sclsearch.reports.report import Report, finished_winner
-from sclsearch.selection.posterior import Forecast
+from sclsearch.reports.report import finished_winner
 from tests.reports.conftest import WriteStudy
 from tests.reports.page.conftest import LABELS, TEXT, Studies
 
@@ -233,31 +232,28 @@ def test_the_score_of_the_report_is_shown_even_if_seeds_failed(write_study: Writ
     assert own[:3] == ["mean of the top 4 of 5 seeds (this report)", "0.5200 ± 0.0200", "3 seeds"]
 
 
-def without_seeds(report: Report, risk: float) -> Report:
-    """Return the report with only one seed of the last configuration."""
-    *lines, last = report.configurations
-    forecast = Forecast(risk, 0.4321)
-    last = replace(last, seeds=last.seeds[:1], score=None, forecast=forecast)
-    return replace(report, configurations=(*lines, last), risk=risk)
-
-
 @pytest.mark.parametrize(
-    ("risk", "statement"),
+    ("race", "finished", "statement"),
     [
-        (0.02, ". The probability that one of them would win with all seeds is about 0.02"),
-        (0.0, ", but none of them could win with all seeds."),
-        (1.0, ": the search is unfinished, and another configuration may still win."),
+        (2.5, True, ": the race left them out; in recorded searches, one of them would have won"),
+        ("exact", True, ": none of them could win with all seeds."),
+        (None, False, ": the search is unfinished, and one of them may win."),
     ],
 )
-def test_the_ranking_states_the_risk_of_missing_seeds(
-    studies: Studies, risk: float, statement: str
+def test_the_ranking_says_how_many_seeds_configurations_have(
+    studies: Studies, race: float | str | None, finished: bool, statement: str
 ) -> None:
-    report = without_seeds(sclsearch.select("scl", storage=studies.storage), risk)
+    report = sclsearch.select("scl", storage=studies.storage)
+    *lines, last = report.configurations
+    last = replace(last, seeds=last.seeds[:1], score=None)
+    report = replace(report, configurations=(*lines, last), race=race, finished=finished)
     results = read_results(report, "")
     section = search_sections.ranking(results)
-    assert f"1 of 3 configurations lack seeds{statement}" in section.text[1]
+    lacking = "1 of 3 configurations have fewer than 3 seeds (1 with 1)"
+    assert f"{lacking}{statement}" in section.text[1]
     cells = section.tables[0].cells.values.tolist()
-    assert (cells[2][1], cells[2][3], cells[2][4]) == ("~0.4321", "–", "1/3")
+    assert cells[2][1].endswith(" (1 seed)")
+    assert (cells[2][3], cells[2][4]) == ("–", "1/3")
     assert "2 of 9 seed runs were not trained" in study_sections.cost([results]).text[0]
 
 
