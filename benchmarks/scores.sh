@@ -17,14 +17,17 @@ record() {  # method, task, training examples, other options
         --study "$name" --storage "$storage" --tracking none "${@:4}" >/dev/null
     python - "$name" "$storage" <<'PYTHON'
 import sys
-from pathlib import Path
 
 import sclsearch
-from sclsearch.search.simulate import table_of, write_table
 
 name, storage = sys.argv[1:]
 found = sclsearch.select(name, storage=storage)
-write_table(table_of(found), Path("benchmarks/scores") / f"{name}.csv")
+frame = found.frame()
+scores = frame.pivot(index="configuration", columns="replicate", values="validation").fillna(0.0)
+scores.columns = [f"seed {seed}" for seed in scores]
+values = frame.drop_duplicates("configuration").set_index("configuration")
+table = values[[*found.configurations[0].values]].join(scores).round(6)
+table.to_csv(f"benchmarks/scores/{name}.csv", index=False)
 PYTHON
 }
 
