@@ -198,7 +198,8 @@ def test_commands_in_errors_keep_their_options(options: dict[str, Any]) -> None:
         sclsearch.tune(method="scl", address="ray://head:10001", gpus_per_trial=0, **options)
     message = str(raised.value)
     assert message.startswith("address ray://head:10001: ")
-    assert message.endswith("sclsearch submit --cluster http://HOST:8265 -- tune …")
+    job = "ray job submit --address http://HOST:8265 -- sclsearch tune … --address auto"
+    assert message.endswith(f"`{job}`.")
 
 
 def test_keywords_are_the_fields_of_spec_and_options() -> None:

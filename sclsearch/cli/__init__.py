@@ -9,7 +9,6 @@ import typer
 
 from sclsearch.cli.augment import augment
 from sclsearch.cli.cleanup import gc, rm
-from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
 from sclsearch.cli.export import export, predict, verify
@@ -32,15 +31,12 @@ COMMANDS = (
     *(tune, train, select, table, compare, rerun),
     *(report, export, export_optuna, predict, verify, confirm, variance, simulate, reproduce),
     augment,
-    *(submit, job),
     *(ls, rm, gc, check, track, ui, doctor),
 )
 
 
 for command in COMMANDS:
-    # All arguments after `submit COMMAND` belong to COMMAND.
-    interspersed = {"allow_interspersed_args": command is not submit}
-    app.command(cls=HomeCommand, context_settings=interspersed)(grouped(command))
+    app.command(cls=HomeCommand)(grouped(command))
 
 
 def _print_version(requested: bool) -> None:
