@@ -205,7 +205,7 @@ def test_commands_in_errors_keep_their_options(options: dict[str, Any]) -> None:
 def test_keywords_are_the_fields_of_spec_and_options() -> None:
     kinds = (CustomTask, StudySpec, RunOptions)
     known = {field.name for kind in kinds for field in fields(kind)}
-    internal = {"path", "method", "task", "searched", "restored", "fresh", "first_fresh", "crossed"}
+    internal = {"path", "method", "task", "searched", "restored", "fresh", "first_fresh"}
     internal |= {"custom_method", "shown"}
     assert set(TuneKeywords.__annotations__) == known - internal
 

@@ -17,7 +17,7 @@ from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
 from sclsearch.cli.simulate import simulate
 from sclsearch.cli.study import rerun, train, tune
-from sclsearch.cli.winner import confirm, variance
+from sclsearch.cli.winner import confirm
 from sclsearch.errors import SclsearchError
 
 app = typer.Typer(
@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(tune, train, select, table, compare, rerun),
-    *(report, export, export_optuna, predict, verify, confirm, variance, simulate, reproduce),
+    *(report, export, export_optuna, predict, verify, confirm, simulate, reproduce),
     augment,
     *(ls, rm, gc, check, track, ui, doctor),
 )

@@ -277,7 +277,6 @@ READERS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "mine", "other"),
     "rerun": ("rerun",),
     "confirm": ("confirm", "mine", "--gpus-per-trial", "0", "--dry-run"),
-    "variance": ("variance", "mine", "--gpus-per-trial", "0", "--dry-run"),
     "export": ("export", "mine", "out"),
     "track": ("track", "mine"),
     "ls": ("ls", "studies"),

@@ -1,7 +1,6 @@
 """Tests of studies whose task has no test rows: reports show validation scores alone."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -120,15 +119,6 @@ def test_the_page_and_mlflow_have_no_test_scores(
     (run,) = client.search_runs(experiments, f"tags.{LEVEL} = 'study' and run_name = '{NAMES[0]}'")
     assert "score" in run.data.metrics
     assert "test" not in run.data.metrics
-
-
-def test_variance_of_test_scores_needs_test_rows(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    arguments = ["variance", NAMES[0], "--orders", "2", "--initializations", "2"]
-    result = CliRunner().invoke(app, [*arguments, "--storage", "storage", "--gpus-per-trial", "0"])
-    assert re.search("has no test rows", str(result.exception))
 
 
 @pytest.mark.parametrize(
