@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `track`, `write_report`, `export`, `load`, `predict` and `verify`.
+`compare`, `track`, `write_report`, `export`, `load` and `predict`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         track,
         train,
         tune,
-        verify,
         write_report,
     )
     from sclsearch.errors import SclsearchError
@@ -53,7 +52,6 @@ __all__ = [
     "track",
     "train",
     "tune",
-    "verify",
     "write_report",
 ]
 

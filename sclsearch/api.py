@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sclsearch.methods.base import Method
-    from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
     from sclsearch.search.simulate import Simulation
@@ -490,6 +489,9 @@ def export(
 ) -> ExportRecord:
     """Write a study's winner, with a model card, to a folder and return its description.
 
+    A model of the search is then read again, and its predictions are compared with the stored
+    ones; if the study's data or method is not at hand, a warning says so.
+
     `transformers.pipeline("text-classification", model=folder)` loads it if a class of transformers
     computes its head, and with `trust_remote_code=True` if the head reads one embedding;
     `sclsearch.load` always does.
@@ -506,15 +508,16 @@ def export(
         baseline: Export the linear model on the frozen encoder (logistic regression, or ridge
             regression for scores) instead of the winner; with `refit`, fitted on its rows.
         seeds: Number of models that a refit trains; several are exported as an ensemble.
-        data_dir: Folder of the task's files for `refit` and `baseline`, if they moved.
-        method: Custom method of the study, as `FILE.py:CLASS` or its class, for these.
+        data_dir: Folder of the task's files, if they moved.
+        method: Custom method of the study, as `FILE.py:CLASS` or its class. `refit` and `baseline`
+            need it, and the comparison with the stored predictions.
         force: Export a winner that is useless by `Report.verdict`, too.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
         public: Create a public repository, or accept that the existing one is public.
 
     Raises:
         SclsearchError: The study does not exist, has no winner, a useless one or no stored weights,
-            the folder is not empty, or the upload fails.
+            predicts otherwise than the stored model, the folder is not empty, or the upload fails.
     """
     options = ExportOptions(
         ensemble=ensemble,
@@ -583,31 +586,6 @@ def predict(
             a pair where the task has none, or a single text where the task has pairs.
     """
     return load(folder, method=method).predict(texts)
-
-
-def verify(
-    folder: Path | str,
-    *,
-    data_dir: Path | str | None = None,
-    method: "str | type[Method] | None" = None,
-    tolerance: float = 0.0,
-) -> "Verification":
-    """Evaluate an export on the test rows of its study and compare with the recorded score.
-
-    Args:
-        folder: Folder written by `export`.
-        data_dir: Folder of the task's files. None uses the current folder for the user's own
-            files; for others SCLSEARCH_DATA, then the Hugging Face hub.
-        method: Custom method of the export, as in `load`.
-        tolerance: Accepted difference of the score, for another device than in training.
-
-    Raises:
-        SclsearchError: The folder is no export, or the data changed.
-    """
-    from sclsearch.reports.verification import verify as verify_export
-
-    data = None if data_dir is None else expanded(Path(data_dir))
-    return verify_export(expanded(Path(folder)), data, method, tolerance)
 
 
 def export_optuna(
