@@ -588,29 +588,6 @@ def predict(
     return load(folder, method=method).predict(texts)
 
 
-def export_optuna(
-    study: str, url: str, *, rule: str | None = None, storage: Storage = DEFAULT_STORAGE
-) -> int:
-    """Write a study to an Optuna storage and return the number of trials.
-
-    Each configuration is a trial, with the scores of its seeds as user attributes. A later call
-    replaces the trials.
-
-    Args:
-        study: The study's name.
-        url: Database of the Optuna storage, such as `sqlite:///optuna.db`.
-        rule: Selection rule that gives the scores; None uses the rule of the study's first run.
-        storage: Storage of the study.
-
-    Raises:
-        SclsearchError: The study does not exist, or the database cannot be used.
-    """
-    from sclsearch.search.optuna_export import export_to_optuna
-
-    place = storage_folder(storage, make=False)
-    return export_to_optuna(place, study, url, None if rule is None else parse_rule(rule))
-
-
 def remove_study(
     study: str, *, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
 ) -> Cleanup:

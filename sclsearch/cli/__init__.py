@@ -12,7 +12,7 @@ from sclsearch.cli.cleanup import gc, rm
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
 from sclsearch.cli.export import export, predict
-from sclsearch.cli.formats import export_optuna, report, table
+from sclsearch.cli.formats import report, table
 from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
 from sclsearch.cli.simulate import simulate
@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(tune, train, select, table, compare, rerun),
-    *(report, export, export_optuna, predict, confirm, simulate, reproduce),
+    *(report, export, predict, confirm, simulate, reproduce),
     augment,
     *(ls, rm, gc, check, track, ui, doctor),
 )

@@ -1,4 +1,4 @@
-"""Commands that write studies as files: `table`, `report` and `export-optuna`."""
+"""Commands that write studies as files: `table` and `report`."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from sclsearch.canonical import counted
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
@@ -111,23 +110,3 @@ def report(
         method=method,
     )
     sys.stdout.write(f"{page}\n")
-
-
-def export_optuna(
-    study: o.StudyName,
-    url: Annotated[
-        str, typer.Argument(help="Database of an Optuna storage. Example: sqlite:///optuna.db.")
-    ],
-    rule: o.StudyRule = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-) -> None:
-    """Write a study to an Optuna storage, one trial per configuration, for optuna-dashboard.
-
-    Running the command again replaces the trials.
-    """
-    from sclsearch.api import export_optuna as write
-    from sclsearch.tracking.server import masked
-
-    count = write(study, url, rule=rule, storage=storage)
-    shown = f"{counted(count, 'trial')} written. Show them: optuna-dashboard {masked(url)}"
-    sys.stdout.write(f"{shown}\n")

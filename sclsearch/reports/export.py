@@ -40,7 +40,6 @@ from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, existing_study
-from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.spec import AtLeastOne
 
 if TYPE_CHECKING:
@@ -205,6 +204,7 @@ def _check_predictions(
 ) -> None:
     """Raise SclsearchError if the written models predict otherwise than the stored seed runs."""
     from sclsearch.reports.predictor import load
+    from sclsearch.study.restore import restore_seed_run
 
     store = RunStore(storage)
     runs = [run for run in store.get_all([one.record.key for one in members]) if run is not None]

@@ -1,10 +1,9 @@
-"""Tests of the commands `table` and `export-optuna`."""
+"""Tests of the command `table`."""
 
 import os
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
-import optuna
 import pandas as pd
 import pytest
 
@@ -75,14 +74,3 @@ def test_an_output_that_is_a_folder_is_an_error(
     assert result.stderr.startswith(
         "--output /proc/none/table.csv: cannot be written: No such file"
     )
-
-
-def test_a_study_is_written_for_the_optuna_dashboard(
-    sclsearch: Call, finished: tuple[str, ...]
-) -> None:
-    result = sclsearch("export-optuna", "mine", "sqlite:///optuna.db", "--rule", "best")
-    message = "2 trials written. Show them: optuna-dashboard sqlite:///optuna.db\n"
-    assert (result.returncode, result.stdout) == (0, message)
-    found = optuna.load_study(study_name="mine", storage="sqlite:///optuna.db")
-    assert [trial.value for trial in found.trials] == [0.62, 0.64]
-    assert found.trials[1].user_attrs["seed 1 failure"] == "non-finite: ce at update 7"
