@@ -14,7 +14,6 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export_record import ExportRecord, RefitRows
-from sclsearch.reports.hub import check_repository
 from sclsearch.reports.hub import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
 from sclsearch.reports.predictor import load as load_export
@@ -485,7 +484,6 @@ def export(
     method: "str | type[Method] | None" = None,
     force: bool = False,
     push: str | None = None,
-    public: bool = False,
 ) -> ExportRecord:
     """Write a study's winner, with a model card, to a folder and return its description.
 
@@ -512,8 +510,8 @@ def export(
         method: Custom method of the study, as `FILE.py:CLASS` or its class. `refit` and `baseline`
             need it, and the comparison with the stored predictions.
         force: Export a winner that is useless by `Report.verdict`, too.
-        push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
-        public: Create a public repository, or accept that the existing one is public.
+        push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload. A
+            missing repository becomes a private one; other files of an existing one are deleted.
 
     Raises:
         SclsearchError: The study does not exist, has no winner, a useless one or no stored weights,
@@ -528,15 +526,11 @@ def export(
         method=method,
         force=force,
     )
-    if push is not None:
-        check_repository(push)
-    elif public:
-        raise SclsearchError("--public: is for an upload. Pass --push owner/name, or leave it out.")
     found = select(study, rule=rule, storage=storage)
     target = expanded(Path(folder))
     record = export_winner(found, storage_folder(storage, make=False), target, options)
     if push is not None:
-        push_to(target, push, public=public)
+        push_to(target, push)
     return record
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Results = Iterator[tuple[Mapping[str, Any], Prediction]]
 
 Format = Literal["csv", "jsonl"]
-HUB, REFIT = "Hugging Face hub", "Training on more rows"
+REFIT = "Training on more rows"
 STDIN = Path("-")
 ROW = "row"
 """Name of the column with the number of a row, from 1."""
@@ -98,20 +98,11 @@ def export(
         str | None,
         typer.Option(
             metavar="OWNER/NAME",
-            help="Upload the folder to this repository. HF_TOKEN and HF_ENDPOINT apply. Default: "
-            "no upload. Example: me/my-classifier.",
-            rich_help_panel=HUB,
+            help="Upload the folder to this repository of the Hugging Face hub with HF_TOKEN. A "
+            "missing one becomes private; other files of an existing one are deleted. Default: no "
+            "upload. Example: me/my-classifier.",
         ),
     ] = None,
-    public: Annotated[
-        bool,
-        typer.Option(
-            "--public",
-            help="Create a public repository, or upload to an existing public one. Default: "
-            "private.",
-            rich_help_panel=HUB,
-        ),
-    ] = False,
 ) -> None:
     """Export the winner of a study as a folder with weights, tokenizer and model card.
 
@@ -137,15 +128,13 @@ def export(
         method=method,
         force=force,
         push=push,
-        public=public,
     )
     found = select(study, rule=rule, storage=storage)
     verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
     lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     if push is not None:
-        # A public upload may go to a repository that is private and stays so.
-        sys.stdout.write(f"Uploaded to {push}{'' if public else ', private'}\n")
+        sys.stdout.write(f"Uploaded to {push}\n")
     sys.stdout.write(_usage(record, folder))
 
 
