@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sclsearch.api import (
-        collect_garbage,
         compare,
         export,
         load,
         predict,
-        remove_study,
+        remove,
         select,
         simulate,
         table,
@@ -38,12 +37,11 @@ __all__ = [
     "Report",
     "SclsearchError",
     "__version__",
-    "collect_garbage",
     "compare",
     "export",
     "load",
     "predict",
-    "remove_study",
+    "remove",
     "select",
     "simulate",
     "table",

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -24,9 +25,7 @@ from sclsearch.store.cleanup import (
     WAIT,
     Cleanup,
     check_no_drivers,
-    delete_files,
-    delete_study,
-    plan_garbage,
+    delete_planned,
     plan_removal,
     study_to_remove,
 )
@@ -582,59 +581,42 @@ def predict(
     return load(folder, method=method).predict(texts)
 
 
-def remove_study(
-    study: str, *, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
+def remove(
+    *studies: str, unused: bool = False, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
 ) -> Cleanup:
-    """Delete a study, and return the deleted files with their sizes.
+    """Delete studies, and return the deleted files with their sizes.
 
-    Seed runs that other studies share stay. MLflow runs of the study are deleted if the database is
-    in the storage; runs in another MLflow store stay.
-
-    Args:
-        study: The study's full name.
-        storage: Storage of the study.
-        dry_run: Whether to delete nothing and only return what a removal would delete.
-
-    Raises:
-        SclsearchError: The study does not exist, a search is running it, or records of another
-            study are damaged, so that its seed runs are unknown.
-    """
-    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
-
-    place = storage_folder(storage, make=False)
-    store = study_to_remove(place, study)
-
-    def plan() -> tuple[Cleanup, list[str]]:
-        ids = tracked_run_ids(place, store)
-        return replace(plan_removal(place, study), tracked=len(ids)), ids
-
-    if dry_run:
-        return plan()[0]
-    with sole_driver(store.folder, _LOG.warning, WAIT):
-        found, run_ids = plan()
-        delete_runs(place, run_ids)
-        delete_study(place, study, found)
-    return found
-
-
-def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False) -> Cleanup:
-    """Delete files that no study needs, and return them with their sizes.
-
-    These are seed runs and weights that no study names, and files of interrupted writes.
+    Seed runs that other studies share stay. MLflow runs of the studies are deleted if the database
+    is in the storage; runs in another MLflow store stay.
 
     Args:
-        storage: The storage.
+        studies: Full names of studies.
+        unused: Whether to delete seed runs and weights that no study names, and files of
+            interrupted writes.
+        storage: Storage of the studies.
         dry_run: Whether to delete nothing and only return what would be deleted.
 
     Raises:
-        SclsearchError: A search is running in the storage, or records of a study are damaged, so
-            that its seed runs are unknown.
+        SclsearchError: A study does not exist, a search is running it (with `unused`: any search is
+            running), or records of another study are damaged, so that its seed runs are unknown.
     """
+    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+
+    if not (studies or unused):
+        raise SclsearchError("studies: names none. Name one, or pass --unused.")
     place = storage_folder(storage, make=False)
-    if dry_run:
-        return plan_garbage(place)
-    check_no_drivers(place, _LOG.warning)
-    found = plan_garbage(place)
-    check_no_drivers(place, _LOG.warning)  # a search that started meanwhile reads seed runs
-    delete_files(place, found)
+    stores = [study_to_remove(place, name) for name in dict.fromkeys(studies)]
+    with ExitStack() as drivers:
+        if not dry_run:
+            for store in stores:
+                drivers.enter_context(sole_driver(store.folder, _LOG.warning, WAIT))
+        if unused and not dry_run:
+            check_no_drivers(place, _LOG.warning, studies)
+        run_ids = [one for store in stores for one in tracked_run_ids(place, store)]
+        found = replace(plan_removal(place, stores, unused=unused), tracked=len(run_ids))
+        if not dry_run:
+            if unused:  # a search that started meanwhile reads seed runs
+                check_no_drivers(place, _LOG.warning, studies)
+            delete_runs(place, run_ids)
+            delete_planned(place, stores, found)
     return found

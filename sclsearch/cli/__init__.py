@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli.augment import augment
-from sclsearch.cli.cleanup import gc, rm
+from sclsearch.cli.cleanup import rm
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
 from sclsearch.cli.export import export, predict
@@ -31,7 +31,7 @@ COMMANDS = (
     *(tune, train, select, table, compare, rerun),
     *(report, export, predict, confirm, simulate, reproduce),
     augment,
-    *(ls, rm, gc, check, track, ui, doctor),
+    *(ls, rm, check, track, ui, doctor),
 )
 
 

@@ -138,7 +138,7 @@ def test_a_removed_study_leaves_no_model_unless_it_is_registered(
     shutil.copytree(trained.storage, tmp_path, dirs_exist_ok=True)
     sclsearch.track("mine", storage=tmp_path, tracking=uri, register=name)
     assert any(path.suffix == ".safetensors" for path in (tmp_path / "mlartifacts").rglob("*"))
-    sclsearch.remove_study("mine", storage=tmp_path)
+    sclsearch.remove("mine", storage=tmp_path)
     left = [path for path in (tmp_path / "mlartifacts").rglob("*") if path.is_file()]
     assert bool(left) == (name is not None)
 

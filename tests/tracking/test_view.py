@@ -93,6 +93,6 @@ def test_the_description_no_longer_ranks_a_removed_study(
     (experiment,) = client.search_experiments(filter_string="name != 'Default'")
     for removed, ranked in (("", ["a", "b"]), ("a", ["b"]), ("b", [])):
         if removed:
-            sclsearch.remove_study(removed, storage=storage)
+            sclsearch.remove(removed, storage=storage)
         text = client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"]
         assert [name for name in ("a", "b") if f" | {name} | scl | " in text] == ranked
