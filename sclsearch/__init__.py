@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `track`, `write_report`, `export`, `load` and `predict`.
+`compare`, `write_report`, `export`, `load` and `predict`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         select,
         simulate,
         table,
-        track,
         train,
         tune,
         write_report,
@@ -45,7 +44,6 @@ __all__ = [
     "select",
     "simulate",
     "table",
-    "track",
     "train",
     "tune",
     "write_report",

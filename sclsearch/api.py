@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
     from sclsearch.search.simulate import Simulation
-    from sclsearch.tracking.publish import TrackedStudy
 
     AnyMethod = str | type[Method]
     SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
@@ -253,7 +252,7 @@ def _trained(
 
 def _warn_of_tracking(done: "SearchResult") -> None:
     if done.tracking:
-        _LOG.warning("MLflow: %s. track(%r) completes it.", done.tracking, done.name)
+        _LOG.warning("MLflow: %s. The same call completes it.", done.tracking)
 
 
 def select(
@@ -435,38 +434,6 @@ def write_report(
     )
     reports = [select(study, rule=rule, storage=storage) for study in studies]
     return write_page(reports, expanded(Path(output)), options)
-
-
-def track(
-    study: str,
-    *,
-    storage: Storage = DEFAULT_STORAGE,
-    tracking: str | None = None,
-    register: str | None = None,
-    texts: bool = False,
-) -> "TrackedStudy":
-    """Log the missing runs of a study, its report and its winner to MLflow, without duplicates.
-
-    Args:
-        study: The study's name.
-        storage: Storage of the study.
-        tracking: The MLflow tracking URI; None uses MLFLOW_TRACKING_URI, then a SQLite file in
-            the storage if that is a folder.
-        register: Name of the winner in the model registry; None does not register it.
-        texts: Whether the HTML page in MLflow shows texts of the task.
-
-    Raises:
-        SclsearchError: The study does not exist, MLflow does not answer, or the winner has no
-            stored weights and `register` is given.
-    """
-    from sclsearch.reports.page import PageOptions
-    from sclsearch.search.importance import hyperparameter_importance
-    from sclsearch.tracking.publish import track_study
-    from sclsearch.tracking.server import tracking_uri
-
-    place = storage_folder(storage, make=False)
-    page = PageOptions(hyperparameter_importance, texts=texts)
-    return track_study(place, study, tracking_uri(tracking, place), page, register)
 
 
 def export(

@@ -242,7 +242,7 @@ def page(model: str, frames: Frames) -> Iterator[str]:
         for command in commands([row], model, DEFAULT_STORAGE):
             yield f"    {_wrapped(command)}"
         for study in row.studies(model):
-            yield f"    sclsearch select {study} --storage {DEFAULT_STORAGE}"
+            yield f"    sclsearch show {study} --storage {DEFAULT_STORAGE}"
         studies = " ".join(row.studies(model))
         yield f"    sclsearch compare {studies} --storage {DEFAULT_STORAGE}"
 

@@ -12,9 +12,9 @@ from sclsearch.cli.cleanup import rm
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
 from sclsearch.cli.export import export, predict
-from sclsearch.cli.formats import report, table
+from sclsearch.cli.formats import report, show
 from sclsearch.cli.listing import ls
-from sclsearch.cli.look import check, compare, doctor, select, track, ui
+from sclsearch.cli.look import compare, doctor, ui
 from sclsearch.cli.simulate import simulate
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.cli.winner import confirm
@@ -28,10 +28,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(tune, train, select, table, compare, rerun),
+    *(tune, train, show, compare, rerun),
     *(report, export, predict, confirm, simulate, reproduce),
     augment,
-    *(ls, rm, check, track, ui, doctor),
+    *(ls, rm, ui, doctor),
 )
 
 
