@@ -1,4 +1,4 @@
-"""Python API: one function for each command of the same name."""
+"""Python API: search, training, reports, exports and removal, as the commands do them."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -52,7 +52,7 @@ def show(
 
     if form == "parquet" and output is None:
         raise SclsearchError("--format parquet: needs a file, got none. Pass --output FILE.")
-    if form == "terminal" and not output is rows is None:
+    if form == "terminal" and (rows or output):
         raise SclsearchError("--format terminal: takes no --rows and no --output. Pass another.")
     if output is not None and output.is_dir():
         raise SclsearchError(f"--output {output}: must be a file, got a folder. Name a file in it.")
@@ -61,7 +61,7 @@ def show(
         for number, found in enumerate(reports):
             sys.stdout.write("\n" * bool(number))
             show_report(Console(), found)
-    elif form == "json" and output is rows is None and len(reports) == 1:
+    elif form == "json" and len(reports) == 1 and not (rows or output):
         print_json(report_json(reports[0]))
     else:
         _write(output, table_file(reports, rows or "configurations", form))
