@@ -25,7 +25,7 @@ imports: .venv/developer
 	$(BIN)/lint-imports
 
 spaces: .venv/developer
-	$(BIN)/sclsearch check --all
+	$(BIN)/sclsearch doctor --all
 
 # Two processes, one torch thread each; a file's tests stay together, as their fixtures start Ray.
 pytest: .venv/developer

@@ -7,6 +7,7 @@ Other rules decide on the same tables. The hold-out kinds were not used to choos
 """
 
 import argparse
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -121,8 +122,10 @@ def read_table(path: Path) -> tuple[Numbers, list[dict[str, Any]]]:
     """Return the scores `[C, n]` and the hyperparameters of a trained search."""
     table = pd.read_csv(path)
     seeds = [name for name in table if name.startswith("seed ")]
-    values = table.drop(columns=seeds).to_dict("records")
-    return table[seeds].to_numpy(float), values
+    values = table.drop(columns=seeds).map(
+        lambda one: json.loads(one) if isinstance(one, str) and one.startswith("[") else one
+    )
+    return table[seeds].to_numpy(float), values.to_dict("records")
 
 
 def raced(scores: Numbers, top: Top, band: Band) -> Flags:
@@ -235,7 +238,7 @@ def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
     scores, values = read_table(SCORES / f"{table}.csv")
     draw = np.random.default_rng(number)
     scores = scores[:, draw.permutation(scores.shape[1])]
-    known = pd.DataFrame(values).map(lambda one: one if isinstance(one, int | float) else str(one))
+    known = pd.DataFrame(values).map(lambda one: str(one) if isinstance(one, list) else one)
     space = {name: _distribution(known[name]) for name in known if known[name].nunique() > 1}
     sampler = optuna.samplers.TPESampler(
         seed=number, multivariate=True, group=True, constant_liar=True

@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `track`, `write_report`, `export`, `load`, `predict` and `verify`.
+`compare`, `write_report`, `export`, `load` and `predict`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sclsearch.api import (
-        collect_garbage,
         compare,
         export,
-        export_optuna,
         load,
         predict,
-        remove_study,
+        remove,
         select,
         table,
-        track,
         train,
         tune,
-        verify,
         write_report,
     )
     from sclsearch.errors import SclsearchError
@@ -39,19 +35,15 @@ __all__ = [
     "Report",
     "SclsearchError",
     "__version__",
-    "collect_garbage",
     "compare",
     "export",
-    "export_optuna",
     "load",
     "predict",
-    "remove_study",
+    "remove",
     "select",
     "table",
-    "track",
     "train",
     "tune",
-    "verify",
     "write_report",
 ]
 

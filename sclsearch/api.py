@@ -1,7 +1,8 @@
-"""Python API: one function for each command of the same name."""
+"""Python API: search, training, reports, exports and removal, as the commands do them."""
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -14,7 +15,6 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export_record import ExportRecord, RefitRows
-from sclsearch.reports.hub import check_repository
 from sclsearch.reports.hub import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
 from sclsearch.reports.predictor import load as load_export
@@ -25,9 +25,7 @@ from sclsearch.store.cleanup import (
     WAIT,
     Cleanup,
     check_no_drivers,
-    delete_files,
-    delete_study,
-    plan_garbage,
+    delete_planned,
     plan_removal,
     study_to_remove,
 )
@@ -48,10 +46,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sclsearch.methods.base import Method
-    from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
-    from sclsearch.tracking.publish import TrackedStudy
 
     AnyMethod = str | type[Method]
     SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
@@ -252,7 +248,7 @@ def _trained(
 
 def _warn_of_tracking(done: "SearchResult") -> None:
     if done.tracking:
-        _LOG.warning("MLflow: %s. track(%r) completes it.", done.tracking, done.name)
+        _LOG.warning("MLflow: %s. The same call completes it.", done.tracking)
 
 
 def select(
@@ -387,38 +383,6 @@ def write_report(
     return write_page(reports, expanded(Path(output)), options)
 
 
-def track(
-    study: str,
-    *,
-    storage: Storage = DEFAULT_STORAGE,
-    tracking: str | None = None,
-    register: str | None = None,
-    texts: bool = False,
-) -> "TrackedStudy":
-    """Log the missing runs of a study, its report and its winner to MLflow, without duplicates.
-
-    Args:
-        study: The study's name.
-        storage: Storage of the study.
-        tracking: The MLflow tracking URI; None uses MLFLOW_TRACKING_URI, then a SQLite file in
-            the storage if that is a folder.
-        register: Name of the winner in the model registry; None does not register it.
-        texts: Whether the HTML page in MLflow shows texts of the task.
-
-    Raises:
-        SclsearchError: The study does not exist, MLflow does not answer, or the winner has no
-            stored weights and `register` is given.
-    """
-    from sclsearch.reports.page import PageOptions
-    from sclsearch.search.importance import hyperparameter_importance
-    from sclsearch.tracking.publish import track_study
-    from sclsearch.tracking.server import tracking_uri
-
-    place = storage_folder(storage, make=False)
-    page = PageOptions(hyperparameter_importance, texts=texts)
-    return track_study(place, study, tracking_uri(tracking, place), page, register)
-
-
 def export(
     study: str,
     folder: Path | str,
@@ -433,9 +397,11 @@ def export(
     method: "str | type[Method] | None" = None,
     force: bool = False,
     push: str | None = None,
-    public: bool = False,
 ) -> ExportRecord:
     """Write a study's winner, with a model card, to a folder and return its description.
+
+    A model of the search is then read again, and its predictions are compared with the stored
+    ones; if the study's data or method is not at hand, a warning says so.
 
     `transformers.pipeline("text-classification", model=folder)` loads it if a class of transformers
     computes its head, and with `trust_remote_code=True` if the head reads one embedding;
@@ -453,15 +419,16 @@ def export(
         baseline: Export the linear model on the frozen encoder (logistic regression, or ridge
             regression for scores) instead of the winner; with `refit`, fitted on its rows.
         seeds: Number of models that a refit trains; several are exported as an ensemble.
-        data_dir: Folder of the task's files for `refit` and `baseline`, if they moved.
-        method: Custom method of the study, as `FILE.py:CLASS` or its class, for these.
+        data_dir: Folder of the task's files, if they moved.
+        method: Custom method of the study, as `FILE.py:CLASS` or its class. `refit` and `baseline`
+            need it, and the comparison with the stored predictions.
         force: Export a winner that is useless by `Report.verdict`, too.
-        push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
-        public: Create a public repository, or accept that the existing one is public.
+        push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload. A
+            missing repository becomes a private one; other files of an existing one are deleted.
 
     Raises:
         SclsearchError: The study does not exist, has no winner, a useless one or no stored weights,
-            the folder is not empty, or the upload fails.
+            predicts otherwise than the stored model, the folder is not empty, or the upload fails.
     """
     options = ExportOptions(
         ensemble=ensemble,
@@ -472,15 +439,11 @@ def export(
         method=method,
         force=force,
     )
-    if push is not None:
-        check_repository(push)
-    elif public:
-        raise SclsearchError("--public: is for an upload. Pass --push owner/name, or leave it out.")
     found = select(study, rule=rule, storage=storage)
     target = expanded(Path(folder))
     record = export_winner(found, storage_folder(storage, make=False), target, options)
     if push is not None:
-        push_to(target, push, public=public)
+        push_to(target, push)
     return record
 
 
@@ -532,107 +495,42 @@ def predict(
     return load(folder, method=method).predict(texts)
 
 
-def verify(
-    folder: Path | str,
-    *,
-    data_dir: Path | str | None = None,
-    method: "str | type[Method] | None" = None,
-    tolerance: float = 0.0,
-) -> "Verification":
-    """Evaluate an export on the test rows of its study and compare with the recorded score.
-
-    Args:
-        folder: Folder written by `export`.
-        data_dir: Folder of the task's files. None uses the current folder for the user's own
-            files; for others SCLSEARCH_DATA, then the Hugging Face hub.
-        method: Custom method of the export, as in `load`.
-        tolerance: Accepted difference of the score, for another device than in training.
-
-    Raises:
-        SclsearchError: The folder is no export, or the data changed.
-    """
-    from sclsearch.reports.verification import verify as verify_export
-
-    data = None if data_dir is None else expanded(Path(data_dir))
-    return verify_export(expanded(Path(folder)), data, method, tolerance)
-
-
-def export_optuna(
-    study: str, url: str, *, rule: str | None = None, storage: Storage = DEFAULT_STORAGE
-) -> int:
-    """Write a study to an Optuna storage and return the number of trials.
-
-    Each configuration is a trial, with the scores of its seeds as user attributes. A later call
-    replaces the trials.
-
-    Args:
-        study: The study's name.
-        url: Database of the Optuna storage, such as `sqlite:///optuna.db`.
-        rule: Selection rule that gives the scores; None uses the rule of the study's first run.
-        storage: Storage of the study.
-
-    Raises:
-        SclsearchError: The study does not exist, or the database cannot be used.
-    """
-    from sclsearch.search.optuna_export import export_to_optuna
-
-    place = storage_folder(storage, make=False)
-    return export_to_optuna(place, study, url, None if rule is None else parse_rule(rule))
-
-
-def remove_study(
-    study: str, *, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
+def remove(
+    *studies: str, unused: bool = False, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
 ) -> Cleanup:
-    """Delete a study, and return the deleted files with their sizes.
+    """Delete studies, and return the deleted files with their sizes.
 
-    Seed runs that other studies share stay. MLflow runs of the study are deleted if the database is
-    in the storage; runs in another MLflow store stay.
-
-    Args:
-        study: The study's full name.
-        storage: Storage of the study.
-        dry_run: Whether to delete nothing and only return what a removal would delete.
-
-    Raises:
-        SclsearchError: The study does not exist, a search is running it, or records of another
-            study are damaged, so that its seed runs are unknown.
-    """
-    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
-
-    place = storage_folder(storage, make=False)
-    store = study_to_remove(place, study)
-
-    def plan() -> tuple[Cleanup, list[str]]:
-        ids = tracked_run_ids(place, store)
-        return replace(plan_removal(place, study), tracked=len(ids)), ids
-
-    if dry_run:
-        return plan()[0]
-    with sole_driver(store.folder, _LOG.warning, WAIT):
-        found, run_ids = plan()
-        delete_runs(place, run_ids)
-        delete_study(place, study, found)
-    return found
-
-
-def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False) -> Cleanup:
-    """Delete files that no study needs, and return them with their sizes.
-
-    These are seed runs and weights that no study names, and files of interrupted writes.
+    Seed runs that other studies share stay. MLflow runs of the studies are deleted if the database
+    is in the storage; runs in another MLflow store stay.
 
     Args:
-        storage: The storage.
+        studies: Full names of studies.
+        unused: Whether to delete seed runs and weights that no study names, and files of
+            interrupted writes.
+        storage: Storage of the studies.
         dry_run: Whether to delete nothing and only return what would be deleted.
 
     Raises:
-        SclsearchError: A search is running in the storage, or records of a study are damaged, so
-            that its seed runs are unknown.
+        SclsearchError: A study does not exist, a search is running it (with `unused`: any search is
+            running), or records of another study are damaged, so that its seed runs are unknown.
     """
+    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+
+    if not (studies or unused):
+        raise SclsearchError("studies: names none. Name one, or pass --unused.")
     place = storage_folder(storage, make=False)
-    if dry_run:
-        return plan_garbage(place)
-    check_no_drivers(place, _LOG.warning)
-    found = plan_garbage(place)
-    check_no_drivers(place, _LOG.warning)  # a search that started meanwhile reads seed runs
-    delete_files(place, found)
+    stores = [study_to_remove(place, name) for name in dict.fromkeys(studies)]
+    with ExitStack() as drivers:
+        if not dry_run:
+            for store in stores:
+                drivers.enter_context(sole_driver(store.folder, _LOG.warning, WAIT))
+        if unused and not dry_run:
+            check_no_drivers(place, _LOG.warning, studies)
+        run_ids = [one for store in stores for one in tracked_run_ids(place, store)]
+        found = replace(plan_removal(place, stores, unused=unused), tracked=len(run_ids))
+        if not dry_run:
+            if unused:  # a search that started meanwhile reads seed runs
+                check_no_drivers(place, _LOG.warning, studies)
+            delete_runs(place, run_ids)
+            delete_planned(place, stores, found)
     return found

@@ -60,7 +60,7 @@ def finish(
 
 
 def repeated_spec(storage: Storage, study: str, **repetition: Any) -> StudySpec:
-    """Return what `confirm` or `variance` trains for a finished study."""
+    """Return what `confirm` trains for a finished study."""
     record, winner = StudyStore(storage, study).record(), finished_winner(report(storage, study))
     assert record is not None
     return restore_spec(record.origin, winner.fields, **repetition)

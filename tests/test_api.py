@@ -198,13 +198,14 @@ def test_commands_in_errors_keep_their_options(options: dict[str, Any]) -> None:
         sclsearch.tune(method="scl", address="ray://head:10001", gpus_per_trial=0, **options)
     message = str(raised.value)
     assert message.startswith("address ray://head:10001: ")
-    assert message.endswith("sclsearch submit --cluster http://HOST:8265 -- tune …")
+    job = "ray job submit --address http://HOST:8265 -- sclsearch tune … --address auto"
+    assert message.endswith(f"`{job}`.")
 
 
 def test_keywords_are_the_fields_of_spec_and_options() -> None:
     kinds = (CustomTask, StudySpec, RunOptions)
     known = {field.name for kind in kinds for field in fields(kind)}
-    internal = {"path", "method", "task", "searched", "restored", "fresh", "first_fresh", "crossed"}
+    internal = {"path", "method", "task", "searched", "restored", "fresh", "first_fresh"}
     internal |= {"custom_method", "shown"}
     assert set(TuneKeywords.__annotations__) == known - internal
 

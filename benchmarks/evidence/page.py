@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sclsearch.search.simulate import read_table
 
 from benchmarks.evidence.records import Frames, of_kind, searched, stored_notes
 from benchmarks.evidence.results import (
@@ -38,6 +37,7 @@ from benchmarks.evidence.rows import (
     sides_of,
 )
 from benchmarks.machine import markdown, percent
+from benchmarks.race import read_table
 from sclsearch.canonical import settings
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.reports.terminal import duration
@@ -154,12 +154,12 @@ def importance_table() -> Iterator[list[str]]:
 
     for path in sorted(SCORES.glob("*-*-*.csv")):
         search = path.stem.rpartition("-")[0]
-        table = read_table(path)
+        scores, values = read_table(path)
         space = load_space(path.with_name(f"{search}.yaml"), search.rpartition("-")[0])
-        means = table.scores.mean(axis=1)
+        means = scores.mean(axis=1)
         cells = []
         for least in (means.min(), np.median(means)):
-            scored = [one for one in zip(table.values, means, strict=True) if one[1] >= least]
+            scored = [one for one in zip(values, means, strict=True) if one[1] >= least]
             shares = hyperparameter_importance(space.spec(), scored)
             cells.append(", ".join(f"{name} {100 * one:.0f} %" for name, one in shares.items()))
         yield [f"`{path.stem}`", *cells, f"{percent(np.median(means))} … {percent(means.max())}"]
@@ -242,7 +242,7 @@ def page(model: str, frames: Frames) -> Iterator[str]:
         for command in commands([row], model, DEFAULT_STORAGE):
             yield f"    {_wrapped(command)}"
         for study in row.studies(model):
-            yield f"    sclsearch select {study} --storage {DEFAULT_STORAGE}"
+            yield f"    sclsearch show {study} --storage {DEFAULT_STORAGE}"
         studies = " ".join(row.studies(model))
         yield f"    sclsearch compare {studies} --storage {DEFAULT_STORAGE}"
 

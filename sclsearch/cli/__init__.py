@@ -8,16 +8,15 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli.augment import augment
-from sclsearch.cli.cleanup import gc, rm
-from sclsearch.cli.cluster import job, submit
+from sclsearch.cli.cleanup import rm
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
-from sclsearch.cli.export import export, predict, verify
-from sclsearch.cli.formats import export_optuna, report, table
+from sclsearch.cli.export import export, predict
+from sclsearch.cli.formats import report, show
 from sclsearch.cli.listing import ls
-from sclsearch.cli.look import check, compare, doctor, select, track, ui
+from sclsearch.cli.look import compare, doctor, ui
 from sclsearch.cli.study import rerun, train, tune
-from sclsearch.cli.winner import confirm, variance
+from sclsearch.cli.winner import confirm
 from sclsearch.errors import SclsearchError
 
 app = typer.Typer(
@@ -28,18 +27,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(tune, train, select, table, compare, rerun),
-    *(report, export, export_optuna, predict, verify, confirm, variance, reproduce),
+    *(tune, train, show, compare, rerun),
+    *(report, export, predict, confirm, reproduce),
     augment,
-    *(submit, job),
-    *(ls, rm, gc, check, track, ui, doctor),
+    *(ls, rm, ui, doctor),
 )
 
 
 for command in COMMANDS:
-    # All arguments after `submit COMMAND` belong to COMMAND.
-    interspersed = {"allow_interspersed_args": command is not submit}
-    app.command(cls=HomeCommand, context_settings=interspersed)(grouped(command))
+    app.command(cls=HomeCommand)(grouped(command))
 
 
 def _print_version(requested: bool) -> None:

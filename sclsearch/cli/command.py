@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from sclsearch.arguments import expanded
 from sclsearch.errors import INTERRUPTED, STOPPED
 
-RENAMED = {"--unlabelled": "--unlabeled", "--initialisations": "--initializations"}
+RENAMED = {"--unlabelled": "--unlabeled"}
 """Old spellings of options, which all commands still accept, with the current spelling."""
 HELP_ALL = "--help-all"
 WITHOUT_VALUE = {"--refit": "validation"}

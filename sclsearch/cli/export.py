@@ -1,4 +1,4 @@
-"""Commands for a study's winner as a folder: `export`, `predict` and `verify`."""
+"""Commands for a study's winner as a folder: `export` and `predict`."""
 
 import csv
 import json
@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,7 +14,7 @@ import typer
 
 from sclsearch.canonical import counted
 from sclsearch.cli import options as o
-from sclsearch.errors import INCOMPLETE, SclsearchError
+from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -24,12 +23,11 @@ if TYPE_CHECKING:
     from sclsearch.reports.export_record import ExportRecord
     from sclsearch.reports.predictor import Prediction
     from sclsearch.reports.report import Report
-    from sclsearch.reports.verification import Verification
 
     Results = Iterator[tuple[Mapping[str, Any], Prediction]]
 
 Format = Literal["csv", "jsonl"]
-HUB, REFIT = "Hugging Face hub", "Training on more rows"
+REFIT = "Training on more rows"
 STDIN = Path("-")
 ROW = "row"
 """Name of the column with the number of a row, from 1."""
@@ -83,8 +81,8 @@ def export(
         str | None,
         typer.Option(
             metavar="FILE.py:CLASS",
-            help="Custom method of the study, if it is in a file. --refit and --baseline need it.",
-            rich_help_panel=REFIT,
+            help="Custom method of the study, if it is in a file. --refit, --baseline and the "
+            "comparison with the stored predictions need it.",
         ),
     ] = None,
     force: Annotated[
@@ -100,22 +98,15 @@ def export(
         str | None,
         typer.Option(
             metavar="OWNER/NAME",
-            help="Upload the folder to this repository. HF_TOKEN and HF_ENDPOINT apply. Default: "
-            "no upload. Example: me/my-classifier.",
-            rich_help_panel=HUB,
+            help="Upload the folder to this repository of the Hugging Face hub with HF_TOKEN. A "
+            "missing one becomes private; other files of an existing one are deleted. Default: no "
+            "upload. Example: me/my-classifier.",
         ),
     ] = None,
-    public: Annotated[
-        bool,
-        typer.Option(
-            "--public",
-            help="Create a public repository, or upload to an existing public one. Default: "
-            "private.",
-            rich_help_panel=HUB,
-        ),
-    ] = False,
 ) -> None:
     """Export the winner of a study as a folder with weights, tokenizer and model card.
+
+    A model of the search is read again, and its predictions are compared with the stored ones.
 
     The last three lines of the output are Python that loads it and classifies a text.
     """
@@ -137,15 +128,13 @@ def export(
         method=method,
         force=force,
         push=push,
-        public=public,
     )
     found = select(study, rule=rule, storage=storage)
     verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
     lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     if push is not None:
-        # A public upload may go to a repository that is private and stays so.
-        sys.stdout.write(f"Uploaded to {push}{'' if public else ', private'}\n")
+        sys.stdout.write(f"Uploaded to {push}\n")
     sys.stdout.write(_usage(record, folder))
 
 
@@ -189,8 +178,6 @@ def _usage(record: "ExportRecord", folder: Path) -> str:
 
     name, own = shlex.quote(str(folder)), method_option(record)
     lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
-    if record.members and not record.refit and record.test is not None:
-        lines.append(f"`sclsearch verify {name}{own}` prints the ensemble's own test score.")
     return "\n".join([*lines, "In Python:", main_example(str(folder), record)]) + "\n"
 
 
@@ -371,66 +358,3 @@ def _write_json_lines(header: Sequence[str], results: "Results", *, proba: bool)
         if one.scores:
             line[header[-1]] = one.probabilities if proba else one.scores
         output.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
-
-
-def verify(
-    folder: Folder,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the task's files. Default: the current folder for your own files; for "
-            "others SCLSEARCH_DATA, then the Hugging Face hub."
-        ),
-    ] = None,
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="Accepted difference of the score, for another device than in training. Example: "
-            "0.005.",
-        ),
-    ] = 0.0,
-    method: o.OwnMethod = None,
-    json_: o.Json = False,
-) -> None:
-    """Evaluate an export again on the test rows of its study; compare with the recorded score.
-
-    Exit code 3 if a file changed, a score differs, or transformers alone predicts otherwise.
-    """
-    from sclsearch.api import verify as check
-    from sclsearch.cli.output import print_json
-
-    found = check(folder, data_dir=data_dir, method=method, tolerance=tolerance)
-    if json_:
-        print_json({**asdict(found), "verified": found.verified})
-    else:
-        _show_verification(folder, found)
-    sys.exit(0 if found.verified else INCOMPLETE)
-
-
-def _show_verification(folder: Path, found: "Verification") -> None:
-    from sclsearch.reports.export_record import DIGESTS
-
-    if not (found.members or found.changed):
-        sys.stdout.write("no test score is recorded, so only the files were checked\n")
-    for one in found.members:
-        sys.stdout.write(
-            f"seed {one.replicate}: test {found.metric} {one.found:.4f} on {one.rows} rows, "
-            f"recorded {one.recorded:.4f}\n"
-        )
-        if one.agreeing is not None:
-            sys.stdout.write(
-                f"  transformers alone predicts the same for {one.agreeing} of {one.rows} rows\n"
-            )
-    if found.ensemble is not None:
-        sys.stdout.write(
-            f"ensemble of {len(found.members)} seeds: test {found.metric} {found.ensemble:.4f}\n"
-        )
-    if found.changed is None:
-        sys.stdout.write(f"{DIGESTS} is missing, so the files were not compared with it\n")
-    for name in found.changed or ():
-        sys.stdout.write(f"{name}: missing, or not as `sclsearch export` wrote it\n")
-    verdict = "verified"
-    if not found.verified:
-        verdict = "NOT verified: a file, a score or a prediction differs"
-    sys.stdout.write(f"{folder}: {verdict}\n")

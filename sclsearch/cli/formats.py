@@ -1,4 +1,4 @@
-"""Commands that write studies as files: `table`, `report` and `export-optuna`."""
+"""Commands that show studies: `show` and `report`."""
 
 import sys
 from pathlib import Path
@@ -6,70 +6,86 @@ from typing import Annotated, Literal
 
 import typer
 
-from sclsearch.canonical import counted
 from sclsearch.cli import options as o
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 
-def table(
+def show(
     studies: Annotated[
         list[str], typer.Argument(help="One or more studies, see `sclsearch ls studies`.")
     ],
     form: Annotated[
-        Literal["csv", "parquet", "json", "md", "latex"],
+        Literal["terminal", "md", "latex", "csv", "json", "parquet"],
         typer.Option(
             "--format",
-            help="csv, parquet or json: all columns. md or latex: configurations or winners as "
-            "papers print them, in points, the winner or the best bold.",
+            help="terminal: ranking, notes and winner of each study. md or latex: configurations "
+            "or winners as papers print them, in points, the winner or the best bold. csv, json "
+            "or parquet: all columns; json of one study without --rows: the whole report.",
         ),
-    ] = "csv",
+    ] = "terminal",
+    rows: Annotated[
+        Literal["configurations", "seed-runs", "winners"] | None,
+        typer.Option(
+            help="One row per configuration, per seed run or per study's winner. Winners in md or "
+            "latex: methods by tasks. Default: configurations."
+        ),
+    ] = None,
+    rule: o.StudyRule = None,
+    seeds: o.StudySeeds = None,
     output: Annotated[
         Path | None,
         typer.Option(help="File to write. Default: standard output. Example: results.csv."),
     ] = None,
-    rows: Annotated[
-        Literal["configurations", "seed-runs", "winners"],
-        typer.Option(
-            help="One row per configuration, per seed run or per study's winner. Winners in md or "
-            "latex: methods by tasks.",
-        ),
-    ] = "configurations",
-    rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Print the configurations, seed runs or winners of studies as a table.
+    """Show the ranking of studies and their winners under any selection rule, without training.
 
-    This command does not train.
+    Exit code 3 if files of a study are damaged.
     """
+    from rich.console import Console
+
     from sclsearch.api import select
+    from sclsearch.cli.output import print_json, report_json
     from sclsearch.reports.table import table_file
+    from sclsearch.reports.terminal import show as show_report
 
     if form == "parquet" and output is None:
         raise SclsearchError("--format parquet: needs a file, got none. Pass --output FILE.")
+    if form == "terminal" and (rows or output):
+        raise SclsearchError("--format terminal: takes no --rows and no --output. Pass another.")
     if output is not None and output.is_dir():
         raise SclsearchError(f"--output {output}: must be a file, got a folder. Name a file in it.")
-    reports = [select(study, rule=rule, storage=storage) for study in studies]
-    content = table_file(reports, rows, form)
-    if output is None:
-        sys.stdout.buffer.write(content)  # UTF-8, whatever the encoding of the terminal
+    reports = [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
+    if form == "terminal":
+        for number, found in enumerate(reports):
+            sys.stdout.write("\n" * bool(number))
+            show_report(Console(), found)
+    elif form == "json" and len(reports) == 1 and not (rows or output):
+        print_json(report_json(reports[0]))
     else:
-        try:
-            _write(output, content)
-        except OSError as error:
-            raise SclsearchError(
-                f"--output {output}: cannot be written: {error.strerror}. Choose another file."
-            ) from error
+        _write(output, table_file(reports, rows or "configurations", form))
+    if damaged := sum(len(one.damaged) for one in reports):
+        sys.stderr.write(f"Damaged files: {damaged}, named in the notes.\n")
+        sys.exit(INCOMPLETE)
 
 
-def _write(output: Path, content: bytes) -> None:
-    """Write a file atomically, at the end of its links; write into a pipe or a device."""
+def _write(output: Path | None, content: bytes) -> None:
+    """Write to standard output, or atomically to a file at the end of its links."""
     from sclsearch.store.local import LocalPath
 
-    if output.exists() and not output.is_file():
-        output.write_bytes(content)
-    else:
-        LocalPath(output.resolve()).write(content)
+    if output is None:
+        sys.stdout.buffer.write(content)  # UTF-8, whatever the encoding of the terminal
+        return
+    try:
+        if output.exists() and not output.is_file():  # a pipe or a device
+            output.write_bytes(content)
+        else:
+            LocalPath(output.resolve()).write(content)
+    except OSError as error:
+        raise SclsearchError(
+            f"--output {output}: cannot be written: {error.strerror}. Choose another file."
+        ) from error
 
 
 def report(
@@ -111,23 +127,3 @@ def report(
         method=method,
     )
     sys.stdout.write(f"{page}\n")
-
-
-def export_optuna(
-    study: o.StudyName,
-    url: Annotated[
-        str, typer.Argument(help="Database of an Optuna storage. Example: sqlite:///optuna.db.")
-    ],
-    rule: o.StudyRule = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-) -> None:
-    """Write a study to an Optuna storage, one trial per configuration, for optuna-dashboard.
-
-    Running the command again replaces the trials.
-    """
-    from sclsearch.api import export_optuna as write
-    from sclsearch.tracking.server import masked
-
-    count = write(study, url, rule=rule, storage=storage)
-    shown = f"{counted(count, 'trial')} written. Show them: optuna-dashboard {masked(url)}"
-    sys.stdout.write(f"{shown}\n")

@@ -45,6 +45,15 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
     yield _tried("tracking", lambda: _tracking(tracking, storage))
 
 
+def spaces() -> Finding:
+    """Return the result of validating all built-in search spaces."""
+    from sclsearch.spaces.load import check_file, space_files
+
+    files = space_files()
+    faults = [fault for file in files for fault in check_file(file)]
+    return Finding("spaces", not faults, "\n".join(faults) or f"{len(files)} files", needed=True)
+
+
 def _package(name: str) -> Finding:
     try:
         return Finding(name, True, version(name), needed=True)

@@ -4,7 +4,6 @@ This module imports the search at once; the commands import it when they start o
 """
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,11 +27,11 @@ from sclsearch.search.plan import plan_prepared
 from sclsearch.search.run import SearchResult, run
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri, masked
+from sclsearch.tracking.server import find_tracking_uri
 
 WIDTH = 80
 MOST = 10
-"""Configurations that the ranking shows at the end of a search; `select` shows more."""
+"""Configurations that the ranking shows at the end of a search; `show` shows more."""
 MOST_IN_TURN = 3
 """The same for each of several methods, whose comparison follows."""
 
@@ -48,7 +47,7 @@ def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
         console = Console()
         _show(console, found, done, MOST)
         _show_next_commands(console, _winner_commands(found, options.rule))
-    _show_ending(progress, done, options)
+    _show_ending(progress, done)
     sys.exit(_exit_code(done))
 
 
@@ -71,7 +70,7 @@ def run_in_turn(
             reports.append(result.done.report())
             _show(console, reports[-1], result.done, MOST_IN_TURN)
             console.print()
-            _show_ending(progress, result.done, options)
+            _show_ending(progress, result.done)
             codes.add(_exit_code(result.done))
     except KeyboardInterrupt:
         progress.print(STOPPED)
@@ -123,7 +122,7 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
     where = _reading_options(options.rule, options.storage)
     commands = [
         (f"compare {names}{where}", "compare again, without training"),
-        (f"select {found.studies[0].study}{where}", "show the reference's full ranking"),
+        (f"show {found.studies[0].study}{where}", "show the reference's full ranking"),
         (f"report {names} --output report{where}", "write figures and tables"),
     ]
     if options.tracking is None:
@@ -139,7 +138,7 @@ def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
     """Return the commands for the winner of a study, or for its ranking if it has none."""
     where = _reading_options(rule, found.storage)
     if found.winner is None:
-        return [(f"select {found.study}{where}", "show the ranking so far")]
+        return [(f"show {found.study}{where}", "show the ranking so far")]
     return [
         (f"report {found.study} --output report{where}", "write figures and tables"),
         (f"export {found.study} model{where}", "save the winner as a model"),
@@ -176,11 +175,10 @@ def _exit_code(done: SearchResult) -> int:
     return INCOMPLETE if done.failed or done.to_test or done.ending != "complete" else 0
 
 
-def _show_ending(progress: Console, done: SearchResult, options: RunOptions) -> None:
+def _show_ending(progress: Console, done: SearchResult) -> None:
     """Print what MLflow lacks, and the reason for an early end."""
     if done.tracking:
-        command = f"sclsearch track {done.name}{_stored(done, options)}"
-        missing = f"MLflow: {done.tracking}. `{command}` completes it."
+        missing = f"MLflow: {done.tracking}. The same command completes it."
         progress.print(missing, markup=False, soft_wrap=True)
     if done.ending != "complete":
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
@@ -194,10 +192,3 @@ def _show_ending(progress: Console, done: SearchResult, options: RunOptions) -> 
             f"{counted(done.to_test, 'seed run')} could not be tested. Run the same command again "
             "to try once more."
         )
-
-
-def _stored(done: SearchResult, options: RunOptions) -> str:
-    """Return the command line options for a study's storage and MLflow URI."""
-    named = "URI" if done.tracking == NO_DATABASE else options.tracking
-    uri = f" --tracking {shlex.quote(masked(named))}" if named else ""
-    return f"{storage_option(done.storage)}{uri}"

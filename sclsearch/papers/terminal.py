@@ -21,10 +21,6 @@ from sclsearch.reports.terminal import (
     test_result,
     with_spread,
 )
-from sclsearch.selection.significance import in_points
-from sclsearch.selection.variance import Component, VarianceDecomposition
-
-SEEDS_OF_PAPERS = 10
 
 
 def show_costs(
@@ -161,35 +157,9 @@ def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     console.print(f"  stored as the study {fresh.study}", soft_wrap=True)
 
 
-def show_spread(console: Console, study: str, spread: VarianceDecomposition) -> None:
-    """Print the sources of a score's variance, and the differences that seeds can detect."""
-    console.print(
-        f"[bold]{escape(study)}[/], its winner: {spread.runs} seed runs, mean test score "
-        f"{spread.mean:.4f}"
-    )
-    rows = [
-        (name, f"{100 * spread.share(name):.0f} %", *_deviation(component))
-        for name, component in spread.components.items()
-    ]
-    rows.append(("together", "", *_deviation(spread.total)))
-    console.print(grid(("source", "share", "standard deviation", "95 %"), rows))
-    for note in spread.notes:
-        console.print(f"- {note}")
-    one, low, high = spread.detectable(SEEDS_OF_PAPERS)
-    console.print(
-        f"{SEEDS_OF_PAPERS} seeds can detect {in_points(one)} points between two such "
-        f"configurations, by the interval of the spread {in_points(low)} to {in_points(high)}."
-    )
-
-
 def _seeds(found: Report, line: ConfigurationLine) -> str:
     finished = f"{found.seeds - line.failed} of " if line.failed else ""
     return f"mean of {finished}{counted(found.seeds, 'seed')}"
-
-
-def _deviation(component: Component) -> tuple[str, str]:
-    low, high = component.interval
-    return f"{component.variance**0.5:.4f}", f"{low**0.5:.4f} … {high**0.5:.4f}"
 
 
 def _percent(value: float, std: float | None) -> str:

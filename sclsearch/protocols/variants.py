@@ -1,4 +1,4 @@
-"""Variants of a protocol: fresh replicates, random splits, crossed seeds, and laptop scale."""
+"""Variants of a protocol: fresh replicates, random splits and laptop scale."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +10,6 @@ from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits, le
 from sclsearch.protocols.splits import HELD_OUT, SAME_ROWS, hold_out, plain_pool
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import MEAN, Rule, Top
-from sclsearch.selection.variance import SOURCES, design
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import stratified
 
@@ -121,23 +120,6 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
         return hold_out(data, plain_pool(data), share=HELD_OUT, seed=number)
 
     return replace(protocol, redraw=redraw, repetition=f"{count} splits")
-
-
-def crossed(protocol: Protocol, levels: Mapping[str, int]) -> Protocol:
-    """Return the protocol with all combinations of subset, initialization and order seeds.
-
-    `levels` has the number of seeds by source, as for `design`, which raises the errors.
-    """
-    cells = [Replicate(**cell) for cell in design(levels)]
-    varied = {source: levels[source] for source in SOURCES if levels.get(source, 1) > 1}
-    repeated = " x ".join(f"{count} {source}s" for source, count in varied.items())
-    return replace(
-        protocol,
-        replicates=len(cells),
-        rule=MEAN,
-        replicate=cells.__getitem__,
-        repetition=_further(protocol, repeated),
-    )
 
 
 def _further(protocol: Protocol, repetition: str) -> str:

@@ -1,1 +1,1 @@
-"""Ray integration: start-up, nodes, workers, failures and jobs; only this package imports ray."""
+"""Ray integration: start-up, nodes, workers and failures; only this package imports ray."""

@@ -7,12 +7,15 @@ program classifies with a random head.
 """
 
 import json
+import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sclsearch.arguments import check_fields
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
@@ -24,7 +27,7 @@ from sclsearch.reports.export_record import (
     Format,
     Refit,
     RefitRows,
-    without_folders,
+    without_folder,
     write_digests,
     write_json,
 )
@@ -48,12 +51,13 @@ WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
-NOT_RESTORED = {
-    *("model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"),
-    "training_rows",
-}
-"""Fields of a study's origin that do not determine its test rows, or that are private."""
+ROWS_COMPARED = 500
+"""Rows whose predictions an export compares with the stored ones."""
+CLOSE, CLOSE_ON_GPU = 1e-3, 0.05
+"""Differences of probabilities that rounding explains."""
 OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,9 @@ class ExportOptions:
             the search.
         baseline: Export the linear model on the frozen encoder instead of the winner.
         seeds: Number of models that a refit trains; more than one are exported as an ensemble.
-        data_dir: Folder of the task's files for a refit or the baseline, if they moved.
-        method: `FILE.py:CLASS` or a class, required for these if the method is in a file.
+        data_dir: Folder of the task's files, if they moved.
+        method: `FILE.py:CLASS` or a class, if the method is in a file. A refit and the baseline
+            need it, and the comparison with the stored predictions.
         force: Export a winner that is useless by `Report.verdict`, too.
     """
 
@@ -142,7 +147,8 @@ def export(
 ) -> ExportRecord:
     """Write the winner's encoder in float32, its new modules and a model card to a folder.
 
-    Config and tokenizer come from the encoder that was fine-tuned.
+    Config and tokenizer come from the encoder that was fine-tuned. A model of the search is read
+    again, and its predictions are compared with the stored ones.
 
     Args:
         found: The study's report.
@@ -152,7 +158,8 @@ def export(
 
     Raises:
         SclsearchError: There is no winner, it is useless or has not been tested, its weights are
-            not stored, or the original encoder has changed. Also if the folder is not empty or not
+            not stored, or the original encoder has changed. The written model predicts otherwise
+            than the stored one. Also if the folder is not empty or not
             writable, an ensemble would have one member, or a refit fails.
     """
     winner = tested_winner(found)
@@ -175,15 +182,59 @@ def export(
     begun = _begun_with(record)
     check_writable(LocalPath(folder.parent))
     if options.baseline:
-        members = [_linear(found, store, record, options)]
+        members = [_linear(found, record, options)]
     elif options.refit:
         members = _refitted(found, record, options, options.refit)
     with new_folder(folder) as part:
         written = _write_all(part, members, begun, ensemble=options.ensemble or len(members) > 1)
         write_model_card(part, written, found, record, storage, begun)
         write_digests(part)
+        if not (options.baseline or options.refit):
+            _check_predictions(part, written, members, options, storage)
         _check_empty(folder)  # another export may have written it meanwhile
     return written
+
+
+def _check_predictions(
+    folder: Path,
+    written: ExportRecord,
+    members: Sequence[_Member],
+    options: ExportOptions,
+    storage: Storage,
+) -> None:
+    """Raise SclsearchError if the written models predict otherwise than the stored seed runs."""
+    from sclsearch.reports.predictor import load
+    from sclsearch.study.restore import restore_seed_run
+
+    store = RunStore(storage)
+    runs = [run for run in store.get_all([one.record.key for one in members]) if run is not None]
+    try:
+        study, _ = restore_seed_run(runs[0], options.data_dir, options.method)
+    except SclsearchError as error:
+        _LOG.warning("Not compared with the predictions of the search: %s", error)
+        return
+    for name, one, run, rows in zip(
+        written.members or ("",), members, runs, store.rows(runs), strict=True
+    ):
+        if rows is None:  # stored by release 0.1.0
+            continue
+        split = "test" if "test" in rows.labels else "validation"
+        read = getattr(study.splits(one.record.replicate), split)
+        texts = [study.data.splits[read.split].texts[row] for row in read.index[:ROWS_COMPARED]]
+        on_gpu = one.record.numerics.startswith("cuda")
+        predictor = load(folder / name, options.method, None if on_gpu else "cpu")
+        if written.labels:
+            found, stored = predictor.predict_proba(texts), rows.probabilities[split]
+        else:
+            found = np.array([prediction.label for prediction in predictor.predict(texts)])
+            stored = np.array(run.predictions[split])
+        close = CLOSE_ON_GPU if on_gpu or one.record.numerics.endswith("bf16") else CLOSE
+        differing = ~np.isclose(found, stored[:ROWS_COMPARED], rtol=close, atol=close)
+        if differing.any():
+            raise SclsearchError(
+                f"{run.key[:12]}: the exported model predicts otherwise than the search on "
+                f"{split} rows. Train the seed run again with `sclsearch rerun {run.key[:12]}`."
+            )
 
 
 def _check_empty(folder: Path) -> None:
@@ -239,9 +290,7 @@ def _refitted(
     ]
 
 
-def _linear(
-    found: Report, store: StudyStore, record: StudyRecord, options: ExportOptions
-) -> _Member:
+def _linear(found: Report, record: StudyRecord, options: ExportOptions) -> _Member:
     """Fit the linear model on the frozen encoder, on the rows of its best seed or on more rows."""
     from sclsearch.reports.linear_model import fit_linear, linear_baseline
     from sclsearch.reports.refit import restore_winner
@@ -251,7 +300,6 @@ def _linear(
     winner = restore_winner(found, options.data_dir, options.method)
     model = fit_linear(found, winner, best.replicate, options.refit)
     described = _completed(describe_winner(found), record, found.storage)
-    evaluation = store.baselines()[best.replicate][line.origin].get("test", {})
     described = replace(
         described,
         method=line.origin.partition(" on ")[0].replace(" ", "-"),
@@ -264,10 +312,7 @@ def _linear(
         test=best.test,
         mean_test=line.plain and line.plain[0],
         numerics=f"{winner.spec.numerics.partition('-')[0]}-fp32",
-        test_rows=winner.splits[best.replicate].test.digest,
-        evaluation=evaluation,
         baseline=True,
-        origin={**described.origin, "method": "ce"},
     )
     if model.refit is not None:
         described = _without_scores(described, model.refit)
@@ -276,28 +321,22 @@ def _linear(
 
 def _without_scores(described: ExportRecord, refit: Refit) -> ExportRecord:
     """Return the record of a model that was trained after the search."""
-    return replace(described, validation=None, test=None, test_rows="", evaluation={}, refit=refit)
+    return replace(described, validation=None, test=None, refit=refit)
 
 
 def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -> ExportRecord:
-    """Return the record with the fields that prediction and verification need."""
+    """Return the record with the fields that prediction needs."""
     origin, own = record.origin, record.origin["task"]
     run = RunStore(storage).get(described.key)
-    known = {} if run is None else run.identity
     return replace(
         described,
-        place=without_folders(origin["method"]),
+        place=without_folder(origin["method"]),
         method_digest=record.training.get("method_file", ""),
         labels=tuple(origin.get("labels", ())),
         pair=origin.get("pair", False),
         columns=() if isinstance(own, str) else tuple(own["text"]),
-        numerics=str(known.get("numerics", "")),
+        numerics="" if run is None else str(run.identity["numerics"]),
         data=str(record.training["data"]),
-        test_rows=str(known.get("rows", {}).get("test", "")),
-        evaluation={} if run is None else run.test,
-        origin=without_folders(
-            {name: value for name, value in origin.items() if name not in NOT_RESTORED}
-        ),
     )
 
 

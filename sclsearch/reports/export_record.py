@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from sclsearch.errors import SclsearchError
 
 CARD_FILE = "README.md"
 DIGESTS = "SHA256SUMS"
-"""File with the SHA-256 of every file of an export, as `sha256sum` writes it.
+"""File with the SHA-256 of every file of an export, which `sha256sum --check` reads.
 
 It omits the model card, which the user may edit.
 """
@@ -77,13 +77,9 @@ class ExportRecord:
         members: Folders of an ensemble's members, relative to its own; empty for one seed.
         numerics: Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
         data: SHA-256 of the task's texts and labels.
-        test_rows: SHA-256 of the test rows; empty for a model that was trained after the search.
-        evaluation: Stored evaluation on the test rows: confusion matrix, or correlations.
         baseline: True for the linear model on the frozen encoder. Its `method` is the linear model,
             its `place` is `ce`, whose head has the same form.
         refit: Rows and length of a training after the search; None for a seed run of the search.
-        origin: How the seed run can be trained again: task, protocol, size, names of the data files
-            without their folders.
     """
 
     base: str
@@ -110,11 +106,8 @@ class ExportRecord:
     members: tuple[str, ...] = ()
     numerics: str = ""
     data: str = ""
-    test_rows: str = ""
-    evaluation: Mapping[str, Any] = field(default_factory=dict)
     baseline: bool = False
     refit: Refit | None = None
-    origin: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write the record to a folder."""
@@ -160,27 +153,12 @@ def write_digests(folder: Path) -> None:
     (folder / DIGESTS).write_text("".join(lines), encoding="utf-8")
 
 
-def changed_files(folder: Path) -> tuple[str, ...] | None:
-    """Return the files of an export that differ from their digests; None if it has no digests."""
-    if not (folder / DIGESTS).is_file():
-        return None
-    lines = (folder / DIGESTS).read_text(encoding="utf-8", errors="replace").splitlines()
-    digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    return tuple(
-        name
-        for name in {CARD: "", **digests}
-        if not (folder / name).is_file() or file_digest(folder / name) != digests.get(name)
-    )
-
-
-def without_folders(value: Any) -> Any:
-    """Return a value in which each absolute path is the name of its file.
+def without_folder(text: str) -> str:
+    """Return a text, or only the name of its file if it is an absolute path.
 
     Exports are published, and the folders of the user's machine are private.
     """
-    if isinstance(value, Mapping):
-        return {name: without_folders(item) for name, item in value.items()}
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+    return Path(text).name if Path(text).is_absolute() else text
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -68,7 +68,7 @@ def _with_sclsearch(name: str, record: ExportRecord) -> str:
 
 
 def method_option(record: ExportRecord) -> str:
-    """Return the option that `predict` and `verify` need for a custom method; else no text."""
+    """Return the option that `predict` needs for a custom method; else no text."""
     return f" --method {shlex.quote(_place(record))}" if record.method_digest else ""
 
 

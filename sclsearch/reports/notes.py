@@ -70,7 +70,7 @@ def not_shown(shown: int, stored: int) -> Iterator[str]:
     """Yield a note if a report does not read all configurations of a study."""
     if shown < stored:
         yield (
-            f"shown: the first {shown} of {stored} stored configurations; select, report and "
+            f"shown: the first {shown} of {stored} stored configurations; show, report and "
             "export read all of them"
         )
 

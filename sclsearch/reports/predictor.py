@@ -201,8 +201,6 @@ def load(
     custom_method: "str | type[Method] | None" = None,
     device: str | None = None,
     batch_size: int = BATCH_SIZE,
-    *,
-    full_precision: bool = False,
 ) -> Predictor:
     """Return an exported classifier, loaded into memory.
 
@@ -212,7 +210,6 @@ def load(
             method in a file. The hash of the file must equal the recorded hash.
         device: `cpu`, `cuda` or another device of torch; None uses the GPU if there is one.
         batch_size: Most texts that the encoder reads at a time.
-        full_precision: Whether to compute in float32 even if the training was in bfloat16.
 
     Raises:
         SclsearchError: The folder is no export, its method is missing, or there is no such device.
@@ -221,10 +218,7 @@ def load(
         raise SclsearchError(f"--batch-size: must be at least 1, got {batch_size}.")
     record = read_record(folder)
     place = _device(device)
-    members = [
-        _load_seed(folder / name, custom_method, place, full_precision=full_precision)
-        for name in record.members or ("",)
-    ]
+    members = [_load_seed(folder / name, custom_method, place) for name in record.members or ("",)]
     for one in members:
         if one.record.labels != record.labels:
             raise SclsearchError(
@@ -235,11 +229,7 @@ def load(
 
 
 def _load_seed(
-    folder: Path,
-    custom_method: "str | type[Method] | None",
-    device: "torch.device",
-    *,
-    full_precision: bool,
+    folder: Path, custom_method: "str | type[Method] | None", device: "torch.device"
 ) -> _SeedClassifier:
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods import find_recorded_method
@@ -259,7 +249,7 @@ def _load_seed(
     model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(record.labels)))
     _load_parts(model.new_modules, folder / PARTS)
     tokenizer = load_tokenizer(place)
-    bf16 = record.numerics.endswith("bf16") and not full_precision and fast_bf16(device)
+    bf16 = record.numerics.endswith("bf16") and fast_bf16(device)
     backend = Backend(device, bf16)
     return _SeedClassifier(record, method, training, model.to(device).eval(), tokenizer, backend)
 

@@ -97,7 +97,7 @@ class StudyRecord:
     @property
     def repeats(self) -> bool:
         """True if the study repeats the winner of another study."""
-        return any(self.origin.get(way) for way in ("fresh", "crossed"))
+        return bool(self.origin.get("fresh"))
 
     @property
     def mlflow_name(self) -> str:

@@ -251,14 +251,14 @@ class RunStore:
         """
         if not re.fullmatch(r"[0-9a-f]{4,64}", start):
             raise SclsearchError(
-                f"{start!r}: must be at least 4 of the digits 0-9 and a-f. `sclsearch select STUDY "
+                f"{start!r}: must be at least 4 of the digits 0-9 and a-f. `sclsearch show STUDY "
                 "--json` prints the keys."
             )
         found = [key for key in self.keys() if key.startswith(start)]
         if len(found) != 1:
             raise SclsearchError(
                 f"{start!r}: must be the beginning of one key, got that of {len(found)} in "
-                f"{self.folder}. `sclsearch select STUDY --json` prints the keys."
+                f"{self.folder}. `sclsearch show STUDY --format json` prints the keys."
             )
         return found[0]
 

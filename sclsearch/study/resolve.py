@@ -15,7 +15,6 @@ from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import Unlabeled, check_unlabeled
 from sclsearch.protocols.variants import (
     SCALES,
-    crossed,
     for_rows,
     fresh,
     with_enough_updates,
@@ -77,15 +76,11 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     protocol, configs = for_rows(protocol, whole, spec.splits)
     if spec.scale is not None:
         protocol = lookup(SCALES, spec.scale, "scale")(protocol)
-    protocol = _repeated(protocol, spec)
+    if spec.fresh is not None:
+        protocol = fresh(protocol, spec.fresh, spec.first_fresh)
     rule = protocol.rule if options.rule is None else parse_rule(options.rule)
     seeds = protocol.replicates if options.seeds is None else options.seeds
     rule.check(seeds)
-    if spec.crossed is not None and seeds > protocol.replicates:
-        raise SclsearchError(
-            f"--seeds {seeds}: must be at most {protocol.replicates}, the number of combinations. "
-            "Leave it out."
-        )
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     folder = model_folder(model_name)
@@ -172,7 +167,7 @@ def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
             model_folder(model_name)
         except SclsearchError as other:
             instead = "\nWithout data and model: --task demo --model minilm."
-            repeats = spec.fresh is not None or spec.crossed is not None
+            repeats = spec.fresh is not None
             raise SclsearchError(f"{error}\n{other}{'' if repeats else instead}") from error
         raise
 
@@ -186,14 +181,6 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
     protocol = find_protocol(spec.protocol)
     protocol.check_size(size, method.few_shot)
     return protocol
-
-
-def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
-    if spec.fresh is not None and spec.crossed is not None:
-        raise SclsearchError("crossed: cannot be combined with fresh. Leave one of them out.")
-    if spec.fresh is not None:
-        return fresh(protocol, spec.fresh, spec.first_fresh)
-    return protocol if spec.crossed is None else crossed(protocol, spec.crossed)
 
 
 def _check_space(spec: StudySpec, method: NamedMethod) -> None:

@@ -13,8 +13,6 @@ from sclsearch.errors import SclsearchError
 if TYPE_CHECKING:
     from sclsearch.training.spec import Numerics
 
-CLUSTER = "http://127.0.0.1:8265"
-"""Default URL of a cluster's dashboard, such as the local end of a tunnel."""
 DRIVER = Path("/proc/driver/nvidia/version")
 """File in which the kernel reports the version of the NVIDIA driver."""
 CLUSTER_SLOTS = 64
@@ -39,7 +37,8 @@ def check_address(address: str | None) -> None:
     )
     raise SclsearchError(
         f"--address {address}: {reason}. Run the command on a machine of the cluster with auto or "
-        "HOST:PORT, or from elsewhere: sclsearch submit --cluster http://HOST:8265 -- tune …"
+        "HOST:PORT, or from elsewhere as a job: `ray job submit --address http://HOST:8265 "
+        "-- sclsearch tune … --address auto`."
     )
 
 

@@ -41,7 +41,6 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "splits": spec.splits,
         "fresh": spec.fresh,
         "first_fresh": spec.first_fresh,
-        "crossed": spec.crossed,
         "train_size": spec.train_size,
         "shots": spec.shots,
         "unlabelled": spec.unlabeled,
@@ -64,7 +63,6 @@ def restore_spec(
     method: "str | type[Method] | None" = None,
     fresh: int | None = None,
     first_fresh: int | None = None,
-    crossed: Mapping[str, int] | None = None,
 ) -> StudySpec:
     """Return the spec of one stored configuration, with the given replicates.
 
@@ -75,7 +73,6 @@ def restore_spec(
         fresh: Number of new replicates beyond the protocol's.
         first_fresh: Number of the first new replicate, if earlier runs used more than the
             protocol's own.
-        crossed: Number of seeds of each random source; the replicates are all combinations.
 
     Raises:
         SclsearchError: A stored field is unknown or out of bounds.
@@ -96,7 +93,6 @@ def restore_spec(
         splits=origin.get("splits"),
         fresh=fresh,
         first_fresh=first_fresh,
-        crossed=crossed,
         train_size=origin["train_size"],
         shots=origin["shots"],
         unlabeled=origin.get("unlabelled"),
@@ -169,15 +165,12 @@ def restore_spec_as_before(
     method: "str | type[Method] | None" = None,
 ) -> StudySpec:
     """Return the spec of one stored configuration, with the same replicates as before."""
-    levels = origin.get("crossed")
     return restore_spec(
         origin,
         fields,
         method=method,
         fresh=origin.get("fresh"),
         first_fresh=origin.get("first_fresh"),
-        # Release 0.1.0 spelled it `initialisation`.
-        crossed=levels and {name.replace("isation", "ization"): n for name, n in levels.items()},
     )
 
 

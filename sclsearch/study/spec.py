@@ -67,8 +67,6 @@ class StudySpec:
         fresh: Number of new replicates beyond the protocol's, used instead of the protocol's own.
         first_fresh: Number of the first new replicate. None, or a number below the protocol's
             count, means the first one beyond the protocol's own.
-        crossed: Number of seeds of `subset`, `initialization` and `order`. All combinations replace
-            the protocol's replicates.
         train_size: Number of training examples in total.
         shots: Number of training examples per class.
         unlabeled: Size of the text pool of stages that read no labels: a number, or `all`. It
@@ -96,7 +94,6 @@ class StudySpec:
     splits: int | None = None
     fresh: int | None = None
     first_fresh: int | None = None
-    crossed: Mapping[str, int] | None = None
     train_size: int | None = None
     shots: int | None = None
     unlabeled: Unlabeled | None = None

@@ -36,11 +36,6 @@ class MLflowLogger:
         self._thread = Thread(target=self._work, name="sclsearch-tracking", daemon=True)
         self._thread.start()
 
-    @property
-    def created(self) -> int:
-        """Number of MLflow runs created so far."""
-        return self._writer.created
-
     def sync(self, state: SearchState, *, ended: bool = True) -> None:
         """Write the records of a state that MLflow lacks; a second call writes only new ones.
 
@@ -86,7 +81,7 @@ class MLflowLogger:
     def remedy(self) -> str:
         """Advice for a user whose MLflow lacks records."""
         if any(message in self._unreachable for message in _NO_DATABASE):
-            return "Move the file away: `sclsearch track` makes a new one and fills it."
+            return "Move the file away: `sclsearch ui` makes a new one and fills it."
         if re.search(r"error code 40[13]\b", self._unreachable):
             return (
                 "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or "

@@ -1,6 +1,5 @@
 """Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
 
-import logging
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 
@@ -19,15 +18,14 @@ from sclsearch.store.storage import Storage
 from sclsearch.store.studies import existing_study
 from sclsearch.study.state import stored_state
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
-from sclsearch.tracking.model import check_model_name, log_winner, register
+from sclsearch.tracking.model import log_winner, register
 from sclsearch.tracking.names import experiment_name, short_settings
 from sclsearch.tracking.ranking import study_report
 from sclsearch.tracking.records import RunRecord, json_bytes
-from sclsearch.tracking.server import connect, masked, prepare, quietly
+from sclsearch.tracking.server import connect, masked, quietly
 from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import Writer
 
-_LOG = logging.getLogger(__name__)
 PAGE = "report.html"
 PAGE_SOURCE = "sclsearch.page"
 """Tag of a study's run: digest of the data that its page shows."""
@@ -41,13 +39,11 @@ class TrackedStudy:
         study: Name of the study.
         registered: The registered version as `NAME version N`; None if none was requested.
         warning: Reason why MLflow lacks the HTML page; None if it has the page.
-        created: Number of runs that `track_study` added.
     """
 
     study: str
     registered: str | None
     warning: str | None
-    created: int = 0
 
 
 def publish(
@@ -124,26 +120,16 @@ def _write_page(
     return None
 
 
-def track_study(
-    storage: Storage,
-    name: str,
-    uri: str,
-    page: PageOptions,
-    registered_name: str | None = None,
-) -> TrackedStudy:
+def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> TrackedStudy:
     """Log a stored study, its report and its winner to MLflow, without duplicates.
-
-    `name` may be a prefix of the name.
 
     Raises:
         SclsearchError: MLflow lacks a part; the message says what to do.
     """
-    check_model_name(registered_name, uri)
     store, record = existing_study(storage, name)
-    prepare(uri)
     replicates, configurations = store.replicates(), store.configurations()
     rule = parse_rule(record.origin["rule"])
-    check_no_driver(store.folder, _LOG.warning, "Repeat the command when it has ended.")
+    check_no_driver(store.folder, lambda _: None, "MLflow gets its runs from that process.")
     runs = RunStore(storage)
     state, damaged = stored_state(runs, record, replicates, configurations, rule, store.race())
     if damaged:
@@ -155,7 +141,7 @@ def track_study(
         raise SclsearchError(f"{missing}. {logger.remedy}")
     found = report(storage, store.name)
     try:
-        done = publish(uri, found, storage, page, registered_name=registered_name)
+        return publish(uri, found, storage, page)
     except SclsearchError:
         raise
     except Exception as error:
@@ -163,7 +149,6 @@ def track_study(
             f"{masked(uri)}: lacks the report of {store.name}: {failure_reason(error)}. "
             "Repeat the command."
         ) from error
-    return replace(done, created=logger.created)
 
 
 def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:

@@ -1,11 +1,6 @@
-"""Permanent deletion of a study's runs from the MLflow database of a storage."""
+"""Deletion of a study's runs from the MLflow database of a storage."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
 
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.store.local import DamagedError
@@ -15,8 +10,6 @@ from sclsearch.tracking.model import is_registered
 from sclsearch.tracking.server import connect, quietly, sqlite_uri
 from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import LEVEL, runs_of
-
-AT_ONCE = 500
 
 
 def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
@@ -43,51 +36,28 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
 
 
 def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
-    """Delete runs, their artifacts and their models from the MLflow database inside a storage.
+    """Delete runs and their models, except registered ones, from the MLflow database of a storage.
 
-    The descriptions of their experiments then rank the other studies.
-    Registered models stay. In a copy of a storage, runs may have their artifacts in the original.
-    Such runs are only marked as deleted, and their artifacts stay.
+    The descriptions of their experiments then rank the other studies. `mlflow gc` deletes the files
+    of deleted runs.
     """
-    uri, folder = _own_database(storage), storage_path(storage).local
-    if uri is None or folder is None:
+    uri, experiments = _own_database(storage), set[str]()
+    if uri is None:
         return
-    inside, experiments = [], set[str]()
     with quietly():
         client = connect(uri)
         for run_id in run_ids:
             run = client.get_run(run_id)
-            experiments.add(run.info.experiment_id)
-            if run.info.artifact_uri.startswith(f"{folder.as_uri()}/"):
-                inside.append(run_id)
-                if run.data.tags.get(LEVEL) == "study":
-                    _delete_models(client, run.info.experiment_id, run_id)
+            experiment = run.info.experiment_id
+            experiments.add(experiment)
+            if run.data.tags.get(LEVEL) == "study":
+                query = f"source_run_id = '{run_id}'"
+                for model in client.search_logged_models([experiment], query):
+                    if not is_registered(client, model):
+                        client.delete_logged_model(model.model_id)
             client.delete_run(run_id)
         for experiment in experiments:
             describe_experiment(client, experiment)
-    for start in range(0, len(inside), AT_ONCE):
-        _delete_permanently(uri, inside[start : start + AT_ONCE])
-    for run_id in inside:
-        with suppress(OSError):  # MLflow leaves the folder of the run's artifacts
-            (folder / "mlartifacts" / run_id).rmdir()
-
-
-def _delete_models(client: Any, experiment_id: str, run_id: str) -> None:
-    """Mark the models of a run as deleted; `mlflow gc` deletes their files."""
-    for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
-        if not is_registered(client, model):
-            client.delete_logged_model(model.model_id)
-
-
-def _delete_permanently(uri: str, run_ids: Sequence[str]) -> None:
-    """Run `mlflow gc`: the client alone would only mark the runs as deleted."""
-    command = [sys.executable, "-m", "mlflow", "gc", "--backend-store-uri", uri]
-    command += ["--tracking-uri", uri, "--run-ids", ",".join(run_ids)]
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1].rstrip(".")
-        raise SclsearchError(f"{uri}: MLflow cannot delete {len(run_ids)} runs: {reason}.")
 
 
 def _own_database(storage: Storage) -> str | None:

@@ -161,7 +161,7 @@ def test_a_damaged_file_is_named_and_the_others_are_read(
     DAMAGE[damage](path)
     # No command reports other deleted files: the next search writes or trains them again.
     silent = damage == "deleted" and kind not in {"first configuration", "last configuration"}
-    selected = sclsearch("select", "mine", "--storage", "storage")
+    selected = sclsearch("show", "mine", "--storage", "storage")
     selected.assert_clear()
     if kind != "study":
         assert selected.returncode in ({0, 3} if silent else {3})
@@ -193,7 +193,7 @@ def test_an_edited_file_is_detected(storage: Path, sclsearch: Call, edit: str) -
     name, change = EDITS[edit]
     path = path_of(storage, name)
     edited(change)(path)
-    result = sclsearch("select", "mine", "--storage", "storage")
+    result = sclsearch("show", "mine", "--storage", "storage")
     result.assert_clear()
     assert result.returncode == (2 if name == RECORD else 3)
     assert "checksum" in output_of(result)
@@ -235,7 +235,7 @@ def test_a_malformed_record_without_a_checksum_is_detected(
     name, change = WITHOUT_CHECKSUM[edit]
     path = path_of(storage, name)
     edited(change, sealed=False)(path)
-    result = sclsearch("select", "mine", "--storage", "storage")
+    result = sclsearch("show", "mine", "--storage", "storage")
     result.assert_clear()
     assert result.returncode == (2 if name == RECORD else 3), output_of(result)
     named = "Unknownrule'worst'" if edit == "unknown rule" else "/".join(path.parts[-2:])
@@ -244,7 +244,7 @@ def test_a_malformed_record_without_a_checksum_is_detected(
 
 def test_a_deleted_replicate_is_noted(storage: Path, sclsearch: Call) -> None:
     (storage / REPLICATE).unlink()
-    result = sclsearch("select", "mine", "--storage", "storage")
+    result = sclsearch("show", "mine", "--storage", "storage")
     assert result.returncode == 3
     assert "wasdeleted" in output_of(result)
 
@@ -255,7 +255,7 @@ def test_all_damaged_files_are_named_at_once(storage: Path, sclsearch: Call) -> 
     paths = [run, storage / CONFIGURATION, storage / REPLICATE]
     for path in paths:
         cut(path)
-    result = sclsearch("select", "mine", "--storage", "storage", "--json")
+    result = sclsearch("show", "mine", "--storage", "storage", "--format", "json")
     assert result.returncode == 3
     notes = json.loads(result.stdout)["notes"]
     assert notes[0].startswith("warning: damaged files, left out of the ranking: 3;")
@@ -264,22 +264,20 @@ def test_all_damaged_files_are_named_at_once(storage: Path, sclsearch: Call) -> 
 
 
 def test_records_without_checksum_are_noted_once(storage: Path, sclsearch: Call) -> None:
-    assert "havenochecksums" not in output_of(sclsearch("select", "mine", "--storage", "storage"))
+    assert "havenochecksums" not in output_of(sclsearch("show", "mine", "--storage", "storage"))
     for path in [*storage.glob(RUN), *storage.glob("studies/**/*.json")]:
         edited(lambda _: None, sealed=False)(path)
-    result = sclsearch("select", "mine", "--storage", "storage")
+    result = sclsearch("show", "mine", "--storage", "storage")
     assert result.returncode == 0
     assert output_of(result).count("havenochecksums") == 1
 
 
 READERS: dict[str, tuple[str, ...]] = {
-    "select": ("select", "mine"),
+    "show": ("show", "mine"),
     "compare": ("compare", "mine", "other"),
     "rerun": ("rerun",),
     "confirm": ("confirm", "mine", "--gpus-per-trial", "0", "--dry-run"),
-    "variance": ("variance", "mine", "--gpus-per-trial", "0", "--dry-run"),
     "export": ("export", "mine", "out"),
-    "track": ("track", "mine"),
     "ls": ("ls", "studies"),
 }
 
@@ -311,7 +309,7 @@ def test_every_command_survives_damage_of_every_kind_of_file(
 
 @pytest.mark.parametrize("place", ["runs", "studies/mine/configurations", "studies"])
 @pytest.mark.parametrize("make", [Path.touch, loop, os.mkfifo])
-@pytest.mark.parametrize("reader", ["select", "rerun", "ls", "export"])
+@pytest.mark.parametrize("reader", ["show", "rerun", "ls", "export"])
 def test_a_store_path_that_is_not_a_folder_is_named(
     storage: Path, sclsearch: Call, place: str, make: Change, reader: str
 ) -> None:
@@ -331,11 +329,11 @@ def test_a_store_path_that_is_not_a_folder_is_named(
 
 
 def test_files_with_unknown_names_are_ignored(storage: Path, sclsearch: Call) -> None:
-    before = sclsearch("select", "mine", "--storage", "storage").stdout
+    before = sclsearch("show", "mine", "--storage", "storage").stdout
     for name in ("²", "00", "-1", "1 copy", "x" * 200, "9" * 99):
         (storage / "studies" / "mine" / "configurations" / f"{name}.json").write_text("{}")
     (storage / "studies" / "notes.txt").write_text("hello", encoding="utf-8")
-    assert sclsearch("select", "mine", "--storage", "storage").stdout == before
+    assert sclsearch("show", "mine", "--storage", "storage").stdout == before
     listed = sclsearch("ls", "studies", "--storage", "storage")
     assert listed.returncode == 0
     assert "notes.txt" not in [line.split("\t")[0] for line in listed.stdout.splitlines()]
@@ -347,6 +345,6 @@ def test_every_command_refuses_an_invalid_storage(
 ) -> None:
     (folder / "taken").touch()
     named = storage if storage == "nothing" else "--storage"
-    for arguments in (("select", "mine"), ("export", "mine", "out"), ("rerun", "abcdef")):
+    for arguments in (("show", "mine"), ("export", "mine", "out"), ("rerun", "abcdef")):
         sclsearch(*arguments, "--storage", storage).assert_refused(named)
     sclsearch("ls", "studies", "--storage", storage).assert_clear()

@@ -217,7 +217,6 @@ def test_a_malformed_space_is_refused_with_its_file(
     name: str, folder: Path, sclsearch: Call
 ) -> None:
     (folder / "mine.yaml").write_text(SPACES[name], encoding="utf-8")
-    sclsearch("check", "mine.yaml").assert_refused("mine.yaml")
     sclsearch(*TUNE, *DEMO, "--model", "tiny", "--space", "mine.yaml").assert_refused("mine.yaml")
     assert not (folder / "MARK").exists()
 

@@ -1,6 +1,5 @@
-"""Tests of `rm` and `gc`: dry runs, consent and deletion."""
+"""Tests of `rm`: dry runs, consent and deletion."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,18 +14,16 @@ def files(workdir: Path, finished: tuple[str, ...]) -> Callable[[], int]:
     return lambda: sum(path.is_file() for path in (workdir / "sclsearch-storage").rglob("*"))
 
 
-def test_a_dry_run_lists_the_files_of_a_study_and_deletes_none(
+def test_a_dry_run_counts_the_files_of_a_study_and_deletes_none(
     sclsearch: Call, files: Callable[[], int]
 ) -> None:
     before = files()
     result = sclsearch("rm", "mine", "--dry-run")
-    rows = [line.split() for line in result.stdout.splitlines()]
-    assert [row[:3] for row in rows if row[:2] == ["seed", "runs"]] == [["seed", "runs", "4"]]
-    assert rows[-2][:2] == ["together", str(before)]
-    assert rows[-1][:2] == ["MLflow:", "no"]
-    found = json.loads(sclsearch("rm", "mine", "--dry-run", "--json").stdout)
-    assert sum(map(len, found["files"].values())) == files() == before
-    assert found["deleted"] is False
+    first, last = result.stdout.splitlines()
+    assert first.startswith(f"{before} files, ")
+    assert first.endswith(f": 4 of seed runs, {before - 4} of studies")
+    assert last == "MLflow: 0 runs in the storage's own database"
+    assert files() == before
 
 
 def test_a_study_is_deleted_with_consent_only(
@@ -36,26 +33,26 @@ def test_a_study_is_deleted_with_consent_only(
     refused = sclsearch("rm", "mine")
     assert refused.returncode == 2
     assert refused.stderr.startswith("rm: standard input is not a terminal, so it cannot ask.")
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
-    assert sclsearch("rm", "mine").returncode == 0
     assert files() == before
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
-    result = sclsearch("rm", "mine")
-    assert result.stdout.endswith("Deleted study mine.\n")
+    assert sclsearch("rm", "mine").stdout.endswith("Deleted.\n")
     assert files() == 0
 
 
-def test_garbage_is_deleted_with_consent_only(
+def test_unused_files_are_deleted_alone(
     sclsearch: Call, workdir: Path, files: Callable[[], int]
 ) -> None:
-    clean = sclsearch("gc")
+    clean = sclsearch("rm", "--unused")
     assert clean.returncode == 0
     assert "Deleted" not in clean.stdout
     before = files()
     (workdir / "sclsearch-storage" / "runs" / f"{'a' * 64}.json").touch()
-    assert sclsearch("gc", "--dry-run").returncode == 0
+    assert sclsearch("rm", "--unused", "--dry-run").stdout.startswith("1 file, ")
     assert files() == before + 1
-    assert sclsearch("gc").returncode == 2
-    assert sclsearch("gc", "--yes").stdout.endswith("Deleted these files.\n")
+    assert sclsearch("rm", "--unused", "--yes").stdout.endswith("Deleted.\n")
     assert files() == before
+
+
+def test_neither_a_study_nor_unused_is_an_error(sclsearch: Call, workdir: Path) -> None:
+    sclsearch("rm").assert_refused("studies: names none. Name one, or pass --unused.")

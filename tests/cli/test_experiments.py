@@ -1,4 +1,4 @@
-"""Tests of `reproduce`, `confirm` and `variance`: dry runs, results and errors."""
+"""Tests of `reproduce` and `confirm`: dry runs, results and errors."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,6 @@ Finish = Callable[..., str]
 TABLE = ("reproduce", "lacon/table-6", "--model", "./encoder", "--data-dir", "glue")
 ONE = ("--cells", "LCL,CoLA", "--scale", "laptop", "--tracking", "none", "--gpus-per-trial", "0")
 ON_CPU = ("--tracking", "none", "--gpus-per-trial", "0")
-CROSSING = "--initializations 2 --orders 2"
 
 
 @pytest.fixture
@@ -178,48 +177,20 @@ def test_failed_fresh_seeds_give_exit_code_3(
     assert (result.returncode, "mean of 3 of 4 seeds" in result.stdout) == (3, True)
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "stored", "repetition"),
-    [
-        ("confirm", "--seeds 4", 0, {"fresh": 4, "first_fresh": 3}),
-        # Cells with equal initialization and order are seed runs of the study.
-        ("variance", CROSSING, 2, {"crossed": {"initialization": 2, "order": 2}}),
-    ],
-)
-def test_a_dry_run_of_a_repetition_counts_its_seed_runs_and_writes_nothing(
-    sclsearch: Call,
-    storage: Path,
-    finish_cell: Finish,
-    repeat: Finish,
-    command: str,
-    options: str,
-    stored: int,
-    repetition: dict[str, Any],
+def test_a_dry_run_of_a_confirmation_counts_its_seed_runs_and_writes_nothing(
+    sclsearch: Call, storage: Path, finish_cell: Finish, repeat: Finish
 ) -> None:
     name = finish_cell()
-    command_line = (command, name, *options.split(), *ON_CPU, "--dry-run")
+    command_line = ("confirm", name, "--seeds", "4", *ON_CPU, "--dry-run")
     result = sclsearch(*command_line)
     assert result.returncode == 0
-    assert f"\n1 configuration x 4 seeds = 4 seed runs; in the store: {stored}\n" in result.stdout
+    assert "\n1 configuration x 4 seeds = 4 seed runs; in the store: 0\n" in result.stdout
     assert "\ntime: " in result.stdout
     assert "tau 0.1 winner" in flat(result.stdout)
     assert study_names(storage) == [name]
-    repeated = repeat(name, **repetition)
+    repeated = repeat(name, fresh=4, first_fresh=3)
     output = json.loads(sclsearch(*command_line, "--json").stdout)
     assert (output["study"], output["seed_runs"], output["stored"]) == (repeated, 4, 4)
-
-
-def test_variance_prints_the_spread_of_a_winner_by_source(
-    sclsearch: Call, finish_cell: Finish, repeat: Finish
-) -> None:
-    name = finish_cell()
-    repeat(name, crossed={"initialization": 2, "order": 2})
-    result = sclsearch("variance", name, *CROSSING.split(), *ON_CPU)
-    assert result.returncode == 0
-    assert f"{name}, its winner: 4 seed runs" in flat(result.stdout)
-    for source in ("initialization", "order", "residual", "together"):
-        assert f"\n{source} " in result.stdout
-    sclsearch("variance", name, "--subsets", "2", *ON_CPU).assert_refused("--subsets 2: ")
 
 
 def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path) -> None:
@@ -253,9 +224,6 @@ def test_an_invalid_option_of_reproduce_is_one_message_and_exit_code_2(
     ("arguments", "message"),
     [
         (("confirm", "mine"), "Unknown study 'mine' in"),
-        (("variance", "mine"), "Unknown study 'mine' in"),
-        (("variance", "mine", "--orders", "1"), "--subsets, --initializations, --orders: at least"),
-        (("variance", "mine", "--orders", "400"), "must have at most 1000 combinations, got 1200"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )

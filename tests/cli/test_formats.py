@@ -1,20 +1,23 @@
-"""Tests of the commands `table` and `export-optuna`."""
+"""Tests of the command `show`."""
 
+import json
 import os
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
-import optuna
 import pandas as pd
 import pytest
 
 import sclsearch as package
-from sclsearch.cli.formats import table
+from sclsearch.cli.formats import show
+from tests.cli.conftest import finish_study
 from tests.workspace import Call
+
+CSV = ("show", "mine", "--format", "csv")
 
 
 def test_a_table_is_printed_as_csv(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    result = sclsearch("table", "mine", "--rule", "best")
+    result = sclsearch("show", "mine", "--format", "csv", "--rule", "best")
     assert result.returncode == 0
     expected = package.table("mine", rule="best", storage="sclsearch-storage")
     assert result.stdout == expected.to_csv(index=False)
@@ -25,7 +28,7 @@ def test_a_table_is_written_to_a_file(
 ) -> None:
     file = workdir / "new" / "runs.parquet"
     result = sclsearch(
-        *("table", "mine", "--format", "parquet", "--rows", "seed-runs", "--output", str(file))
+        *("show", "mine", "--format", "parquet", "--rows", "seed-runs", "--output", str(file))
     )
     assert (result.returncode, result.stdout) == (0, "")
     assert pd.read_parquet(file).status.tolist() == ["finished", "finished", "finished", "failed"]
@@ -34,13 +37,13 @@ def test_a_table_is_written_to_a_file(
 def test_links_and_pipes_stay_what_they_are(
     sclsearch: Call, finished: tuple[str, ...], workdir: Path
 ) -> None:
-    expected = sclsearch("table", "mine").stdout
+    expected = sclsearch(*CSV).stdout
     link, target, pipe = (workdir / name for name in ("link.csv", "target.csv", "pipe"))
     link.symlink_to(target)
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     for output in (link, link, pipe):
-        assert sclsearch("table", "mine", "--output", str(output)).returncode == 0
+        assert sclsearch(*CSV, "--output", str(output)).returncode == 0
     assert os.read(reader, 1 << 16).decode() == expected
     os.close(reader)
     assert link.is_symlink()
@@ -53,12 +56,12 @@ def test_a_table_is_printed_in_utf_8_on_any_terminal(
 ) -> None:
     terminal = TextIOWrapper(BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", terminal)
-    table(["mine"], form="md")
+    show(["mine"], form="md")
     assert "± 1.4".encode() in terminal.buffer.getvalue()
 
 
 def test_parquet_needs_a_file(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    result = sclsearch("table", "mine", "--format", "parquet")
+    result = sclsearch("show", "mine", "--format", "parquet")
     assert result.returncode == 2
     assert result.stderr.startswith("--format parquet: needs a file, got none. Pass --output FILE.")
 
@@ -67,22 +70,33 @@ def test_an_output_that_is_a_folder_is_an_error(
     sclsearch: Call, finished: tuple[str, ...], workdir: Path
 ) -> None:
     (workdir / "there").mkdir()
-    result = sclsearch("table", "mine", "--output", "there")
+    result = sclsearch(*CSV, "--output", "there")
     assert result.returncode == 2
     assert result.stderr.startswith("--output there: must be a file, got a folder.")
-    result = sclsearch("table", "mine", "--output", "/proc/none/table.csv")
+    result = sclsearch(*CSV, "--output", "/proc/none/table.csv")
     assert result.returncode == 2
     assert result.stderr.startswith(
         "--output /proc/none/table.csv: cannot be written: No such file"
     )
 
 
-def test_a_study_is_written_for_the_optuna_dashboard(
+def test_several_studies_are_shown_one_after_another(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
-    result = sclsearch("export-optuna", "mine", "sqlite:///optuna.db", "--rule", "best")
-    message = "2 trials written. Show them: optuna-dashboard sqlite:///optuna.db\n"
-    assert (result.returncode, result.stdout) == (0, message)
-    found = optuna.load_study(study_name="mine", storage="sqlite:///optuna.db")
-    assert [trial.value for trial in found.trials] == [0.62, 0.64]
-    assert found.trials[1].user_attrs["seed 1 failure"] == "non-finite: ce at update 7"
+    finish_study("ce", "other")
+    one, other = (sclsearch("show", name).stdout for name in ("mine", "other"))
+    assert sclsearch("show", "mine", "other").stdout == f"{one}\n{other}"
+
+
+def test_json_has_the_whole_report_or_the_rows(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    whole = json.loads(sclsearch("show", "mine", "--format", "json").stdout)
+    assert (whole["study"], whole["winner"]) == ("mine", 0)
+    rows = json.loads(sclsearch("show", "mine", "--format", "json", "--rows", "seed-runs").stdout)
+    assert [row["status"] for row in rows] == ["finished", "finished", "finished", "failed"]
+
+
+@pytest.mark.parametrize("options", [("--rows", "winners"), ("--output", "a.txt")])
+def test_rows_and_a_file_need_a_format(
+    sclsearch: Call, finished: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    sclsearch("show", "mine", *options).assert_refused("--format terminal: takes no --rows and no")

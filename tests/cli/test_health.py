@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch.cli.health import PACKAGES, findings
+from sclsearch.cli.health import PACKAGES, Finding, findings, spaces
+from sclsearch.spaces.load import space_files
 from sclsearch.study.resources import START_MPS
 from tests.workspace import Call
 
@@ -101,3 +102,15 @@ def test_data_and_storage_are_printed_with_their_contents(
     found = {finding.what: finding.detail for finding in checked if finding.works}
     assert found["data"] == f"{workdir / 'data'}: cola"
     assert found["storage"] == f"{workdir / 'sclsearch-storage'}: 1 study"
+
+
+def test_all_built_in_search_spaces_are_validated_on_request(
+    sclsearch: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert spaces() == Finding("spaces", True, f"{len(space_files())} files", needed=True)
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("method: scl\n")
+    monkeypatch.setattr("sclsearch.spaces.load.space_files", lambda: [broken])
+    result = sclsearch("doctor", "--all", "--tracking", "none")
+    assert result.returncode == 1
+    assert "broken.yaml: source: is missing" in " ".join(result.stdout.split())

@@ -1,4 +1,4 @@
-"""Tests of commands that train nothing: `select`, `compare`, `ls`, `check` and `track`."""
+"""Tests of commands that train nothing: `show`, `compare`, `ls` and `ui`."""
 
 import json
 from collections.abc import Collection
@@ -10,6 +10,7 @@ from sclsearch.methods import METHODS
 from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
+from tests.cli.conftest import SEARCH
 from tests.workspace import Call
 
 INVALID_FORM = """
@@ -30,17 +31,17 @@ space:
 def test_select_ranks_stored_seed_runs_by_any_rule_and_with_fewer_seeds(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
-    result = sclsearch("select", "mine")
+    result = sclsearch("show", "mine")
     assert result.returncode == 0
     assert "Winner #0 learning_rate=0.001 tau=0.3 lam=0.9" in result.stdout
     assert "(rule mean)" in result.stdout
-    assert "Winner #1" in sclsearch("select", "mine", "--rule", "best").stdout
-    assert "Unknown rule ''" in sclsearch("select", "mine", "--rule", "").stderr
-    assert ", one seed (rule mean)" in sclsearch("select", "mine", "--seeds", "1").stdout
+    assert "Winner #1" in sclsearch("show", "mine", "--rule", "best").stdout
+    assert "Unknown rule ''" in sclsearch("show", "mine", "--rule", "").stderr
+    assert ", one seed (rule mean)" in sclsearch("show", "mine", "--seeds", "1").stdout
 
 
 def test_select_as_json_has_every_score(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    found = json.loads(sclsearch("select", "mine", "--json").stdout)
+    found = json.loads(sclsearch("show", "mine", "--format", "json").stdout)
     assert (found["study"], found["rule"], found["seeds"]) == ("mine", "mean", 2)
     first, second = found["configurations"]
     assert [seed["validation"] for seed in first["seeds"]] == [0.6, 0.62]
@@ -63,8 +64,7 @@ def test_compare_needs_another_study(sclsearch: Call, finished: tuple[str, ...])
 def test_an_unknown_study_is_an_error_that_suggests_the_nearest(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
-    for command in ("select", "track"):
-        sclsearch(command, "mien").assert_refused("Did you mean 'mine'? Known: mine.")
+    sclsearch("show", "mien").assert_refused("Did you mean 'mine'? Known: mine.")
 
 
 @pytest.mark.parametrize(
@@ -124,58 +124,45 @@ def test_ls_of_a_missing_storage_prints_nothing_and_creates_nothing(
     assert not (workdir / "sclsearch-storage").exists()
 
 
-def test_all_shipped_spaces_are_valid_and_check_all_takes_no_method(sclsearch: Call) -> None:
-    result = sclsearch("check", "--all")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == f"{len(space_files())} files are in order.\n"
-    result = sclsearch("check", "--all", "--method", "scl")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("--method scl: cannot be combined with --all")
-
-
-def test_check_reports_all_errors_of_all_files(sclsearch: Call, workdir: Path) -> None:
+def test_a_dry_run_reports_all_errors_of_a_space(sclsearch: Call, workdir: Path) -> None:
     (workdir / "form.yaml").write_text(INVALID_FORM)
     (workdir / "values.yaml").write_text(INVALID_VALUES)
-    (workdir / "empty.yaml").touch()
-    result = sclsearch("check", "form.yaml", "values.yaml", "empty.yaml", "missing.yaml")
-    assert result.returncode == 2
-    assert result.stdout == ""
-    for start in (
-        "form.yaml: sorce: unknown key. Did you mean 'source'?",
-        "form.yaml: source: is missing",
-        "values.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
-        "values.yaml: space.lam: must be at most 1, got 7",
-        "form.yaml: space.epochs: low must be below high, got low=5, high=2",
-        "empty.yaml: ",
-        "missing.yaml: cannot be read: No such file or directory.",
-    ):
-        assert any(line.startswith(start) for line in result.stderr.splitlines()), start
-
-
-def test_a_space_of_a_custom_method_is_checked_against_the_method(
-    sclsearch: Call, workdir: Path, custom_method: str
-) -> None:
-    (workdir / "mine.py").write_text(custom_method, encoding="utf-8")
-    text = "method: Smoothed\nsource: mine\npublished: []\nspace:\n  smoothing: {type: float, "
-    (workdir / "mine.yaml").write_text(f"{text}low: 0, high: 0.5}}\n")
-    (workdir / "wide.yaml").write_text(f"{text}low: 0, high: 2}}\n")
-    custom = ("--method", "./mine.py:Smoothed")
-    assert sclsearch("check", "mine.yaml", *custom).stdout == "1 file is in order.\n"
-    assert "wide.yaml: space.smoothing: " in sclsearch("check", "wide.yaml", *custom).stderr
-    assert "Unknown method 'Smoothed'" in sclsearch("check", "mine.yaml").stderr
+    errors = {
+        "form.yaml": (
+            "form.yaml: sorce: unknown key. Did you mean 'source'?",
+            "form.yaml: source: is missing",
+            "form.yaml: space.epochs: low must be below high, got low=5, high=2",
+        ),
+        "values.yaml": (
+            "values.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
+            "values.yaml: space.lam: must be at most 1, got 7",
+        ),
+    }
+    for file, starts in errors.items():
+        result = sclsearch(*SEARCH, "--space", file, "--dry-run")
+        assert (result.returncode, result.stdout) == (2, "")
+        for start in starts:
+            assert any(line.startswith(start) for line in result.stderr.splitlines()), start
 
 
 @pytest.mark.slow
-def test_track_writes_a_study_to_mlflow_once(
-    sclsearch: Call, workdir: Path, finished: tuple[str, ...]
+def test_the_ui_shows_the_stored_studies_that_mlflow_lacked(
+    sclsearch: Call,
+    workdir: Path,
+    port: int,
+    finished: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = sclsearch("track", "mine")
-    assert first.stdout == "MLflow shows all of mine; 7 runs were missing.\n"
-    assert sclsearch("track", "mine").stdout == "MLflow shows all of mine; 0 runs were missing.\n"
+    monkeypatch.setattr("os.execve", lambda *_: None)  # the server itself
+    for _ in range(2):
+        shown = sclsearch("ui", "--port", str(port))
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout.startswith("demo, all examples, ./encoder\n")
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{workdir}/sclsearch-storage/mlflow.db")
     runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    assert len(runs) == 7
     tests = {
         level: sorted(
             run.data.metrics["test"]
@@ -190,10 +177,7 @@ def test_track_writes_a_study_to_mlflow_once(
     assert sum(run.info.status == "FAILED" for run in runs) == 1
 
 
-@pytest.mark.parametrize("command", [("track", "mine"), ("ui",)], ids=" ".join)
-def test_an_invalid_tracking_address_is_refused(
-    sclsearch: Call, finished: tuple[str, ...], command: tuple[str, ...]
-) -> None:
-    sclsearch(*command, "--tracking", "mlruns").assert_refused(
+def test_an_invalid_tracking_address_is_refused(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    sclsearch("ui", "--tracking", "mlruns").assert_refused(
         "--tracking: must name a server or a database, got 'mlruns'."
     )

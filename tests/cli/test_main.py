@@ -47,11 +47,11 @@ def test_importing_the_commands_imports_neither_numpy_nor_pydantic() -> None:
 
 def test_an_error_is_one_message_on_standard_error_and_exit_code_2(tmp_path: Path) -> None:
     result = subprocess.run(
-        [*COMMAND, "check"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*COMMAND, "rm"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert result.returncode == 2
     assert result.stdout == ""
-    assert result.stderr == "check: neither files nor --all given. Pass one of them.\n"
+    assert result.stderr == "studies: names none. Name one, or pass --unused.\n"
 
 
 def test_the_command_and_the_module_print_the_version(sclsearch: Call) -> None:
@@ -67,7 +67,6 @@ def test_a_path_may_start_with_a_tilde(
     monkeypatch.setenv("HOME", str(workdir / "encoder"))
     (workdir / "encoder" / "mine.yaml").write_text(SPACE)
     (workdir / "encoder" / "rows.csv").write_text("t,l\n" + "a,x\nb,y\n" * 30)
-    assert sclsearch("check", "~/mine.yaml").returncode == 0
     own = ("--task", "~/rows.csv", "--text", "t", "--label", "l", "--space", "~/mine.yaml")
     result = sclsearch("tune", "--method", "scl", *own, "--model", "~", "--dry-run")
     assert (result.returncode, result.stderr) == (0, "")
@@ -86,7 +85,7 @@ def test_no_word_of_a_help_is_cut_at_80_columns(sclsearch: Call, name: str) -> N
 
 
 def test_square_brackets_of_an_error_are_printed_as_text(sclsearch: Call) -> None:
-    assert "Unknown rule '[red]'." in sclsearch("select", "mine", "--rule", "[red]").stderr
+    assert "Unknown rule '[red]'." in sclsearch("show", "mine", "--rule", "[red]").stderr
 
 
 def test_a_full_disk_is_one_message_and_a_bug_keeps_its_traceback(

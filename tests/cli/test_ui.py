@@ -18,14 +18,7 @@ from tests.workspace import Call
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ("--storage", "nowhere"),
-            "--storage nowhere: no such folder.",
-        ),
-        (
-            ("--storage", "a", "--tracking", "sqlite:///b.db"),
-            "--storage a: cannot be combined with --t",
-        ),
+        (("--storage", "nowhere"), "--storage nowhere: no such folder."),
         (("--port", "0"), "--port"),
     ],
 )

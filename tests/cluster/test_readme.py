@@ -28,9 +28,10 @@ def test_study_commands_use_options_of_tune() -> None:
 
 
 def test_submitted_studies_request_a_gpu_per_trial() -> None:
-    submitted = [line for line in STUDY_COMMANDS if line.startswith("sclsearch submit")]
+    submitted = [line for line in STUDY_COMMANDS if line.startswith("ray job submit")]
     assert submitted
     assert all("--gpus-per-trial 1 --concurrency" in line for line in submitted)
+    assert all(line.endswith("--address auto") for line in submitted)
 
 
 def test_linked_sections_exist() -> None:

@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import typer.main
 
+import sclsearch
 from sclsearch.cli import app
 from sclsearch.methods import METHODS, method_summaries
 from sclsearch.spaces.load import check_file
+from sclsearch.study.spec import RunOptions, StudySpec
+from tests.finished import finish
 
 ROOT = Path(__file__).parents[2]
 OWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -114,3 +118,22 @@ def test_the_search_space_of_the_how_to_page_is_valid(tmp_path: Path) -> None:
     assert space is not None
     (tmp_path / "supcl.yaml").write_text(space[1], encoding="utf-8")
     assert check_file(tmp_path / "supcl.yaml", None) == []
+
+
+def test_the_script_for_the_optuna_dashboard_writes_the_finished_configurations(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = StudySpec(method="scl", task="demo", model=str(tiny_encoder))
+    finish(spec, RunOptions(study="STUDY", configs=3, seeds=2, gpus_per_trial=0))
+    text = (ROOT / "docs/how-to/callbacks.md").read_text(encoding="utf-8")
+    script = re.search(r'```python title="to_optuna.py"\n(.*?)```', text, re.DOTALL)
+    assert script is not None
+    exec(script[1], {})
+    written = optuna.load_study(study_name="STUDY", storage="sqlite:///optuna.db")
+    found = sclsearch.select("STUDY")
+    assert [trial.value for trial in written.trials] == [one.score for one in found.configurations]
+    assert [trial.params for trial in written.trials] == [
+        {name: str(one) if isinstance(one, list) else one for name, one in line.values.items()}
+        for line in found.configurations
+    ]

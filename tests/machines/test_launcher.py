@@ -1,4 +1,4 @@
-"""Test of `ray up`, `sclsearch submit` and `ray down` over ssh with cluster/onprem.yaml."""
+"""Test of `ray up`, `ray job submit` and `ray down` over ssh with cluster/onprem.yaml."""
 
 import os
 import secrets
@@ -32,7 +32,7 @@ pytestmark = [
 
 HEAD, WORKERS, LAPTOP = 4, (5, 6), 7
 DASHBOARD = 8265
-CLUSTER = f"--cluster=http://127.0.0.1:{DASHBOARD}"
+CLUSTER = f"--address=http://127.0.0.1:{DASHBOARD}"
 
 
 @pytest.fixture
@@ -106,7 +106,8 @@ def test_a_study_submitted_to_a_launched_cluster_has_the_results_of_one_machine(
     laptop.start(*own, "ray", "dashboard", "--no-config-cache", str(config), log="tunnel")
     await_port(laptop, DASHBOARD)
     command = (*search.command, f"--storage={search.storage}")
-    submitted = laptop.run(*own, "sclsearch", "submit", CLUSTER, "--", *command)
+    job = ("ray", "job", "submit", CLUSTER, "--", "sclsearch", *command, "--address", "auto")
+    submitted = laptop.run(*own, *job)
     assert submitted.returncode == 0, submitted.stdout + submitted.stderr
     assert search.results() == undisturbed
     hosts = {run["environment"]["host"] for run in search.stored().values()}

@@ -1,4 +1,4 @@
-"""Tests of `confirm` and `variance`: new replicates, plans and errors."""
+"""Tests of `confirm`: new replicates, plans and errors."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -10,10 +10,9 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import select_texts
-from sclsearch.papers.confirm import confirm, plan_repetition, variance
+from sclsearch.papers.confirm import confirm, plan_confirmation
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.selection.variance import VarianceDecomposition
 from sclsearch.spaces.load import load_space, practical_file
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -67,10 +66,6 @@ def confirmed(study: str, options: RunOptions, count: int = 3) -> tuple[Report, 
     return confirm(study, count, options, QUIET)
 
 
-def spread(study: str, options: RunOptions, **levels: int) -> VarianceDecomposition:
-    return variance(study, levels, options, QUIET)
-
-
 def test_a_winner_is_confirmed_on_replicates_after_those_of_its_search(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
@@ -104,15 +99,8 @@ def test_fewer_fresh_replicates_than_stored_are_the_first_stored_ones(
     assert fresh.winner.test_mean == pytest.approx(0.705)
 
 
-@pytest.mark.parametrize(
-    "repetition",
-    [{"fresh": 3, "first_fresh": 12}, {"crossed": {"order": 2, "initialization": 2}}],
-    ids=["fresh", "crossed"],
-)
-def test_a_repetition_cannot_be_confirmed(
-    options: RunOptions, repeat: Repeat, repetition: dict[str, Any]
-) -> None:
-    name = repeat(lambda *_: [[30, 20], [10, 40]], **repetition)
+def test_a_confirmation_cannot_be_confirmed(options: RunOptions, repeat: Repeat) -> None:
+    name = repeat(lambda *_: [[30, 20], [10, 40]], fresh=3, first_fresh=12)
     with pytest.raises(SclsearchError, match=rf"^{name}: repeats the winner of another"):
         confirmed(name, options)
 
@@ -143,58 +131,17 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
         confirmed(name, options)
 
 
-def test_variance_finds_the_source_that_determines_the_scores(
-    options: RunOptions, chosen: str, repeat: Repeat
-) -> None:
-    def by_order(_configuration: int, cell: int) -> list[list[int]]:
-        return [[20 + cell % 3, 30 - cell % 3], [5, 45]]
-
-    levels = {"initialization": 2, "order": 3}
-    name = repeat(by_order, crossed=levels)
-    found = spread(chosen, options, **levels)
-    assert (found.runs, found.one_subset) == (6, True)
-    assert found.share("order") == pytest.approx(1)
-    assert found.share("initialization") == 0
-    assert found.mean == pytest.approx(0.66)
-    own, crossing = (report(options.storage, study).winner for study in (chosen, name))
-    assert own is not None
-    assert crossing is not None
-    shared = {seed.key for seed in own.seeds} & {seed.key for seed in crossing.seeds}
-    assert shared == {own.seeds[0].key}
-
-
 def test_a_plan_counts_stored_seed_runs_and_trains_nothing(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
-    def plan(**repetition: Any) -> tuple[int, int]:
-        found = plan_repetition(chosen, options, list, **repetition)
+    def plan(count: int) -> tuple[int, int]:
+        found = plan_confirmation(chosen, count, options, list)
         return found.seed_runs, found.stored
 
-    levels = {"initialization": 2, "order": 2}
-    assert plan(fresh=3) == (3, 0)
-    # The first seeds of both sources are the first replicate of the study.
-    assert plan(crossed=levels) == (4, 1)
+    assert plan(3) == (3, 0)
     assert study_names(options.storage) == [chosen]
     repeat(seventy_percent, fresh=2, first_fresh=12)
-    assert plan(fresh=3) == (3, 2)
-
-
-def test_a_crossing_with_failed_seed_runs_is_an_error(
-    options: RunOptions, chosen: str, repeat: Repeat
-) -> None:
-    levels = {"subset": 2, "order": 2}
-    name = repeat(lambda _, cell: None if cell == 2 else [[30, 20], [10, 40]], crossed=levels)
-    with pytest.raises(SclsearchError, match=rf"^{name}: 1 of 4 seed runs failed"):
-        spread(chosen, options, **levels)
-
-
-def test_identical_subsets_are_an_error_before_training(
-    spec: StudySpec, options: RunOptions
-) -> None:
-    name = finish(replace(spec, train_size=None), replace(options, configs=1, seeds=2, rule="mean"))
-    with pytest.raises(SclsearchError, match=rf"^--subsets 3: {name} has only 1 different"):
-        spread(name, options, subset=3, order=2)
-    assert study_names(options.storage) == [name]
+    assert plan(3) == (3, 2)
 
 
 def test_an_unknown_unfinished_or_failed_study_is_an_error(
@@ -247,7 +194,7 @@ def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
 ) -> None:
     on_gpu = replace(options, configs=1, seeds=3, gpus_per_trial=1)
     name = finish(replace(spec, precision="tf32"), on_gpu)
-    plan = plan_repetition(name, replace(options, gpus_per_trial=0), list, fresh=2)
+    plan = plan_confirmation(name, 2, replace(options, gpus_per_trial=0), list)
     assert plan.seed_runs == 2
 
 

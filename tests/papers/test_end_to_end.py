@@ -1,11 +1,11 @@
-"""Tests of confirmation and variance: each seed run trains once."""
+"""Tests of confirmation: each seed run trains once."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from sclsearch.papers.confirm import confirm, variance
+from sclsearch.papers.confirm import confirm
 from sclsearch.reports.report import finished_winner
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import SearchResult, run
@@ -56,20 +56,3 @@ def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: Se
     replicates = StudyStore(options.storage, fresh.study).replicates()
     assert [replicate.seeds["order"] for replicate in replicates] == [10, 11, 12]
     assert rerun(options.storage, min(keys)).differing == ()
-
-
-def test_a_crossing_trains_only_seed_runs_that_the_search_lacks(
-    options: RunOptions, tuned: SearchResult
-) -> None:
-    before = stored(options)
-    levels = {"subset": 1, "initialization": 2, "order": 2}
-    with in_process():
-        spread = variance(tuned.name, levels, options, QUIET)
-    after = stored(options)
-    assert spread.runs == 4
-    assert set(spread.components) == {"initialization", "order", "residual"}
-    # The cell of seeds 0 and 0 is the search's first replicate.
-    assert len(after.keys() - before.keys()) == 3
-    assert {key: after[key] for key in before} == before
-    assert variance(tuned.name, levels, options, QUIET) == spread
-    assert stored(options) == after

@@ -9,10 +9,9 @@ import pytest
 from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, StudyCost
 from sclsearch.papers.tables import Table, published_tables, select_cells
-from sclsearch.papers.terminal import show_confirmation, show_costs, show_scores, show_spread
+from sclsearch.papers.terminal import show_confirmation, show_costs, show_scores
 from sclsearch.reports.report import report
 from sclsearch.search.estimate import MEASURED, STORED, Estimate
-from sclsearch.selection.variance import Observation, components
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.finished import Confusion, finish, repeated_spec
 from tests.papers.conftest import lines, printed
@@ -167,26 +166,3 @@ def test_a_confirmation_whose_seeds_all_failed_has_the_first_failure(
     reports = report(options.storage, "mine"), report(options.storage, name)
     text = printed(show_confirmation, *reports)
     assert "No configuration finished a seed run; 2 failed.\n  first failure: " in text
-
-
-def test_a_spread_has_shares_intervals_and_the_detectable_difference() -> None:
-    cells = [(i, o) for i in range(3) for o in range(3)]
-    found = components(
-        [Observation(0, i, o, 0.7 + 0.02 * o + 0.001 * ((i * o) % 2)) for i, o in cells]
-    )
-    whole = printed(show_spread, "mine", replace(found, one_subset=True))
-    assert all(len(line) <= 80 for line in whole.splitlines())
-    text = lines(whole)
-    assert text[0] == f"mine, its winner: 9 seed runs, mean test score {found.mean:.4f}"
-    low, high = (end**0.5 for end in found.components["order"].interval)
-    share = f"{100 * found.share('order'):.0f} %"
-    deviation = found.components["order"].variance ** 0.5
-    assert f"order {share} {deviation:.4f} {low:.4f} … {high:.4f}" in text
-    assert any(line.startswith("together ") for line in text)
-    assert all(f"- {' '.join(note.split())}" in " ".join(text) for note in found.notes)
-    for part in (
-        "10 seeds can detect",
-        "by the interval of the spread",
-        "all seed runs here have one training subset",
-    ):
-        assert part in " ".join(text)

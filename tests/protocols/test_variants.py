@@ -1,7 +1,6 @@
-"""Tests of protocol variants: fresh replicates, several splits, crossed seeds, laptop scale."""
+"""Tests of protocol variants: fresh replicates, several splits, laptop scale."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,12 +9,11 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.splits import SAME_ROWS
-from sclsearch.protocols.variants import SCALES, crossed, fresh, laptop, with_splits
+from sclsearch.protocols.variants import SCALES, fresh, laptop, with_splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from tests.protocols.conftest import Labeled
 
-LEVELS = {"subset": 2, "initialization": 3, "order": 2}
 PLAIN = PROTOCOLS["plain"]
 NOTE = "scaled: at most 150 updates a stage, 200 validation and 500 test rows"
 
@@ -64,23 +62,6 @@ def test_fewer_than_one_fresh_replicate_is_an_error(count: int) -> None:
         fresh(PROTOCOLS["plain"], count)
 
 
-def test_a_crossing_has_every_combination_once(protocol: Protocol) -> None:
-    repeated = crossed(protocol, LEVELS)
-    found = [repeated.replicate(number) for number in range(repeated.replicates)]
-    cells = [(one.subset, one.initialization, one.order) for one in found]
-    assert sorted(cells) == list(product(range(2), range(3), range(2)))
-    assert [one.number for one in found] == list(range(12))
-    assert all(one.noise == one.order for one in found)
-    assert repeated.title == f"{protocol.name}, 2 subsets x 3 initializations x 2 orders"
-
-
-def test_a_factor_with_one_level_does_not_change_the_crossing() -> None:
-    protocol = PROTOCOLS["plain"]
-    short = crossed(protocol, {"order": 2, "initialization": 2})
-    assert short.title == crossed(protocol, {"subset": 1, "initialization": 2, "order": 2}).title
-    assert short.title == "plain, 2 initializations x 2 orders"
-
-
 @pytest.fixture
 def data() -> TaskData:
     """Return a task with training and test rows only."""
@@ -108,9 +89,6 @@ def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
     assert all(splits.test.digest == found[0].test.digest for splits in found)
     assert protocol.title == "plain, 3 splits"
     assert fresh(protocol, 4).title == "plain, 3 splits, fresh replicates"
-    assert crossed(protocol, {"initialization": 3, "order": 2}).title == (
-        "plain, 3 splits, 3 initializations x 2 orders"
-    )
 
 
 def test_splits_at_laptop_scale_are_limited_and_differ(data: TaskData) -> None:

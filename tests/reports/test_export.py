@@ -1,6 +1,7 @@
-"""Tests of the export: weights, record, and loading by transformers and by sclsearch."""
+"""Tests of the export: weights, record, predictions, loading by transformers and sclsearch."""
 
 import json
+import logging
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +12,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
+import sclsearch
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_folder
+from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import finished_winner, report
+from sclsearch.tasks.custom import CustomTask
 from tests.reports.trained import Trained, same, study_on
 
 ENCODERS = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra")
@@ -108,3 +112,46 @@ def test_repeated_exports_have_identical_files(trained: Trained, tmp_path: Path)
     assert files == sorted(path.name for path in b.iterdir())
     for name in files:
         assert (a / name).read_bytes() == (b / name).read_bytes()
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_a_model_that_predicts_otherwise_than_the_search_is_refused(
+    trained: Trained, tmp_path: Path, ensemble: bool
+) -> None:
+    study = Trained(shutil.copytree(trained.storage, tmp_path / "storage"), trained.encoder)
+    best = study.best
+    (other,) = {*best.parent.glob("*.safetensors")} - {best}
+    shutil.copy(other, best)
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.export(
+            "mine", tmp_path / "out", storage=study.storage, ensemble=ensemble, force=True
+        )
+    key = best.stem[:12]
+    assert str(raised.value) == (
+        f"{key}: the exported model predicts otherwise than the search on test rows. Train the "
+        f"seed run again with `sclsearch rerun {key}`."
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_predictions_are_compared_where_the_data_file_is_found(
+    tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    private, files = tmp_path / "private", tmp_path / "files"
+    private.mkdir()
+    rows = [f"a {word} film {n},{word}\n" for n in range(20) for word in ("good", "bad")]
+    (private / "mine.csv").write_text(f"body,verdict\n{''.join(rows)}")
+    task = CustomTask(private / "mine.csv", "body", "verdict", fractions=(0.6, 0.2, 0.2))
+    study = study_on(tiny_bert, tmp_path / "storage", task)
+    with caplog.at_level(logging.WARNING):
+        study.export(tmp_path / "a")
+        assert not caplog.messages
+        private.rename(files)
+        study.export(tmp_path / "b")
+    (warning,) = caplog.messages
+    assert warning.startswith("Not compared with the predictions of the search: ")
+    assert str(private / "mine.csv") in warning
+    for path in (tmp_path / "b").rglob("*"):
+        if path.suffix in {".json", ".md"}:
+            assert str(tmp_path) not in path.read_text(), path
+            assert str(tiny_bert) not in path.read_text(), path

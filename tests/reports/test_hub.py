@@ -11,12 +11,11 @@ from typing import Any
 
 import huggingface_hub.constants
 import pytest
-from typer.testing import CliRunner
 
 import sclsearch
-from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.hub import push
+from tests.reports.trained import Trained
 
 REPOSITORY = "me/my-classifier"
 
@@ -38,12 +37,11 @@ class Handler(BaseHTTPRequestHandler):
     hub: Hub
 
     def do_GET(self) -> None:
-        if "/tree/" in self.path:
-            files = [{"type": "file", "path": p, "oid": "0", "size": 1} for p in self.hub.files]
-            self.answer(files)
+        if "/tree/" not in self.path:
+            self.answer({"error": "Not found."}, 404)
             return
-        name = "/".join(self.path.partition("?")[0].split("/")[3:5])
-        self.answer({"id": name, "private": self.hub.private[name], "siblings": []})
+        files = [{"type": "file", "path": p, "oid": "0", "size": 1} for p in self.hub.files]
+        self.answer(files)
 
     def do_POST(self) -> None:
         self.hub.tokens.add(self.headers["Authorization"])
@@ -94,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     """Yield the state of a server that huggingface_hub uses as the hub."""
     state = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": state}))
@@ -105,6 +103,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", state.address)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", state.address)
+    # A file in the home of the user, with what the library has read from the hub.
+    cache = "huggingface_hub.constants.AGENT_HARNESSES_PATH"
+    monkeypatch.setattr(cache, str(tmp_path / "agents.json"))
     monkeypatch.setenv("HF_TOKEN", "hf_a_test")
     yield state
     server.shutdown()
@@ -112,19 +113,15 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     server.server_close()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def test_the_exported_files_are_the_files_of_a_private_repository(
+    hub: Hub, trained: Trained, tmp_path: Path
+) -> None:
+    hub.files |= {"encoder/config.json": b"of an earlier export"}
     folder = tmp_path / "winner"
-    (folder / "encoder").mkdir(parents=True)
-    (folder / "README.md").write_text("---\nlibrary_name: sclsearch\n---\n# A card\n")
-    (folder / "encoder" / "config.json").write_text("{}")
-    return folder
-
-
-def test_a_folder_is_uploaded_to_a_new_private_repository(hub: Hub, folder: Path) -> None:
-    assert push(folder, REPOSITORY).startswith(hub.address)
+    sclsearch.export("mine", folder, storage=trained.storage, force=True, push=REPOSITORY)
     assert hub.private == {REPOSITORY: True}
     assert hub.tokens == {"Bearer hf_a_test"}
+    assert "model.safetensors" in hub.files
     assert hub.files == {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -132,53 +129,24 @@ def test_a_folder_is_uploaded_to_a_new_private_repository(hub: Hub, folder: Path
     }
 
 
-def test_files_of_an_earlier_export_are_deleted_and_other_files_stay(
-    hub: Hub, folder: Path
-) -> None:
-    others = {"notes.md": b"", "onnx/config.json": b"", "encoder/mine.json": b""}
-    hub.files |= others
-    push(folder, REPOSITORY)
-    assert hub.files.keys() == {*others, "README.md", "encoder/config.json"}
-    hub.files["sclsearch.json"] = b""  # an earlier export
-    (folder / "encoder" / "config.json").rename(folder / "config.json")
-    push(folder, REPOSITORY)
-    assert hub.files.keys() == {"README.md", "config.json", "notes.md", "onnx/config.json"}
-
-
-def test_a_public_repository_is_used_only_on_request(hub: Hub, folder: Path) -> None:
-    hub.private[REPOSITORY] = False
-    with pytest.raises(SclsearchError) as raised:
-        push(folder, REPOSITORY)
-    assert str(raised.value).startswith(f"--push {REPOSITORY}: the repository is public. Pass ")
-    assert not hub.files
-    push(folder, REPOSITORY, public=True)
-    assert "README.md" in hub.files
-
-
-def test_a_rejected_upload_names_the_hub_and_the_upload_command(hub: Hub, folder: Path) -> None:
+def test_a_rejected_upload_names_the_hub_and_the_upload_command(hub: Hub, tmp_path: Path) -> None:
     hub.rejects = True
     with pytest.raises(SclsearchError) as raised:
-        push(folder, REPOSITORY)
+        push(tmp_path, REPOSITORY)
     message = str(raised.value)
     assert message.startswith(f"--push {REPOSITORY}: {hub.address} did not accept the upload: ")
-    assert message.endswith(f"`hf upload {REPOSITORY} {folder}` uploads it.")
+    assert message.endswith(f"`hf upload {REPOSITORY} {tmp_path}` uploads it.")
 
 
-def test_an_unreachable_hub_is_an_error(
-    folder: Path, dead_port: int, monkeypatch: pytest.MonkeyPatch
+def test_an_unreachable_hub_or_an_invalid_name_is_an_error(
+    tmp_path: Path, dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert huggingface_hub.constants.HF_HUB_OFFLINE
     with pytest.raises(SclsearchError, match=r"did not accept the upload: .*offline"):
-        push(folder, REPOSITORY)
+        push(tmp_path, REPOSITORY)
+    with pytest.raises(SclsearchError, match=r"^--push a/b/c: .* upload: Repo id must"):
+        push(tmp_path, "a/b/c")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{dead_port}")
     with pytest.raises(SclsearchError, match=f"127.0.0.1:{dead_port} did not accept the upload"):
-        push(folder, REPOSITORY)
-
-
-def test_an_invalid_repository_name_is_refused_before_the_export(tmp_path: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"^push a/b/c: must be owner/name"):
-        sclsearch.export("mine", tmp_path / "out", storage=tmp_path, push="a/b/c")
-    refused = CliRunner().invoke(app, ["export", "mine", str(tmp_path / "o"), "--push", "a b"])
-    assert isinstance(refused.exception, SclsearchError)
-    assert str(refused.exception).startswith("--push a b: must be owner/name")
+        push(tmp_path, REPOSITORY)

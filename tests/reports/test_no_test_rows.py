@@ -1,7 +1,6 @@
 """Tests of studies whose task has no test rows: reports show validation scores alone."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,10 @@ from sclsearch.cli import app
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task
-from sclsearch.tracking.server import connect
+from sclsearch.tracking.server import connect, prepare
 from sclsearch.tracking.writer import LEVEL
 from tests.in_process import in_process
+from tests.tracking.conftest import track
 
 ROWS = [
     {"nr": f"n{number}", "text": f"it was {word} {number}", "label": number % 2}
@@ -84,7 +84,7 @@ def test_a_data_frame_and_its_file_are_one_task(folder: Path) -> None:
 def test_commands_name_the_missing_test_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for command in (
-        ["select", NAMES[0]],
+        ["show", NAMES[0]],
         ["compare", *NAMES],
         ["export", NAMES[0], "model", "--force"],
         ["confirm", NAMES[1], "--seeds", "2", "--gpus-per-trial", "0", "--tracking", "none"],
@@ -94,14 +94,11 @@ def test_commands_name_the_missing_test_rows(folder: Path, monkeypatch: pytest.M
         assert NO_TEST_ROWS in printed, command
         assert "--test-scores" not in printed
     assert json.loads(invoke("compare", *NAMES, "--json"))["studies"][1]["comparison"] is None
-    assert "validation" in invoke("table", *NAMES, "--format", "md")
-    assert "None" not in invoke("table", *NAMES, "--rows", "winners")
+    assert "validation" in invoke("show", *NAMES, "--format", "md")
+    assert "None" not in invoke("show", *NAMES, "--rows", "winners", "--format", "csv")
     assert NO_TEST_ROWS in (folder / "model" / "README.md").read_text()
     record = json.loads((folder / "model" / "sclsearch.json").read_text())
-    assert (record["test"], record["mean_test"], record["test_rows"]) == (None, None, "")
-    result = CliRunner().invoke(app, ["verify", "model"])
-    assert result.exit_code == 0, result.output
-    assert "no test score is recorded" in result.output
+    assert (record["test"], record["mean_test"]) == (None, None)
 
 
 def test_the_page_and_mlflow_have_no_test_scores(
@@ -114,21 +111,13 @@ def test_the_page_and_mlflow_have_no_test_scores(
     assert "misclassified" not in page
     assert "sclsearch confirm" not in page
     tracking = f"sqlite:///{folder}/mlflow.db"
-    invoke("track", NAMES[0], "--tracking", tracking)
+    prepare(tracking)
+    track(folder / "storage", NAMES[0], tracking)
     client = connect(tracking)
     experiments = [one.experiment_id for one in client.search_experiments()]
     (run,) = client.search_runs(experiments, f"tags.{LEVEL} = 'study' and run_name = '{NAMES[0]}'")
     assert "score" in run.data.metrics
     assert "test" not in run.data.metrics
-
-
-def test_variance_of_test_scores_needs_test_rows(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    arguments = ["variance", NAMES[0], "--orders", "2", "--initializations", "2"]
-    result = CliRunner().invoke(app, [*arguments, "--storage", "storage", "--gpus-per-trial", "0"])
-    assert re.search("has no test rows", str(result.exception))
 
 
 @pytest.mark.parametrize(

@@ -105,20 +105,14 @@ def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
     assert shown.params["unlabelled"] == 40
 
 
-def test_fresh_replicates_draw_new_texts_and_crossings_vary_them_by_subset(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
+def test_fresh_replicates_draw_new_texts(make_spec: MakeSpec, prepare: Prepare) -> None:
     before = prepare(make_spec(**FEW, method="tapt", unlabeled=40))
     origin = json.loads(json.dumps(before.record.origin))
     fresh = prepare(restore_spec(origin, {}, fresh=2), seeds=None)
-    crossed = prepare(restore_spec(origin, {}, crossed={"subset": 2, "order": 2}), seeds=None)
     for name in ("train", "unlabelled"):
         chose = {before.study.splits(number).digests[name] for number in range(15)}
         new = {splits.digests[name] for splits in fresh.splits.values()}
         assert (len(new), len(chose), new & chose) == (2, 5, set())
-    assert [splits.digests["unlabelled"] for splits in crossed.splits.values()] == [
-        before.splits[number].digests["unlabelled"] for number in (0, 0, 1, 1)
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
-"""Tests of removing studies and collecting garbage."""
+"""Tests of removing studies and unused files."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sclsearch.api import collect_garbage, remove_study
+from sclsearch.api import remove
 from sclsearch.errors import SclsearchError
-from sclsearch.store.cleanup import RECORDS, SEED_RUNS, TEMPORARY, WEIGHTS
 from sclsearch.store.objects import write
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, seed_run_key
 from sclsearch.store.storage import storage_path
@@ -64,15 +64,14 @@ def test_a_removal_keeps_the_seed_runs_that_another_study_shares(
     shared = write_study("second", 1)
     write(storage_path(storage) / f"runs/retried/{keys[2]}-17.json", {})
     (storage_path(storage) / f"runs/rows/{keys[1]}.npz").write(b"rows")
-    preview = remove_study("first", storage=storage, dry_run=True)
-    assert {kind: len(sizes) for kind, sizes in preview.files.items()} == {
-        **{SEED_RUNS: 4, WEIGHTS: 1},
-        RECORDS: 6,  # the study, 3 configurations and their number, 1 replicate
-    }
+    preview = remove("first", storage=storage, dry_run=True)
+    folders = Counter(path.partition("/")[0] for path in preview.files)
+    # The study, 3 configurations and their number, 1 replicate, and the weights of one seed run.
+    assert folders == {"runs": 4, "studies": 7}
     assert (preview.shared, preview.tracked) == (1, 0)
-    assert list(preview.files[WEIGHTS].values()) == [5]
+    assert preview.files[f"studies/first/weights/{keys[2]}.safetensors"] == 5
     assert keys_of(storage) == {*keys}
-    assert remove_study("first", storage=storage) == preview
+    assert remove("first", storage=storage) == preview
     assert keys_of(storage) == {*shared} == {keys[0]}
     assert study_names(storage) == ["second"]
     assert (storage_path(storage) / "studies").names() == ["second"]
@@ -90,16 +89,14 @@ def test_an_interrupted_removal_is_completed_by_the_next(
     with monkeypatch.context() as patched:
         patched.setattr(type(folder), "remove_folder", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            remove_study("first", storage=storage)
+            remove("first", storage=storage)
     assert folder.files().keys() == {"study.json"}
     assert study_names(storage) == ["first"]
-    assert remove_study("first", storage=storage).files[RECORDS].keys() == {
-        "studies/first/study.json"
-    }
+    assert remove("first", storage=storage).files.keys() == {"studies/first/study.json"}
     assert study_names(storage) == []
 
 
-def test_garbage_collection_deletes_files_without_a_study(storage: str, write_study: Write) -> None:
+def test_unused_files_are_deleted_and_others_stay(storage: str, write_study: Write) -> None:
     keys = write_study("first", 2)
     root = storage_path(storage)
     unnamed = "f" * 64
@@ -108,19 +105,20 @@ def test_garbage_collection_deletes_files_without_a_study(storage: str, write_st
     write(root / "studies/first/preflight-abc.json", {})
     write(root / f"runs/.{keys[0]}.json.abc.part", {})
     save_weights(StudyStore(storage, "first"), unnamed)
-    expected = {
-        SEED_RUNS: {f"runs/{unnamed}.json", f"runs/damaged/{unnamed}-5.json"},
-        WEIGHTS: {f"studies/first/weights/{unnamed}.safetensors"},
-        TEMPORARY: {"studies/first/preflight-abc.json", f"runs/.{keys[0]}.json.abc.part"},
+    preview = remove(unused=True, storage=storage, dry_run=True)
+    assert preview.files.keys() == {
+        f"runs/{unnamed}.json",
+        f"runs/damaged/{unnamed}-5.json",
+        f"studies/first/weights/{unnamed}.safetensors",
+        "studies/first/preflight-abc.json",
+        f"runs/.{keys[0]}.json.abc.part",
     }
-    preview = collect_garbage(storage=storage, dry_run=True)
-    assert {kind: set(sizes) for kind, sizes in preview.files.items()} == expected
-    assert collect_garbage(storage=storage) == preview
+    assert remove(unused=True, storage=storage) == preview
     assert keys_of(storage) == {*keys}
     assert StudyStore(storage, "first").kept_weights() == {keys[-1]}
-    assert collect_garbage(storage=storage).bytes == 0
+    assert remove(unused=True, storage=storage).bytes == 0
     (root / "studies/.DS_Store").write(b"")
-    assert collect_garbage(storage=storage).bytes == 0
+    assert remove(unused=True, storage=storage).bytes == 0
 
 
 def test_nothing_is_deleted_while_a_search_runs(storage: str, write_study: Write) -> None:
@@ -130,11 +128,11 @@ def test_nothing_is_deleted_while_a_search_runs(storage: str, write_study: Write
     with another_driver(folder):
         message = r"^first: process \d+ on .* already runs this study\. Wait for it, or stop it\.$"
         with pytest.raises(SclsearchError, match=message):
-            remove_study("first", storage=storage)
+            remove("first", storage=storage)
         with pytest.raises(SclsearchError, match=message):
-            collect_garbage(storage=storage)
+            remove(unused=True, storage=storage)
     assert keys_of(storage) == {*keys, "f" * 64}
-    assert len(collect_garbage(storage=storage).files[SEED_RUNS]) == 1
+    assert len(remove(unused=True, storage=storage).files) == 1
 
 
 def test_nothing_is_deleted_while_a_study_is_damaged(storage: str, write_study: Write) -> None:
@@ -142,9 +140,9 @@ def test_nothing_is_deleted_while_a_study_is_damaged(storage: str, write_study: 
     write_study("second", 1)
     (StudyStore(storage, "first").folder / "configurations" / "1.json").write(b"{")
     with pytest.raises(SclsearchError, match=r"configurations/1\.json: is not a JSON object"):
-        collect_garbage(storage=storage)
+        remove(unused=True, storage=storage)
     with pytest.raises(SclsearchError, match=r"configurations/1\.json: is not a JSON object"):
-        remove_study("second", storage=storage)
+        remove("second", storage=storage)
     assert keys_of(storage) == {*keys}
 
 
@@ -152,11 +150,9 @@ def test_a_study_without_its_record_can_be_removed(storage: str, write_study: Wr
     keys = write_study("first", 2)
     (StudyStore(storage, "first").folder / "study.json").remove()
     with pytest.raises(SclsearchError, match=r"studies/first/study\.json: was deleted\."):
-        collect_garbage(storage=storage)
-    assert not remove_study("first", storage=storage).files[SEED_RUNS]
-    assert collect_garbage(storage=storage).files[SEED_RUNS].keys() == {
-        f"runs/{key}.json" for key in keys
-    }
+        remove(unused=True, storage=storage)
+    assert not any(path.startswith("runs") for path in remove("first", storage=storage).files)
+    assert remove(unused=True, storage=storage).files.keys() == {f"runs/{key}.json" for key in keys}
 
 
 def test_a_removal_needs_the_full_name_of_an_existing_study(
@@ -164,4 +160,14 @@ def test_a_removal_needs_the_full_name_of_an_existing_study(
 ) -> None:
     write_study("first", 1)
     with pytest.raises(SclsearchError, match=r"^Unknown study 'fir' .* Did you mean 'first'\?"):
-        remove_study("fir", storage=storage)
+        remove("fir", storage=storage)
+
+
+def test_studies_and_the_unused_files_go_together(storage: str, write_study: Write) -> None:
+    write_study("first", 2)
+    keys = write_study("second", 1)
+    write_study("third", 3)
+    write(storage_path(storage) / f"runs/{'f' * 64}.json", {})
+    remove("first", "third", unused=True, storage=storage)
+    assert study_names(storage) == ["second"]
+    assert keys_of(storage) == {*keys}

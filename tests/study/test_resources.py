@@ -41,7 +41,7 @@ def test_other_addresses_are_refused_with_the_command_to_use(address: str, messa
     with pytest.raises(SclsearchError) as refused:
         check_address(address)
     assert str(refused.value).startswith(f"--address {address}: {message}")
-    assert "sclsearch submit --cluster http://HOST:8265 -- tune" in str(refused.value)
+    assert "ray job submit --address http://HOST:8265 -- sclsearch tune" in str(refused.value)
 
 
 @pytest.mark.parametrize("share", [-1.0, -0.5, 1.5, 2.0, math.inf, math.nan])

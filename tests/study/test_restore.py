@@ -1,7 +1,7 @@
 """Tests of restoring a study's specification from its stored records."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -154,29 +154,6 @@ def test_fresh_replicates_begin_after_those_of_the_study(
     longer = prepare(make_spec(train_size=20), seeds=14)
     assert keys(fresh, {}) == keys(longer, winner.values)[12:]
     assert origin_of(fresh)["first_fresh"] == 12
-
-
-def test_crossed_studies_share_seed_runs_of_equal_seeds(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    before = prepare(make_spec(train_size=20), seeds=2, rule="mean")
-    winner = winner_of(before)
-    levels = {"subset": 2, "initialization": 2, "order": 2}
-    crossed_keys = keys(
-        prepare(restore_spec(origin_of(before), winner.fields, crossed=levels), seeds=None), {}
-    )
-    assert [crossed_keys[0], crossed_keys[-1]] == keys(before, winner.values)
-    assert len(set(crossed_keys)) == 8
-
-
-def test_fresh_and_crossed_together_are_refused(resolved: Callable[..., Any]) -> None:
-    with pytest.raises(SclsearchError, match=r"^crossed: cannot be combined with fresh"):
-        resolved(fresh=2, crossed={"order": 2, "initialization": 2})
-
-
-def test_crossed_studies_have_one_seed_run_per_cell(make_spec: MakeSpec, prepare: Prepare) -> None:
-    with pytest.raises(SclsearchError, match=r"^--seeds 5: must be at most 4"):
-        prepare(make_spec(crossed={"order": 2, "initialization": 2}), seeds=5)
 
 
 def test_every_changed_field_is_named() -> None:

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from sclsearch.reports.page import PageOptions
+from sclsearch.search.importance import hyperparameter_importance
+from sclsearch.store.storage import Storage
+from sclsearch.tracking.publish import TrackedStudy, track_study
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import prepare, tracking_uri
 from sclsearch.tracking.writer import Writer
@@ -18,6 +22,11 @@ from tests.reports.trained import Trained, study_on
 NOLOAD = "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
 
 Write = Callable[..., int]
+
+
+def track(storage: Storage, study: str, uri: str, *, texts: bool = False) -> TrackedStudy:
+    """Write to MLflow what it lacks of a stored study."""
+    return track_study(storage, study, uri, PageOptions(hyperparameter_importance, texts=texts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 from dataclasses import replace
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,33 +12,44 @@ import pytest
 
 import sclsearch
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import finished_winner
+from sclsearch.reports.page import PageOptions
+from sclsearch.reports.report import finished_winner, report
+from sclsearch.search.importance import hyperparameter_importance
 from sclsearch.tasks import load_task
+from sclsearch.tracking.model import check_model_name
 from sclsearch.tracking.names import experiment_name
+from sclsearch.tracking.publish import TrackedStudy, publish
 from sclsearch.tracking.view import VIEW, pages
 from tests.reports.trained import Trained
-from tests.tracking.conftest import Shown
+from tests.tracking.conftest import Shown, track
 from tests.workspace import Prepare
 
 TEXTS = ["the film was good", "it was awful, and long"]
 DESCRIPTION = "mlflow.note.content"
 
 
+def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
+    """Write the study to MLflow, and its winner to the registry if a name is given."""
+    track(storage, "mine", uri)
+    page = PageOptions(hyperparameter_importance, texts=False)
+    return publish(uri, report(storage, "mine"), storage, page, registered_name=name)
+
+
 @pytest.mark.slow
 def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
     trained: Trained, uri: str, shown: Shown
 ) -> None:
-    result = sclsearch.track("mine", storage=trained.storage, tracking=uri)
-    assert (result.created, result.registered) == (4, None)
+    result = track(trained.storage, "mine", uri)
+    assert (len(shown.runs()), result.registered) == (4, None)
     selection = sclsearch.select("mine", storage=trained.storage)
     score = finished_winner(selection).score
     run = shown.study()
     assert run.data.metrics["score"] == score
     assert f"validation {selection.metric} {score:.4f}" in run.data.tags[DESCRIPTION]
-    report: Any = shown.artifact(run, "report.json")
-    assert report["study"] == "mine"
+    results: Any = shown.artifact(run, "report.json")
+    assert results["study"] == "mine"
     rows = len(load_task("demo").splits["test"].texts)
-    assert sum(map(sum, report["confusion"]["test"])) == 2 * rows
+    assert sum(map(sum, results["confusion"]["test"])) == 2 * rows
     assert shown.files(run) == {"report.html", "report.json", "report.md", "study.json"}
     experiment = shown.client.get_experiment(run.info.experiment_id)
     assert experiment.name.startswith("demo, 8 examples, ")
@@ -57,7 +67,7 @@ def test_the_page_in_mlflow_equals_the_report_and_has_texts_only_on_request(
 ) -> None:
     pages = {}
     for texts in (False, True):
-        result = sclsearch.track("mine", storage=trained.storage, tracking=uri, texts=texts)
+        result = track(trained.storage, "mine", uri, texts=texts)
         assert result.warning is None
         pages[texts] = shown.text(shown.study(), "report.html")
         written = sclsearch.write_report(
@@ -71,19 +81,19 @@ def test_the_page_in_mlflow_equals_the_report_and_has_texts_only_on_request(
 
 
 @pytest.mark.slow
-def test_a_failed_report_page_is_a_warning_and_the_next_track_writes_it(
+def test_a_failed_report_page_is_a_warning_and_the_next_call_writes_it(
     trained: Trained, uri: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "sklearn.manifold", None)
-        result = sclsearch.track("mine", storage=trained.storage, tracking=uri)
+        result = track(trained.storage, "mine", uri)
     assert result.warning is not None
     assert result.warning.startswith("MLflow lacks report.html of mine: ")
     assert "sklearn.manifold" in result.warning
     run = shown.study()
     assert run.data.metrics["score"] > 0
     assert "report.html" not in shown.files(run)
-    assert sclsearch.track("mine", storage=trained.storage, tracking=uri).warning is None
+    assert track(trained.storage, "mine", uri).warning is None
     assert "report.html" in shown.files(run)
 
 
@@ -91,12 +101,11 @@ def test_a_failed_report_page_is_a_warning_and_the_next_track_writes_it(
 def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_changes(
     trained: Trained, uri: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    track = partial(sclsearch.track, "mine", storage=trained.storage, tracking=uri)
-    track(register="sentiment")
+    registered(trained.storage, uri, "sentiment")
     before = shown.everything()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = track(register="sentiment")
-    assert (result.created, result.registered, result.warning) == (0, "sentiment version 1", None)
+    result = registered(trained.storage, uri, "sentiment")
+    assert (result.registered, result.warning) == ("sentiment version 1", None)
     assert shown.everything() == before
     experiments = [one.experiment_id for one in shown.client.search_experiments()]
     assert len(shown.client.search_logged_models(experiments)) == 1
@@ -104,7 +113,7 @@ def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_cha
     # A description that a person wrote stays.
     experiment = shown.study().info.experiment_id
     shown.client.set_experiment_tag(experiment, DESCRIPTION, "Our notes.")
-    assert "matplotlib.figure" in str(track(texts=True).warning)
+    assert "matplotlib.figure" in str(track(trained.storage, "mine", uri, texts=True).warning)
     assert shown.client.get_experiment(experiment).tags[DESCRIPTION] == "Our notes."
 
 
@@ -116,7 +125,7 @@ def test_the_registered_model_predicts_like_the_exported_winner(
     import mlflow
     import pandas as pd
 
-    sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
+    registered(trained.storage, uri, "sentiment")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     model = mlflow.pyfunc.load_model("models:/sentiment/1")
     assert model.metadata.get_input_schema().input_names() == ["text"]
@@ -133,23 +142,21 @@ def test_the_registered_model_predicts_like_the_exported_winner(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [None, "sentiment"])
 def test_a_removed_study_leaves_no_model_unless_it_is_registered(
-    trained: Trained, uri: str, tmp_path: Path, name: str | None
+    trained: Trained, uri: str, shown: Shown, tmp_path: Path, name: str | None
 ) -> None:
     shutil.copytree(trained.storage, tmp_path, dirs_exist_ok=True)
-    sclsearch.track("mine", storage=tmp_path, tracking=uri, register=name)
-    assert any(path.suffix == ".safetensors" for path in (tmp_path / "mlartifacts").rglob("*"))
-    sclsearch.remove_study("mine", storage=tmp_path)
-    left = [path for path in (tmp_path / "mlartifacts").rglob("*") if path.is_file()]
-    assert bool(left) == (name is not None)
+    registered(tmp_path, uri, name)
+    experiment = shown.study().info.experiment_id
+    assert shown.client.search_logged_models([experiment])
+    sclsearch.remove("mine", storage=tmp_path)
+    assert shown.runs() == {}
+    assert bool(shown.client.search_logged_models([experiment])) == (name is not None)
 
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "it's", " "])
-def test_an_invalid_model_name_is_refused_before_anything_is_written(
-    trained: Trained, uri: str, shown: Shown, name: str
-) -> None:
-    with pytest.raises(SclsearchError, match=f"^register: .* got {name!r}"):
-        sclsearch.track("mine", storage=trained.storage, tracking=uri, register=name)
-    assert shown.runs() == {}
+def test_an_invalid_model_name_is_refused(uri: str, name: str) -> None:
+    with pytest.raises(SclsearchError, match=f"^--register: .* got {name!r}"):
+        check_model_name(name, uri)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import sclsearch
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.ranking import StudyResult, ranking_of_studies
-from sclsearch.tracking.server import connect
+from sclsearch.tracking.server import connect, tracking_uri
+from sclsearch.tracking.server import prepare as prepare_database
 from sclsearch.tracking.view import VIEW, describe_experiment
-from tests.tracking.conftest import Shown
+from tests.tracking.conftest import Shown, track
 from tests.workspace import Prepare, Workers
 
 
@@ -64,7 +65,7 @@ def test_the_experiment_description_has_the_lead_of_the_winner(
     firsts = []
     for study in ("b", "a"):
         finish(Scheduler(prepare(study=study, race="off").begin()), workers, (12, 15, 18, 9))
-        sclsearch.track(study, storage=tmp_path / "storage", tracking=uri)
+        track(tmp_path / "storage", study, uri)
         (experiment,) = shown.client.search_experiments(filter_string="name != 'Default'")
         firsts.append(experiment.tags["mlflow.note.content"].splitlines()[0])
     assert ", accuracy 0.9000, 0.1500 above the second configuration; test " in firsts[0]
@@ -86,13 +87,15 @@ def test_the_description_no_longer_ranks_a_removed_study(
     prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     storage = tmp_path / "storage"
+    uri = tracking_uri(None, storage)
+    prepare_database(uri)
     for study in ("b", "a"):
         finish(Scheduler(prepare(study=study, race="off").begin()), workers, (12, 15, 18, 9))
-        sclsearch.track(study, storage=storage)
-    client = connect(f"sqlite:///{storage / 'mlflow.db'}")
+        track(storage, study, uri)
+    client = connect(uri)
     (experiment,) = client.search_experiments(filter_string="name != 'Default'")
     for removed, ranked in (("", ["a", "b"]), ("a", ["b"]), ("b", [])):
         if removed:
-            sclsearch.remove_study(removed, storage=storage)
+            sclsearch.remove(removed, storage=storage)
         text = client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"]
         assert [name for name in ("a", "b") if f" | {name} | scl | " in text] == ranked
