@@ -13,7 +13,7 @@ from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import NAME, StudyStore, study_names
 
 _KEY = re.compile(r"[0-9a-f]{64}")
-_TEMPORARY = re.compile(r"\..*\.part|preflight-.*\.json")
+_TEMPORARY = re.compile(r"\..*\.part")
 WAIT = "Wait for it, or stop it."
 
 
