@@ -265,15 +265,14 @@ class Study:
 
     def _check_balanced(self, training: Training) -> None:
         """Raise SclsearchError if there are no classes to balance, or no loss that weights them."""
-        for name in ("batch_sampling", "class_weights"):
-            if getattr(training, name) == "balanced" and self.data.task.regression:
-                raise SclsearchError(
-                    f"{name}: 'balanced' needs classes, but {self.data.task.name} has scores. "
-                    "Leave it out."
-                )
-        if training.class_weights == "balanced" and not getattr(
-            self.method.kind, "cross_entropy", True
-        ):
+        if training.class_weights != "balanced":
+            return
+        if self.data.task.regression:
+            raise SclsearchError(
+                f"class_weights: 'balanced' needs classes, but {self.data.task.name} has scores. "
+                "Leave it out."
+            )
+        if not getattr(self.method.kind, "cross_entropy", True):
             raise SclsearchError(
                 f"class_weights: 'balanced' weights a cross-entropy, but {self.method.name} has "
                 "none. Leave it out."

@@ -61,7 +61,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
         "learning_rate 0.0002 … 0.003 log searched",
         f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",
         "weight_decay 0.1 training",
-        "scl_reduction mean_valid method",
+        "scl_features mean space",
     ):
         assert row in rows
     text = " ".join(rows)
