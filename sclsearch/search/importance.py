@@ -4,7 +4,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sclsearch.search.distributions import distribution, plain, stored_parameters
+from sclsearch.search.distributions import distribution, plain
+from sclsearch.spaces.check import stored_parameters
 
 
 def hyperparameter_importance(

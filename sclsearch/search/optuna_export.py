@@ -9,8 +9,9 @@ from optuna.exceptions import OptunaError
 from optuna.trial import FrozenTrial, TrialState
 
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.search.distributions import distribution, plain, stored_parameters
+from sclsearch.search.distributions import distribution, plain
 from sclsearch.selection.rules import Rule, parse_rule
+from sclsearch.spaces.check import stored_parameters
 from sclsearch.spaces.space import Parameter
 from sclsearch.store.local import DamagedError
 from sclsearch.store.records import ConfigurationRecord

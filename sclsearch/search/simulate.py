@@ -379,7 +379,7 @@ def _distance(parameter: Parameter, one: Any, other: Any) -> float:
         return float(canonical(one) != canonical(other))
     if one is None or other is None:
         return 1.0
-    if parameter.kind == "log":
+    if parameter.type == "log":
         return abs(math.log(one / other)) / math.log(parameter.high / parameter.low)
     return float(abs(one - other)) / (parameter.high - parameter.low)
 

@@ -231,19 +231,10 @@ class Study:
         return ReplicateRecord(number, splits.digests, seeds, splits.notes)
 
     def lengths(self) -> tuple[int, ...]:
-        """Return every `max_length` that a configuration can have.
-
-        Raises:
-            SclsearchError: The length is searched over a range; each length needs its own
-                tokenization.
-        """
+        """Return every `max_length` that a configuration can have."""
         searched = self.space.parameters.get("max_length")
-        if searched is not None and not isinstance(searched, Choice):
-            raise SclsearchError(
-                f"{self.space.file}: space.max_length: must be a choice, got a range. Each length "
-                "needs its own tokenization."
-            )
-        values = (self.defaults["max_length"].value, *(searched.values if searched else ()))
+        listed = searched.values if isinstance(searched, Choice) else ()
+        values = (self.defaults["max_length"].value, *listed)
         return tuple(sorted({int(str(value)) for value in values}))
 
     def _drawn(self, number: int) -> Splits:

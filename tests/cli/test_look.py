@@ -16,7 +16,7 @@ INVALID_FORM = """
 method: scl
 sorce: mine
 space:
-  epochs: {type: int, low: 5, high: 2}
+  epochs: {type: float, low: 5, high: 2}
 """
 INVALID_VALUES = """
 method: scl
@@ -145,7 +145,7 @@ def test_check_reports_all_errors_of_all_files(sclsearch: Call, workdir: Path) -
         "form.yaml: source: is missing",
         "values.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
         "values.yaml: space.lam: must be at most 1, got 7",
-        "form.yaml: space.epochs: low must be below high, got low=5, high=2",
+        "form.yaml: space.epochs: low must be below high, got low=5.0, high=2.0",
         "empty.yaml: ",
         "missing.yaml: cannot be read: No such file or directory.",
     ):

@@ -25,7 +25,7 @@ def scheduler(
     workers: Workers,
 ) -> Scheduler:
     """Return the scheduler of a study with complete configurations and an unfinished one."""
-    epochs = "space:\n  epochs: {type: int, low: 2, high: 8, step: 2}"
+    epochs = "space:\n  epochs: {type: choice, values: [2, 4, 6, 8]}"
     text = SPACE.replace("epochs: 8, ", "").replace("{tau", "{epochs: 4, tau")
     space = write_space(text.replace("space:", epochs))
     prepared = prepare(make_spec(space=space), study="mine", seeds=3).begin()
