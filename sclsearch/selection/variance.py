@@ -11,6 +11,7 @@ https://arxiv.org/abs/2103.03098) recommend.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, product
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.randomness import stream
-from sclsearch.selection.significance import detectable
+from sclsearch.selection.significance import ALPHA, _rank_sums, smallest_p
 
 Numbers = npt.NDArray[np.float64]
 
@@ -258,3 +259,40 @@ def _cell_fault(cell: tuple[int, ...], count: int) -> str:
         f"{where}: must have one finished seed run, got {count}. Train the missing runs, or leave "
         "out every run with one of these seeds."
     )
+
+
+def detectable(differences_std: float, n: int, alpha: float = ALPHA, power: float = 0.8) -> float:
+    """Return the smallest true mean difference that Wilcoxon's signed-rank test of n pairs detects.
+
+    The test is the exact two-sided test of `compare`, on normal differences.
+
+    Args:
+        differences_std: Standard deviation of the paired differences.
+        n: Number of pairs.
+        alpha: Probability of a false detection if there is no difference. For the first of m
+            p-values that Holm adjusts it is the level divided by m.
+        power: Probability of detecting the returned difference.
+
+    Returns:
+        The difference; infinity if `smallest_p(n)` is above alpha.
+    """
+    return math.inf if smallest_p(n) > alpha else differences_std * _shift(n, alpha, power)
+
+
+@lru_cache
+def _shift(n: int, alpha: float, power: float) -> float:
+    """Return the detectable mean of normal differences with standard deviation 1.
+
+    The sum of the positive ranks is the number of positive Walsh averages, the means of two
+    differences. A sample shifted by d is therefore significant if its c-th largest Walsh average
+    exceeds -d, where c is the critical value. The result is a quantile over simulated samples.
+    """
+    null = _rank_sums(np.arange(1, n + 1))
+    tails = np.cumsum(null[::-1])[::-1]
+    critical = int(np.argmax(2 * tails <= alpha * (1 + 1e-9)))
+    first, second = np.triu_indices(n)
+    draws = min(40_000, 5_000_000 // len(first))
+    samples = stream(0, "power").standard_normal((draws, n))
+    walsh = (samples[:, first] + samples[:, second]) / 2
+    decisive = np.partition(walsh, len(first) - critical, axis=1)[:, len(first) - critical]
+    return float(np.quantile(-decisive, power))

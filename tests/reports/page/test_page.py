@@ -326,7 +326,7 @@ def test_the_page_shows_everything_that_compare_prints(
     printed = capsys.readouterr().out
     shown = [text for one in sections for text in (*one.text, *one.notes, *one.commands)]
     assert "All studies have equal budgets." in shown
-    assert any(text in printed for text in shown if "points would show in 80 % of cases" in text)
+    assert any(text in printed for text in shown if "cannot go below p" in text)
     assert [f"sclsearch confirm base --storage {storage}"] == sections[0].commands
     for line in printed.splitlines()[1:]:
         for part in re.split(r" {2,}", line.strip().removeprefix("- ")):
