@@ -427,10 +427,8 @@ def write_report(
         SclsearchError: A study does not exist or has no winner, or the folder has other content.
     """
     from sclsearch.reports.page import PageOptions, write_page
-    from sclsearch.search.importance import hyperparameter_importance
 
     options = PageOptions(
-        importance=hyperparameter_importance,
         rule=rule,
         texts=texts,
         data_dir=None if data_dir is None else expanded(Path(data_dir)),
@@ -463,12 +461,11 @@ def track(
             stored weights and `register` is given.
     """
     from sclsearch.reports.page import PageOptions
-    from sclsearch.search.importance import hyperparameter_importance
     from sclsearch.tracking.publish import track_study
     from sclsearch.tracking.server import tracking_uri
 
     place = storage_folder(storage, make=False)
-    page = PageOptions(hyperparameter_importance, texts=texts)
+    page = PageOptions(texts=texts)
     return track_study(place, study, tracking_uri(tracking, place), page, register)
 
 
