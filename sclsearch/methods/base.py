@@ -44,15 +44,14 @@ class Training:
         max_length: Most tokens of a text or pair, which is truncated there; 128 in BERT's GLUE
             recipe.
         class_weights: `balanced` weights the cross-entropy of class c by n / (C n_c), with n
-            training rows of which n_c have class c, by `Model.class_weights`. It enters the
-            identity of a seed run only if it is set.
+            training rows of which n_c have class c, by `Model.class_weights`.
         head_lr_mult: Multiplier of the learning rate for a module named `head` that is trained
             together with the encoder; 1 in the papers. A head that starts from random weights may
-            need more than the encoder. It enters the identity of a seed run only if it is not 1.
+            need more than the encoder.
         chunk_tokens: Most tokens (views × texts × length) that the encoder trains on at once.
             Larger batches go through it in chunks by gradient caching, which takes less memory and
             more time and draws other random numbers. At 0, batches of more than 32,768 tokens go
-            in chunks of 8,192. It enters the identity of a seed run only if it is not 0.
+            in chunks of 8,192.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5

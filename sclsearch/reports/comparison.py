@@ -36,7 +36,7 @@ SAME_TIME = 2.0
 """The same of training times, which depend on what else the machines do."""
 SHORT = 300.0
 """Training time in seconds up to which the start of the workers matters more than the budget."""
-READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
+READ = {"unlabeled": "texts without labels", "paraphrases": "paraphrases"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,8 +321,8 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
         reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
         readers = [report.study for report, rows in reads if any(rows)]
         same = reads[0][1] == reads[1][1]
-        if kind == "unlabelled":
-            same = same and base.without_label == other.without_label
+        if kind == "unlabeled":
+            same = same and base.unlabeled_digest == other.unlabeled_digest
         if len(readers) == 1:
             yield f"{readers[0]} reads {name} too"
         elif not same:

@@ -53,7 +53,6 @@ NOT_RESTORED = {
     "training_rows",
 }
 """Fields of a study's origin that do not determine its test rows, or that are private."""
-OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +345,7 @@ def write_folder(
     from sclsearch.training.result import save_tensors
 
     encoder = _beginning(stored, ENCODER_PREFIX)
-    new_modules = _beginning(stored, NEW_MODULES_PREFIX, OLD_PREFIX)
+    new_modules = _beginning(stored, NEW_MODULES_PREFIX)
     pooling = None if is_own(described.place) else described.fields.get("pooling")
     head = pooled_head(encoder, new_modules, pooling)
     config = _encoder_config(begun)
@@ -394,11 +393,10 @@ def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
     write_json(settings, {**kind, **read, "model_max_length": max_length})
 
 
-def _beginning(stored: "Mapping[str, Tensor]", *prefixes: str) -> "dict[str, Tensor]":
-    """Return the tensors whose names have one of the prefixes, without the prefix."""
+def _beginning(stored: "Mapping[str, Tensor]", prefix: str) -> "dict[str, Tensor]":
+    """Return the tensors whose names have the prefix, without it."""
     return {
         name.removeprefix(prefix): tensor
-        for prefix in prefixes
         for name, tensor in stored.items()
         if name.startswith(prefix)
     }

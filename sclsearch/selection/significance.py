@@ -213,9 +213,11 @@ def _sign_flips(n: int) -> Numbers:
     All patterns of up to 12 pairs, else random ones with a fixed seed.
     """
     if n <= MOST_ENUMERATED:
-        return 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
-    drawn = 1.0 - 2.0 * stream(0, "comparison").integers(2, size=(RESAMPLES, n))
-    return np.concatenate([np.ones((1, n)), drawn])
+        flipped = np.arange(2**n)[:, None] >> np.arange(n) & 1
+    else:
+        drawn = stream(0, "comparison").integers(2, size=(RESAMPLES, n))
+        flipped = np.concatenate([np.zeros((1, n), np.int64), drawn])
+    return 1.0 - 2.0 * flipped.astype(np.float64)
 
 
 def _permutation_test(differences: Numbers, largest: float) -> tuple[float, Ends | None]:

@@ -1,7 +1,7 @@
 """Validation of search space files: first their form, then their values."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -14,7 +14,7 @@ from sclsearch.methods.base import Method
 from sclsearch.methods.fields import as_tuples, field_errors, field_types
 from sclsearch.spaces.space import Choice, Parameter, Parameters, Range, Space, Values
 
-PARAMETERS = {"choice": Choice, "float": Range, "log": Range}
+PARAMETERS: Mapping[object, type[Parameter]] = {"choice": Choice, "float": Range, "log": Range}
 Fault = tuple[str, str]
 """Error of a file: the path of the key, such as `space.tau.low`, and the reason."""
 
@@ -62,7 +62,7 @@ def stored_parameters(space: Any) -> dict[str, Parameter]:
         for entry in space["parameters"]
     }
     try:
-        return SpaceFile(method="stored", source="stored", space=entries).space
+        return SpaceFile.model_validate({"method": "-", "source": "-", "space": entries}).space
     except ValidationError as error:
         place, reason = _fault(error.errors()[0])
         raise SclsearchError(
@@ -77,11 +77,9 @@ def _error(file: str, faults: list[Fault]) -> SclsearchError:
 
 def _fault(fault: ErrorDetails) -> Fault:
     path, form = path_of(fault), [*SpaceFile.model_fields]
-    match path:
+    if path[:1] == ["space"] and path[2:3] and path[2] in PARAMETERS:
         # Pydantic adds the type of a parameter to the path.
-        case ["space", _, "choice" | "float" | "log" as kind, *_]:
-            del path[2]
-            form = [field.name for field in dataclasses.fields(PARAMETERS[kind])]
+        form = [field.name for field in dataclasses.fields(PARAMETERS[path.pop(2)])]
     return place_of(path), fault_reason(fault, form)
 
 

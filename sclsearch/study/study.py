@@ -104,7 +104,7 @@ class Study:
         The seed runs have further identities of their own.
         """
         read = self.paraphrases and self.splits(0).paraphrases
-        given = {"unlabelled": self.unlabeled, "paraphrases": read}
+        given = {"unlabeled": self.unlabeled, "paraphrases": read}
         return {
             "task": self.data.task.name,
             "model": self.model_name,

@@ -72,11 +72,11 @@ class SeedRunSpec:
     def shared_identity(self) -> dict[str, object]:
         """Part of the identity that all seed runs of a study share."""
         given = {
-            "most_updates": self.max_updates,
+            "max_updates": self.max_updates,
             "last_updates": self.last_updates,
             "method_file": self.method_digest,
             "joined": self.joined,
-            "without_label": self.unlabeled_digest if self.splits.unlabeled else "",
+            "unlabeled_digest": self.unlabeled_digest if self.splits.unlabeled else "",
         }
         return {
             **{name: found for name, found in given.items() if found},

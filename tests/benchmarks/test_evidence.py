@@ -215,7 +215,7 @@ def test_verdicts(
     published: float | None,
     expected: str,
 ) -> None:
-    found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted)
+    found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted, adjusted)
     assert verdict(found, adjusted, published) == expected
 
 

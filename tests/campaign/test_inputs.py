@@ -32,7 +32,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 OPTIONS = [
     *(("--method", value) for value in ("", "scll", "x.py:Y", "nothing.py", "\0", "../scl")),
     *(("--task", value) for value in ("", "colla", "nothing.csv", "/", ".", "\0", "~nobody/x.csv")),
-    *(("--protocol", value) for value in ("", "plane", "lacon-classes-99")),
+    *(("--protocol", value) for value in ("", "plane", "lacon-classes:99")),
     *(("--scale", value) for value in ("", "desktop", "LAPTOP")),
     *(("--train-size", value) for value in ("0", "-1", "x", "1e3", "", "99999999999999999999")),
     *(("--shots", value) for value in ("0", "-1", "x", "1000000")),

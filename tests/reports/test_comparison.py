@@ -121,12 +121,12 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     assert compared(storage, "narrow", "wide").notes == (
         "search spaces of wide and narrow differ in batch_size, lam",
     )
-    rows = {"train": "aaa", "test": "t", "unlabelled": "u"}
+    rows = {"train": "aaa", "test": "t", "unlabeled": "u"}
     write_study(BASE, name="more", settings={"tau": 0.1}, rows=rows)
     note = "more reads texts without labels too"
     assert compared(storage, "base", "more").notes == (note,)
     assert compared(storage, "more", "base").notes == (note,)
-    write_study(BASE, name="other", settings={"tau": 0.1}, rows={**rows, "unlabelled": "v"})
+    write_study(BASE, name="other", settings={"tau": 0.1}, rows={**rows, "unlabeled": "v"})
     note = "other reads other texts without labels than more"
     assert compared(storage, "more", "other").notes == (note,)
     write_study(BASE, name="alike", settings={"tau": 0.1})
