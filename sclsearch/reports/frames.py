@@ -222,8 +222,7 @@ def _configuration(report: "Report", line: "ConfigurationLine") -> dict[str, Any
             f"hyperparameter_{name}" if name in TAKEN else name: (
                 canonical(found) if isinstance(found, list | dict) else found
             )
-            # Stored fields leave out some defaults.
-            for name, found in {**line.fields, **line.values}.items()
+            for name, found in line.fields.items()
         },
     }
 

@@ -9,6 +9,7 @@ import pytest
 from sclsearch.methods import METHODS
 from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
+from sclsearch.store.objects import sealed
 from sclsearch.tasks import TASKS
 from tests.workspace import Call
 
@@ -110,9 +111,9 @@ def test_ls_prints_studies_with_square_brackets_as_text(
     )
     record = workdir / "sclsearch-storage" / "studies" / "mine" / "study.json"
     stored = json.loads(record.read_text())
+    del stored["sha256"]
     stored["identity"]["model"] = "/[old]/encoder"
-    assert stored.pop("sha256")
-    record.write_text(json.dumps(stored))
+    record.write_text(json.dumps(sealed(stored)))
     assert "/[old]/encoder" in sclsearch("ls", "studies").stdout
 
 
