@@ -77,11 +77,6 @@ def other_instance_centered(_n: int) -> LossFunction:
     return called
 
 
-def our_masked_lm(logits: Tensor, y: Tensor) -> Tensor:
-    """Return masked_lm as the mean over all tokens."""
-    return objectives.masked_lm(logits, y, torch.zeros_like(y), texts=1)
-
-
 CASES: Mapping[str, Case] = {
     "sup_con": Case(
         rows,
@@ -123,7 +118,7 @@ CASES: Mapping[str, Case] = {
     ),
     "masked_lm": Case(
         lambda n: [(n, VOCABULARY)],
-        our_masked_lm,
+        objectives.masked_lm,
         torch.nn.functional.cross_entropy,
     ),
     "prediction_loss": Case(

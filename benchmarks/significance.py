@@ -1,4 +1,4 @@
-"""Coverage of the intervals, false positives and power of `sclsearch compare`.
+"""Coverage of the intervals and false positives of `sclsearch compare`.
 
     python -m benchmarks.significance [--repeats 1000]
 
@@ -22,7 +22,6 @@ from sclsearch.selection.significance import (
     Comparison,
     SearchScores,
     compare,
-    detectable,
     search_interval,
 )
 
@@ -108,19 +107,6 @@ def coverage(repeats: int) -> Iterator[list[str]]:
             yield [name, str(n), *covered]
 
 
-def power(repeats: int) -> Iterator[list[str]]:
-    """Yield how often a true difference of the size `detectable` is significant."""
-    for n in (6, 7, 10, 20):
-        for rows in (1, 2):
-            shift = detectable(1.0, n, 0.05 / rows)
-            if math.isinf(shift):
-                yield [str(n), str(rows), "none", ""]
-                continue
-            samples = stream(n, "detected").standard_normal((repeats, n)) + shift
-            found = np.mean([one.p <= 0.05 / rows for one in compared(samples)])
-            yield [str(n), str(rows), f"{shift:.2f}", f"{found:.1%}"]
-
-
 def searched(draw: np.random.Generator, ratio: float, configs: int, noise: Numbers) -> SearchScores:
     """Return a search whose configuration means have standard deviation `ratio` around 0.
 
@@ -134,7 +120,7 @@ def searched(draw: np.random.Generator, ratio: float, configs: int, noise: Numbe
     means = noise + ratio * draw.standard_normal((configs, 1))
     means = means + SEED_STD["shared by validation and test"] * draw.standard_normal(shape)
     validation, test = (means + SEED_STD["own"] * draw.standard_normal(shape) for _ in range(2))
-    return SearchScores(validation, test, Top())
+    return SearchScores(validation, test, np.ones(shape, bool), Top())
 
 
 def same_method(repeats: int, n: int = 10) -> Iterator[list[str]]:
@@ -154,9 +140,8 @@ def same_method(repeats: int, n: int = 10) -> Iterator[list[str]]:
                 p_values.append(found.p)
                 if repeat % SLOW:
                     continue
-                low, high = search_interval(one, other) or (math.nan, math.nan)
-                ends = found.interval or (low, high)
-                outside.append(not min(low, ends[0]) <= 0 <= max(high, ends[1]))
+                low, high = search_interval(found, one, other, range(n)) or (math.nan, math.nan)
+                outside.append(not low <= 0 <= high)
             significant = np.mean(np.array(p_values) <= 0.05)
             yield [f"{ratio:g}", str(configs), f"{significant:.1%}", f"{np.mean(outside):.1%}"]
 
@@ -192,11 +177,6 @@ def main() -> None:
         "Share of 95 % intervals that include the true mean difference",
         ("differences", "pairs", *METHODS),
         coverage(repeats),
-    )
-    _table(
-        "Power at the difference that `compare` says would show in 80 % of cases",
-        ("pairs", "rows in Holm's correction", "difference / its std", "significant"),
-        power(repeats),
     )
     _table(
         "Two searches of one method, 10 seeds: share that differs",

@@ -370,10 +370,8 @@ def write_report(
         SclsearchError: A study does not exist or has no winner, or the folder has other content.
     """
     from sclsearch.reports.page import PageOptions, write_page
-    from sclsearch.search.importance import hyperparameter_importance
 
     options = PageOptions(
-        importance=hyperparameter_importance,
         rule=rule,
         texts=texts,
         data_dir=None if data_dir is None else expanded(Path(data_dir)),

@@ -170,7 +170,7 @@ def fault_reason(fault: "ErrorDetails", known: Iterable[str]) -> str:
     """Return what must hold and what there is, for one error that pydantic found."""
     if fault["type"] == "missing":
         return "is missing"
-    if fault["type"] == "extra_forbidden":
+    if fault["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         return f"unknown key.{suggestion(str(fault['loc'][-1]), known)}"
     if fault["type"] == "value_error":
         return fault["msg"].removeprefix("Value error, ")

@@ -44,9 +44,7 @@ from sclsearch.reports.terminal import duration
 from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import (
     ALPHA,
-    POWER,
-    in_points,
-    with_searches,
+    search_interval,
 )
 from sclsearch.spaces.load import load_space
 
@@ -86,7 +84,6 @@ def answer(found: Sequence[Result], model: str, frames: Frames) -> Iterator[list
             interval,
             pairs,
             *(p.replace("0.000", "< 0.001") for p in p_values),
-            in_points(one.detectable),
             published,
             f"**{one.verdict}**",
         ]
@@ -133,7 +130,7 @@ def search_table(found: Sequence[Result], model: str, frames: Frames) -> Iterato
         difference, interval, pairs, *_ = compared(comparison, 1.0)
         subsets = of_kind(better, "search")["train_rows"].tolist()
         sides = searched_scores(better), searched_scores(reference)
-        search = with_searches(comparison, *sides, subsets)
+        search = search_interval(comparison, *sides, subsets)
         yield [f"`{one.row.name}`", difference, interval, points(search), pairs]
 
 
@@ -270,7 +267,7 @@ scores are accuracies in percent, means of the winners over fresh seeds, which c
 """
 CLAIM = ("claim", "task", "examples")
 TESTED = (
-    *("difference", "95 %", "pairs", "p", "adjusted", "detectable", "published", "verdict"),
+    *("difference", "95 %", "pairs", "p", "adjusted", "Wilcoxon", "published", "verdict"),
 )  # fmt: skip
 COLUMNS = f"""\
 - *examples*: labeled training examples.
@@ -280,12 +277,9 @@ COLUMNS = f"""\
   recorded.
 - *difference*: mean of left minus right over the fresh seeds, in points, with its 95 % interval.
   Both sides have the same training rows and the same initial weights, seed by seed.
-- *pairs*: seeds on which both sides have a score; *equal*: pairs with equal scores, which the test
-  leaves out.
-- *p*: Wilcoxon's signed-rank test. It tests ranks and the interval tests the mean, so they can
-  disagree near 0.05. *adjusted*: Holm's correction for all rows of this page ({{rows}} recorded).
-- *detectable*: true difference that this test, after the correction, finds in {100 * POWER:.0f} %
-  of cases, in points.
+- *pairs*: seeds on which both sides have a score; *equal*: pairs with equal scores.
+- *p*: sign-flip permutation test of the mean difference. *adjusted*: Holm's correction for all rows
+  of this page ({{rows}} recorded). *Wilcoxon*: p of Wilcoxon's signed-rank test.
 - *published*: the paper's difference on this task with as many examples and a larger encoder.
 - *verdict*: **{HOLDS}** if the adjusted p is at most {ALPHA:g} and the difference is positive;
   **{FAILS}** if the adjusted p is at most {ALPHA:g} and the difference is negative, or if the

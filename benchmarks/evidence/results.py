@@ -15,9 +15,7 @@ from sclsearch.selection.significance import (
     Comparison,
     SearchScores,
     compare,
-    detectable,
     holm,
-    search_scores,
 )
 from sclsearch.tasks.metrics import METRICS
 
@@ -84,14 +82,12 @@ class Result:
         row: The row.
         comparison: Paired comparison on fresh seeds.
         adjusted: P-value after Holm's correction for all rows of the page.
-        detectable: Difference that this test, with the first of Holm's levels, finds in 80 %.
         verdict: The verdict in one word.
     """
 
     row: Row
     comparison: Comparison
     adjusted: float
-    detectable: float
     verdict: str
 
 
@@ -105,7 +101,6 @@ def results(model: str, frames: Frames) -> list[Result]:
             row,
             one,
             adjusted,
-            detectable(one.std or 0.0, one.n - one.n_equal, ALPHA / len(rows)),
             verdict(one, adjusted, row.published),
         )
         for row, one, adjusted in zip(rows, found, holm([one.p for one in found]), strict=True)
@@ -133,4 +128,4 @@ def searched_scores(frame: pd.DataFrame) -> SearchScores:
     trained = search.pivot_table("seconds", "configuration", "replicate").notna().to_numpy()
     minimum = METRICS[search["metric"].iloc[0]].minimum
     validation = np.where(trained, table["validation"].fillna(minimum), np.nan)
-    return search_scores(validation, table["test"].to_numpy(), trained, parse_rule("mean").score)
+    return SearchScores(validation, table["test"].to_numpy(), trained, parse_rule("mean").score)

@@ -13,8 +13,6 @@ from typer.core import TyperCommand, TyperGroup
 from sclsearch.arguments import expanded
 from sclsearch.errors import INTERRUPTED, STOPPED
 
-RENAMED = {"--unlabelled": "--unlabeled"}
-"""Old spellings of options, which all commands still accept, with the current spelling."""
 HELP_ALL = "--help-all"
 WITHOUT_VALUE = {"--refit": "validation"}
 """Options whose value may be left out, with the value that they then have."""
@@ -62,13 +60,13 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class HomeCommand(TyperCommand):
-    """Command with `--help-all`, old spellings of options, and `~` in path options.
+    """Command with `--help-all`, options without a value, and `~` in path options.
 
     Shells do not expand `--option=~/folder`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options after replacing old spellings."""
+        """Parse the options; some have a default value."""
         if HELP_ALL in args:
             for parameter in self.params:
                 parameter.hidden = False  # type: ignore[attr-defined]
@@ -80,10 +78,7 @@ class HomeCommand(TyperCommand):
             else argument
             for argument, after in zip(args, following, strict=True)
         ]
-        split = (argument.partition("=") for argument in args)
-        return super().parse_args(
-            ctx, [f"{RENAMED.get(name, name)}{equals}{value}" for name, equals, value in split]
-        )
+        return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
         """Return the help; mention `--help-all` if it shows more."""

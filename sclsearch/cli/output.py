@@ -167,9 +167,6 @@ def _classes(rows: Mapping[str, int]) -> str:
 def searched_values(spec: dict[str, Any]) -> str:
     """Return the values or the range of a searched hyperparameter as text."""
     if spec["type"] == "choice":
-        text = " | ".join(shown(value) for value in spec["values"])
-    else:
-        kind = "" if spec["type"] == "float" else f" {spec['type']}"
-        text = f"{spec['low']:g} … {spec['high']:g}{kind}"
-    conditions = [f"{name} in {values}" for name, values in spec.get("when", {}).items()]
-    return f"{text} when {' and '.join(conditions)}" if conditions else text
+        return " | ".join(shown(value) for value in spec["values"])
+    scale = " log" if spec["type"] == "log" else ""
+    return f"{spec['low']:g} … {spec['high']:g}{scale}"

@@ -5,56 +5,43 @@ https://aclanthology.org/D19-1044. Both read the encoder's last hidden states, w
 have word vectors and an LSTM. Padding gets no weight and does not affect its neighbors.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sclsearch.errors import SclsearchError
 
-Mixing = Literal["full", "shared"]
-
 
 class WindowAttention(nn.Module):
     """LEAM's attention, which weights tokens by the best label match in a window around them.
 
-    G = cos(label, token); then a convolution over tokens, the maximum over labels, and softmax over
-    tokens.
+    G = cos(label, token); then a convolution over tokens that mixes the C rows of G, ReLU, the
+    maximum over labels, and softmax over tokens.
 
     Args:
         classes: C.
         kernel: Tokens in a window, odd.
-        mixing: `full` mixes the C rows of G in the convolution; `shared` applies one filter to
-            each row.
-        relu: Apply ReLU after the convolution.
     """
 
-    def __init__(self, classes: int, kernel: int, *, mixing: Mixing, relu: bool = True) -> None:
+    def __init__(self, classes: int, kernel: int) -> None:
         super().__init__()
-        self.channels = classes if mixing == "full" else 1
-        self.conv = nn.Conv1d(self.channels, self.channels, kernel, padding=kernel // 2)
-        self.relu = relu
+        self.conv = nn.Conv1d(classes, classes, kernel, padding=kernel // 2)
 
-    def forward(self, states: Tensor, labels: Tensor, mask: Tensor, counted: Tensor) -> Tensor:
+    def forward(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """Return the weighted sum of states, `[B, d]`.
 
         Args:
             states: Last hidden states, `[B, T, d]`.
             labels: Label vectors, `[C, d]`.
-            mask: True at tokens, `[B, T]`.
-            counted: True at tokens that may get weight, `[B, T]`; at least one in a row.
+            mask: True at tokens, `[B, T]`; at least one in a row.
         """
-        return (self.weights(states, labels, mask, counted)[:, None] @ states).squeeze(1)
+        return (self.weights(states, labels, mask)[:, None] @ states).squeeze(1)
 
-    def weights(self, states: Tensor, labels: Tensor, mask: Tensor, counted: Tensor) -> Tensor:
+    def weights(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """Return the weight of each token, `[B, T]`; the arguments are those of `forward`."""
         cosines = F.normalize(labels, dim=-1) @ F.normalize(states, dim=-1).mT  # [B, C, T]
-        cosines = cosines * mask[:, None]
-        tokens = cosines.shape[-1]
-        matches: Tensor = self.conv(cosines.reshape(-1, self.channels, tokens))
-        matches = (matches.relu() if self.relu else matches).reshape(cosines.shape)
-        return matches.amax(1).masked_fill(~counted, -torch.inf).softmax(1)
+        matches: Tensor = self.conv(cosines * mask[:, None]).relu()
+        return matches.amax(1).masked_fill(~mask, -torch.inf).softmax(1)
 
 
 class LabelSpecificAttention(nn.Module):

@@ -43,18 +43,15 @@ class Training:
         max_grad_norm: Norm to which gradients are clipped, 0 for no clipping; fairseq: 0.
         max_length: Most tokens of a text or pair, which is truncated there; 128 in BERT's GLUE
             recipe.
-        batch_sampling: `shuffle` every epoch, or `balanced`: classes equally often in each batch.
-        drop_last: Leave out a last batch that has fewer rows.
         class_weights: `balanced` weights the cross-entropy of class c by n / (C n_c), with n
-            training rows of which n_c have class c, by `Model.class_weights`. It enters the
-            identity of a seed run only if it is set.
+            training rows of which n_c have class c, by `Model.class_weights`.
         head_lr_mult: Multiplier of the learning rate for a module named `head` that is trained
             together with the encoder; 1 in the papers. A head that starts from random weights may
-            need more than the encoder. It enters the identity of a seed run only if it is not 1.
+            need more than the encoder.
         chunk_tokens: Most tokens (views × texts × length) that the encoder trains on at once.
             Larger batches go through it in chunks by gradient caching, which takes less memory and
             more time and draws other random numbers. At 0, batches of more than 32,768 tokens go
-            in chunks of 8,192. It enters the identity of a seed run only if it is not 0.
+            in chunks of 8,192.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -65,8 +62,6 @@ class Training:
     dropout: Rate = 0.1
     max_grad_norm: Annotated[float, Ge(0)] = 0.0
     max_length: Annotated[int, Interval(ge=4, le=8192)] = 128
-    batch_sampling: Literal["shuffle", "balanced"] = "shuffle"
-    drop_last: bool = False
     class_weights: Literal["none", "balanced"] = "none"
     head_lr_mult: Annotated[float, Gt(0)] = 1.0
     chunk_tokens: Annotated[int, Ge(0)] = 0
@@ -174,9 +169,8 @@ class Stage:
             and `training.head_lr_mult` for `head`.
         no_weight_decay: Names of new modules without weight decay. In the others, as in the
             encoder, it applies to parameters with two or more dimensions.
-        frozen_pooling: Pooling of the features of a frozen encoder; None if the encoder trains.
-        encoder_train_mode: True if a frozen encoder has active dropout. If false, its features
-            are computed once.
+        frozen_pooling: Pooling of the features of a frozen encoder, which are computed once; None
+            if the encoder trains.
         whole_vocabulary: True if the stage needs tokens that the texts do not contain, because it
             predicts or samples tokens.
     """
@@ -192,27 +186,16 @@ class Stage:
     lr_scales: Mapping[str, float] = field(default_factory=dict)
     no_weight_decay: tuple[str, ...] = ()
     frozen_pooling: str | None = None
-    encoder_train_mode: bool = False
     whole_vocabulary: bool = False
 
     def __post_init__(self) -> None:
-        if self.cached and self.reads == "paraphrases":
+        if self.frozen_pooling is not None and self.reads == "paraphrases":
             raise ValueError(f"{self.name}: a stage that reads paraphrases cannot cache features")
-
-    @property
-    def cached(self) -> bool:
-        """True if the encoder's features are computed once for all epochs."""
-        return self.frozen_pooling is not None and not self.encoder_train_mode
 
     def lr_scale_of(self, module: str) -> float:
         """Return the multiplier of the learning rate for a new module, or the encoder, `""`."""
         with_encoder = module == "head" and self.frozen_pooling is None
         return self.lr_scales.get(module, self.training.head_lr_mult if with_encoder else 1.0)
-
-    @property
-    def reads_labels(self) -> bool:
-        """True if the stage needs labels, for its loss or for class-balanced batches."""
-        return self.labeled or self.training.batch_sampling == "balanced"
 
     @property
     def views(self) -> int:
@@ -347,4 +330,4 @@ def reads_paraphrases(method: Method, training: Training) -> bool:
 
 def reads_unlabeled(method: Method, training: Training) -> bool:
     """Return whether a stage of a method reads no labels."""
-    return not all(stage.reads_labels for stage in method.stages(training))
+    return not all(stage.labeled for stage in method.stages(training))

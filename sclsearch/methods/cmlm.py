@@ -14,14 +14,10 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import INIT_STD
 from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.methods.masking import Corruption, corrupt, draw_selection, masked_lm_of
+from sclsearch.methods.masking import corrupt, draw_selection, masked_lm_of
 from sclsearch.methods.post_training import ContrastPooling, PostTraining, Share
 from sclsearch.objectives import sim_clr, sim_siam
-from sclsearch.objectives.prediction import MlmReduction
-from sclsearch.objectives.self_supervised import Wrap, feature_spread
-
-Predictor = Literal["paper", "simsiam_bn", "ln"]
-BOTTLENECK = 4
+from sclsearch.objectives.self_supervised import feature_spread
 
 
 @dataclass(frozen=True)
@@ -44,17 +40,15 @@ class CMLM(PostTraining):
 
         α: `alpha`.
         CL: Selected by `contrast`: simsiam, Eq. (9), without gradient into h, or simclr, Eq. (7).
-            `simsiam_wrap` neg_cos leaves out the exponential.
         τ: `tau`.
         K: Number of further views of a text, `k`.
         B: Number of texts in a batch, `post_batch_size`.
-        MLM: Part of the loss if `mlm`. `mlm_reduction` selects the mean over tokens, or first over
-            each text.
+        MLM: Part of the loss if `mlm`.
         T^0: First view, whose tokens S are selected with probability `p_m` and corrupted.
         h_b^k: Embedding of view k of text b, selected by `contrast_pooling`. View 0 is T^0. In a
-            further view each token outside S is selected with probability `p_c` and corrupted as
-            `crm_corruption` says. `masking` and `drm_prob` select the paper's ablation.
-        z: Output of the `predictor`.
+            further view each token outside S is selected with probability `p_c` and corrupted.
+            `masking` selects the paper's ablation.
+        z: Output of the predictor.
         CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
             mean squared error. The head reads the embedding of `pooling`.
 
@@ -66,20 +60,11 @@ class CMLM(PostTraining):
         p_c: Share of the remaining tokens that each further view selects; the paper's best is 0.7.
         k: K, number of further views; the paper has 1.
         masking: Selection in further views: complementary to the first view (`crm`, the paper), or
-            independent of it (`drm`, the paper's ablation).
-        drm_prob: Share of the tokens that `drm` selects; not stated in the paper.
-        crm_corruption: Corruption of the selected tokens of a further view: 80 % masked, 10 %
-            replaced and 10 % kept, or all masked; not stated in the paper, which has one recipe
-            for all views.
+            independent of it with probability `p_m` (`drm`, the paper's ablation).
         mlm: Predict the selected tokens of the first view; false is an ablation of the paper.
-        mlm_reduction: Mean over all selected tokens of the batch, as in transformers; or first
-            over each text, as Eq. (6) prints.
         contrast: `simsiam`, Eq. (9), as in the paper's results, or `simclr`, Eq. (7).
         contrast_pooling: Contrasted embedding: the first token's last state (the paper), or the
             mean over tokens.
-        predictor: Predictor of `simsiam`: the paper's two matrices with GELU, Eq. (10); the same
-            with a LayerNorm between (`ln`); or SimSiam's original predictor (`simsiam_bn`).
-        simsiam_wrap: The paper's exponential, or SimSiam's original negative cosine.
         tau: Temperature τ of `simclr`; not stated in the paper; SimCLR's best is 0.1.
     """
 
@@ -90,14 +75,9 @@ class CMLM(PostTraining):
     p_c: Share = 0.7
     k: Annotated[int, Ge(1)] = 1
     masking: Literal["crm", "drm"] = "crm"
-    drm_prob: Literal["p_m", "p_c"] = "p_m"
-    crm_corruption: Corruption = "80_10_10"
     mlm: bool = True
-    mlm_reduction: MlmReduction = "tokens"
     contrast: Literal["simsiam", "simclr"] = "simsiam"
     contrast_pooling: ContrastPooling = "cls_raw"
-    predictor: Predictor = "paper"
-    simsiam_wrap: Wrap = "exp"
     tau: Annotated[float, Gt(0)] = 0.1
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
@@ -112,7 +92,7 @@ class CMLM(PostTraining):
         if self.mlm:
             new_modules["mlm"] = masked_lm_head(encoder)
         if self.contrast == "simsiam":
-            new_modules["predictor"] = _predictor(self.predictor, encoder.width)
+            new_modules["predictor"] = _predictor(encoder.width)
         return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
@@ -127,12 +107,7 @@ class CMLM(PostTraining):
         selected = draw_selection(batch.content, self.p_m)  # [B, T]
         views, texts = 1 + self.k, len(batch.ids)
         further = [
-            corrupt(
-                model.encoder,
-                batch.ids,
-                self._further(batch.content, selected),
-                self.crm_corruption,
-            )
+            corrupt(model.encoder, batch.ids, self._further(batch.content, selected))
             for _ in range(self.k)
         ]
         ids = torch.cat([corrupt(model.encoder, batch.ids, selected), *further])
@@ -151,44 +126,29 @@ class CMLM(PostTraining):
             "feature_spread": feature_spread(h[:texts]),
         }
         if self.mlm:
-            first = states[:texts]
-            terms["mlm"] = masked_lm_of(model, batch, first, selected, self.mlm_reduction)
+            terms["mlm"] = masked_lm_of(model, batch, states[:texts], selected)
         return terms
 
     def _further(self, content: Tensor, selected: Tensor) -> Tensor:
         """Return the tokens that a further view selects, `[B, T]`; `crm` is Eq. (2)."""
         if self.masking == "crm":
             return draw_selection(content & ~selected, self.p_c)
-        return draw_selection(content, self.p_m if self.drm_prob == "p_m" else self.p_c)
+        return draw_selection(content, self.p_m)
 
     def _contrast(self, model: Model, h: Tensor) -> Tensor:
         """Return L_CL, a scalar, from the embeddings of all views, `[K + 1, B, d]`."""
         if self.contrast == "simclr":
             return sim_clr(h[0], h[1:], tau=self.tau)
         z = model.new_modules["predictor"](h.flatten(0, 1)).view_as(h)
-        return sim_siam(z[0], z[1:], h[0], h[1:], wrap=self.simsiam_wrap)
+        return sim_siam(z[0], z[1:], h[0], h[1:])
 
 
-def _predictor(kind: Predictor, width: int) -> nn.Sequential:
-    """Return the predictor of one view's embedding from another's, `[N, d]` to `[N, d]`.
+def _predictor(width: int) -> nn.Sequential:
+    """Return the predictor of one view's embedding from another's, Eq. (10), `[N, d]` to `[N, d]`.
 
-    SimSiam's original predictor has a bottleneck of d / 4 and batch statistics. Here they are
-    computed over all views at once, so that they exist for a last batch of one text. SimSiam's
-    projector is omitted, because CMLM has none.
+    SimSiam's projector is omitted, because CMLM has none.
     """
-    if kind == "simsiam_bn":
-        narrow = max(width // BOTTLENECK, 1)
-        layers: list[nn.Module] = [
-            nn.Linear(width, narrow, bias=False),
-            nn.BatchNorm1d(narrow, track_running_stats=False),
-            nn.ReLU(),
-            nn.Linear(narrow, width),
-        ]
-    else:
-        norm: list[nn.Module] = [nn.LayerNorm(width)] if kind == "ln" else []
-        first, last = (nn.Linear(width, width, bias=False) for _ in range(2))
-        layers = [first, *norm, nn.GELU(), last]
-    for layer in layers:
-        if isinstance(layer, nn.Linear):
-            nn.init.normal_(layer.weight, std=INIT_STD)
-    return nn.Sequential(*layers)
+    first, last = (nn.Linear(width, width, bias=False) for _ in range(2))
+    for layer in (first, last):
+        nn.init.normal_(layer.weight, std=INIT_STD)
+    return nn.Sequential(first, nn.GELU(), last)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -19,9 +18,6 @@ BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiv
 
 LARGEST = 100_000
 """Largest integer value of a field; a training with more epochs, for example, never ends."""
-
-ADDED_LATER = MappingProxyType({"class_weights": "none", "head_lr_mult": 1.0, "chunk_tokens": 0})
-"""Fields of `Training` that stored keys of earlier releases lack, with their defaults."""
 
 
 @cache
@@ -183,19 +179,9 @@ def build(
 
 
 def resolved(method: Method, training: Training) -> dict[str, object]:
-    """Return all hyperparameters with their values, those of the method first.
-
-    The fields of `ADDED_LATER`, and those whose default is None, are left out at their defaults.
-    Thus stored keys stay valid.
-    """
+    """Return all hyperparameters with their values, those of the method first."""
     things: tuple[Any, ...] = (method, training)
-    return {
-        field.name: value
-        for thing in things
-        for field in fields(thing)
-        if (value := getattr(thing, field.name)) != field.default
-        or value != ADDED_LATER.get(field.name)
-    }
+    return {field.name: getattr(thing, field.name) for thing in things for field in fields(thing)}
 
 
 def as_tuples(value: object) -> object:

@@ -16,7 +16,6 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head, label_vectors
 from sclsearch.encoders.label_attention import (
     LabelSpecificAttention,
-    Mixing,
     WindowAttention,
     check_window,
 )
@@ -30,8 +29,6 @@ class WithLabelVectors(Method):
     """Cross-entropy fine-tuning with trained label vectors.
 
     Attributes:
-        label_init_std: Standard deviation of the label vectors at initialization; not stated in
-            the paper; BERT's 0.02.
         label_lr_mult: Multiplier of the learning rate for the label vectors; not stated in the
             paper; 1. The label vectors have no weight decay.
     """
@@ -40,7 +37,6 @@ class WithLabelVectors(Method):
     few_shot: ClassVar[str] = "lacon-fewshot"
     training: ClassVar[Mapping[str, object]] = TRAINING
 
-    label_init_std: Annotated[float, Gt(0)] = 0.02
     label_lr_mult: Annotated[float, Gt(0)] = 1.0
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
@@ -67,28 +63,24 @@ class LEAM(WithLabelVectors):
 
         γ: `label_penalty`.
         CE: Mean cross-entropy of the class scores s_i, weighted by `class_weights`.
-        f: Classifier of two layers, with ReLU between; see `mlp_width` and `mlp_dropout`.
-        l_c: Vector of label c, trained; see `label_init_std` and `label_lr_mult`.
+        f: Classifier of two layers, with ReLU between; see `mlp_dropout`. Its hidden layer has
+            the encoder's width; the released code has the width of the word vectors, 300.
+        l_c: Vector of label c, trained; see `label_lr_mult`.
         E_t: Last state of token t of a text.
-        conv: Convolution over `kernel` tokens, whose filters `conv` selects.
+        conv: Convolution over `kernel` tokens, which mixes the rows of the labels, as in the
+            released code; the paper applies one filter to each row.
 
         Wang et al., 2018, https://arxiv.org/abs/1805.04174.
 
     Attributes:
         kernel: Tokens in the convolution's window, odd; the released code has 55.
-        conv: `full` mixes the rows of the labels, as in the released code; `shared` applies one
-            filter to each row, as in the paper.
         label_penalty: Weight of the cross-entropy of the label vectors; the released code has 1.
-        mlp_width: Width of the classifier's hidden layer, 0 for the encoder's width; the released
-            code has the width of the word vectors, 300.
         mlp_dropout: Dropout probability before both layers of the classifier; the released code
             has 0.5.
     """
 
     kernel: Annotated[int, Ge(1)] = 55
-    conv: Mixing = "full"
     label_penalty: Annotated[float, Ge(0)] = 1.0
-    mlp_width: Annotated[int, Ge(0)] = 0
     mlp_dropout: Rate = 0.5
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
@@ -98,16 +90,16 @@ class LEAM(WithLabelVectors):
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Return new label vectors, a new attention module and a new classifier."""
-        width, hidden = encoder.width, self.mlp_width or encoder.width
+        width = encoder.width
         mlp = nn.Sequential(
             nn.Dropout(self.mlp_dropout),
-            nn.Linear(width, hidden),
+            nn.Linear(width, width),
             nn.ReLU(),
             nn.Dropout(self.mlp_dropout),
-            nn.Linear(hidden, classes),
+            nn.Linear(width, classes),
         )
-        attention = WindowAttention(classes, self.kernel, mixing=self.conv)
-        labels = label_vectors(classes, width, self.label_init_std)
+        attention = WindowAttention(classes, self.kernel)
+        labels = label_vectors(classes, width)
         return nn.ModuleDict({"labels": labels, "attention": attention, "mlp": mlp})
 
     def terms(self, model: Model, batch: Batch) -> Terms:
@@ -119,9 +111,7 @@ class LEAM(WithLabelVectors):
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Return the class scores, `[B, C]`."""
-        z = model.new_modules["attention"](
-            model.hidden(batch), vectors_of(model), batch.mask, batch.mask
-        )
+        z = model.new_modules["attention"](model.hidden(batch), vectors_of(model), batch.mask)
         scores: Tensor = model.new_modules["mlp"](z)
         return scores
 
@@ -145,7 +135,7 @@ class LSAN(WithLabelVectors):
         M_c: Text vector of label c, a mix of label attention M_c^l and self-attention M_c^s.
         W: Linear layer with bias b.
         CE: Mean cross-entropy of the class scores s, weighted by `class_weights`.
-        l_c: Vector of label c, trained; see `label_init_std` and `label_lr_mult`.
+        l_c: Vector of label c, trained; see `label_lr_mult`.
         E_t: Last state of token t of a text.
         W_1: Linear layer of width `attention_dim`. Like W_2, w_l and w_s it has a bias.
         σ: Sigmoid.
@@ -163,7 +153,7 @@ class LSAN(WithLabelVectors):
         width = encoder.width
         return nn.ModuleDict(
             {
-                "labels": label_vectors(classes, width, self.label_init_std),
+                "labels": label_vectors(classes, width),
                 "attention": LabelSpecificAttention(width, classes, self.attention_dim),
                 "head": Head(width, classes, hidden=False),
             }

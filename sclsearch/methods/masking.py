@@ -4,17 +4,12 @@ Luo et al., 2021, https://arxiv.org/abs/2106.02327. Random numbers come from tor
 generator, as for dropout. Each token gets one number, whatever the masks are.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model
 from sclsearch.objectives import masked_lm
-from sclsearch.objectives.prediction import MlmReduction
-
-Corruption = Literal["80_10_10", "all_mask"]
 
 MASKED = 0.8
 RANDOM = 0.1
@@ -34,23 +29,19 @@ def draw_selection(maskable: Tensor, p: float) -> Tensor:
     return maskable & (torch.rand(maskable.shape, device=maskable.device) < p)
 
 
-def corrupt(
-    encoder: Encoder, ids: Tensor, selected: Tensor, how: Corruption = "80_10_10"
-) -> Tensor:
-    """Return the token ids with the selected ones corrupted, `[B, T]`.
+def corrupt(encoder: Encoder, ids: Tensor, selected: Tensor) -> Tensor:
+    """Return the token ids with the selected ones corrupted by BERT's recipe, `[B, T]`.
+
+    It masks 80 % of the selected tokens and keeps 10 %. It replaces 10 % by a uniform draw from the
+    whole vocabulary, including special tokens as in transformers.
 
     Args:
         encoder: Encoder that passed `check_mask_token`: its mask token and vocabulary are used.
         ids: Token ids, `[B, T]`.
         selected: True at tokens to corrupt, `[B, T]`.
-        how: `80_10_10` is BERT's recipe. It masks 80 % of the selected tokens and keeps 10 %. It
-            replaces 10 % by a uniform draw from the whole vocabulary, including special tokens as
-            in transformers. `all_mask` masks all of them.
     """
     if encoder.mask_token is None:
         raise ValueError("check_mask_token has not been called")
-    if how == "all_mask":
-        return ids.masked_fill(selected, encoder.mask_token)
     share = torch.rand(ids.shape, device=ids.device)
     drawn = torch.randint(len(encoder.embeddings), ids.shape, device=ids.device)
     masked = ids.masked_fill(selected & (share < MASKED), encoder.mask_token)
@@ -58,9 +49,7 @@ def corrupt(
     return torch.where(replaced, drawn, masked)
 
 
-def masked_lm_of(
-    model: Model, batch: Batch, states: Tensor, selected: Tensor, reduction: MlmReduction
-) -> Tensor:
+def masked_lm_of(model: Model, batch: Batch, states: Tensor, selected: Tensor) -> Tensor:
     """Return the masked-LM loss over the selected tokens, a scalar.
 
     Args:
@@ -68,16 +57,11 @@ def masked_lm_of(
         batch: The uncorrupted texts.
         states: Last hidden states of the corrupted texts, `[B, T, d]`.
         selected: True at tokens to predict, `[B, T]`.
-        reduction: Mean over tokens, or first over each text.
     """
-    texts, length = selected.shape
     # `nonzero` waits for the device to count the tokens. One call serves all three index_selects.
     places = selected.flatten().nonzero()[:, 0]  # [S]
     hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
     return masked_lm(
         model.new_modules["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
         batch.ids.flatten().index_select(0, places),
-        places // length,
-        texts=texts,
-        reduction=reduction,
     )

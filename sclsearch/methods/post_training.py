@@ -19,7 +19,6 @@ from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.methods.base import Batch, Method, Model, Pooling, Stage, Terms, Training
 from sclsearch.methods.masking import corrupt, draw_selection, masked_lm_of
 from sclsearch.objectives import sim_clr
-from sclsearch.objectives.prediction import MlmReduction
 
 # CMLM's paper names only AdamW. Its authors' README has no warm-up. It omits weight decay and
 # clipping, so the defaults of transformers 2.8 apply: no weight decay, gradients clipped at 1.
@@ -67,7 +66,6 @@ class PostTraining(Method):
             learning_rate=self.post_learning_rate,
             batch_size=self.post_batch_size,
             epochs=self.post_epochs,
-            batch_sampling="shuffle",
         )
         post = Stage(
             "post-training",
@@ -100,9 +98,8 @@ class TAPT(PostTraining):
         Stage 1: L = -1/|S| Σ_{t ∈ S} log p(T_t | T^0)
         Stage 2: L = CE
 
-        T^0: Text T, whose tokens S are selected with probability `p_m` and corrupted.
-        |S|: `mlm_reduction` selects the mean over all tokens S of the batch, or first over each
-            text.
+        T^0: Text T, whose tokens S are selected with probability `p_m` and corrupted. The mean is
+            over all tokens S of the batch, as in the released code.
         CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
             mean squared error. The head reads the embedding of `pooling`.
 
@@ -111,14 +108,11 @@ class TAPT(PostTraining):
 
     Attributes:
         p_m: Share of the tokens that are selected for prediction; 0.15 in both papers.
-        mlm_reduction: Mean over all selected tokens of the batch, as in the released code; or
-            first over each text, as CMLM's Eq. (6) prints.
     """
 
     whole_vocabulary: ClassVar[bool] = True
 
     p_m: Share = 0.15
-    mlm_reduction: MlmReduction = "tokens"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Return a note if the head is new; raise SclsearchError without mask token or pooler."""
@@ -134,7 +128,7 @@ class TAPT(PostTraining):
         selected = draw_selection(batch.content, self.p_m)
         ids = corrupt(model.encoder, batch.ids, selected)
         states = model.hidden(replace(batch, ids=ids))  # [B, T, d]
-        return {"mlm": masked_lm_of(model, batch, states, selected, self.mlm_reduction)}
+        return {"mlm": masked_lm_of(model, batch, states, selected)}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from sclsearch.methods.base import (
     encoder_pooling,
 )
 from sclsearch.objectives import nt_xent, prediction_loss, sup_con
-from sclsearch.objectives.sup_con import Reduction
 
 PROBE_LEARNING_RATE = 1e-3
 
@@ -47,16 +46,13 @@ class SCL(Method):
             reads the embedding of `pooling`.
         z_i: L2-normalized embedding of text i, selected by `scl_features`.
         P(i): The other texts of the batch with the class of text i. If there are none, ℓ_i is 0.
-        n: Selected by `scl_reduction`: the number of texts with a positive, the number of all
-            texts, or 1 as in the paper.
+        n: Number of texts with a positive; 1 in the paper.
 
         Gunel et al., 2021, https://arxiv.org/abs/2011.01403.
 
     Attributes:
         tau: Temperature τ of the contrastive term; the paper's best is 0.3.
         lam: λ, weight of the contrastive term; 0 is cross-entropy only; the paper's best is 0.9.
-        scl_reduction: Reduction over anchors: mean of those with a positive, mean of all (as
-            fairseq divides by sentences), or the sum that Eq. (3) prints.
         scl_features: Contrasted embedding: the first token's last state, the head's hidden layer,
             the pretrained pooler's output, or the mean over tokens.
         pooling: Input of the linear layer, as in `ce`.
@@ -64,7 +60,6 @@ class SCL(Method):
 
     tau: Annotated[float, Gt(0)] = 0.3
     lam: Annotated[float, Interval(ge=0, le=1)] = 0.9
-    scl_reduction: Reduction = "mean_valid"
     scl_features: Literal["cls_raw", "head_hidden", "cls_pooled", "mean"] = "cls_raw"
     pooling: Pooling = "head_hidden"
 
@@ -99,7 +94,7 @@ class SCL(Method):
         return {
             "ce": (1 - self.lam)
             * prediction_loss(head.read(features, rate), batch.y, model.class_weights),
-            "scl": self.lam * sup_con(z, batch.y, tau=self.tau, reduction=self.scl_reduction),
+            "scl": self.lam * sup_con(z, batch.y, tau=self.tau),
         }
 
 

@@ -28,7 +28,6 @@ from sclsearch.objectives import prediction_loss, sup_con
 Dropouts = Annotated[tuple[Rate, ...], MinLen(2)]
 
 OFFICIAL_RATE = 0.1
-OFFICIAL_BASE_TEMPERATURE = 0.07
 TRAINING: Mapping[str, object] = MappingProxyType(
     {
         "learning_rate": 5e-5,
@@ -99,12 +98,11 @@ class SupCLSeq(ContrastAndProbe):
     to one decimal (the paper's footnote).
 
     Objective:
-        Stage 1: L = c · 1/N Σ_i ℓ_i  Eq. (2)
+        Stage 1: L = 1/N Σ_i ℓ_i  Eq. (2)
                  ℓ_i = -1/|P(i)| Σ_{p ∈ P(i)} log( exp(z_i·z_p / τ) / Σ_{b ≠ i} exp(z_i·z_b / τ) )
         Stage 2: L = CE, with the encoder frozen
 
         τ: `tau`.
-        c: 1, or τ / 0.07 if `loss_scale` is tau_over_base.
         z_i: L2-normalized embedding of view i, selected by `pooling`. Each text of a batch has one
             view per dropout probability in `dropouts`, see `view_mode`.
         N: Number of views: those of one text times `batch_size`.
@@ -120,21 +118,11 @@ class SupCLSeq(ContrastAndProbe):
         view_mode: `paper` makes one view per listed probability. `official_code` follows the
             released code: it adds a view at the probability left by the last update, and a listed
             0.1 never changes the probability. Only the views change: the released code also warms
-            up for 50 updates, trains its probe in batches of 112, and its mean pooling includes
-            padding.
-        loss_scale: `one`, or `tau_over_base`: the released code's factor τ / 0.07.
-        probe_encoder_mode: `eval` disables the encoder's dropout and computes its features once;
-            `train` keeps the dropout active, as in the released code.
+            up for 50 updates, multiplies the loss by τ / 0.07, trains its probe in batches of 112
+            on an encoder with dropout, and its mean pooling includes padding.
     """
 
     view_mode: Literal["paper", "official_code"] = "paper"
-    loss_scale: Literal["one", "tau_over_base"] = "one"
-    probe_encoder_mode: Literal["eval", "train"] = "eval"
-
-    def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the two stages, contrast and linear probe."""
-        contrast, probe = super().stages(training)
-        return contrast, replace(probe, encoder_train_mode=self.probe_encoder_mode == "train")
 
     def view_rates(self, update: int) -> tuple[float, ...]:
         """Return the dropout probability of each view at an update, counted from 0."""
@@ -146,8 +134,7 @@ class SupCLSeq(ContrastAndProbe):
     def contrast(self, model: Model, batch: Batch) -> Terms:
         """Return the loss term `sup_con`, with the texts of a class as positives."""
         y = (batch.y * 10).round().long() if batch.y.is_floating_point() else batch.y
-        scale = self.tau / OFFICIAL_BASE_TEMPERATURE if self.loss_scale == "tau_over_base" else 1.0
-        return {"sup_con": scale * super().contrast(model, replace(batch, y=y))["sup_con"]}
+        return super().contrast(model, replace(batch, y=y))
 
 
 def _official_views(dropouts: tuple[float, ...], current: float) -> tuple[tuple[float, ...], float]:

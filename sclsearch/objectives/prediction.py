@@ -1,12 +1,8 @@
 """Cross-entropy, mean squared error and masked-language-model losses."""
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-MlmReduction = Literal["tokens", "sequences"]
 
 
 def prediction_loss(scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -26,35 +22,21 @@ def prediction_loss(scores: Tensor, y: Tensor, weights: Tensor | None = None) ->
     return F.cross_entropy(scores, y, None if weights is None else weights.to(scores.dtype))
 
 
-def masked_lm(
-    logits: Tensor,
-    targets: Tensor,
-    rows: Tensor,
-    *,
-    texts: int,
-    reduction: MlmReduction = "tokens",
-) -> Tensor:
+def masked_lm(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy of the tokens that are selected for prediction.
 
-    This is masked language modeling (Devlin et al., 2019, https://arxiv.org/abs/1810.04805).
-    Without selected tokens the loss and its gradient are 0.
+    This is masked language modeling (Devlin et al., 2019, https://arxiv.org/abs/1810.04805). The
+    mean is over all selected tokens of the batch, as in Hugging Face transformers. Without selected
+    tokens the loss and its gradient are 0.
 
     Args:
         logits: Scores over the vocabulary at the S selected positions, `[S, vocabulary]`.
         targets: Original token at each position, `[S]`.
-        rows: Index of the text of each position, `[S]`; used only with `sequences`.
-        texts: B, number of texts, with or without selected tokens.
-        reduction: Mean over all selected tokens of the batch, as in Hugging Face transformers. Or
-            mean over each text and then over the B texts, Eq. (6) of CMLM, where a text without
-            selected tokens has loss 0.
 
     Returns:
         The loss, a scalar, float32 or float64.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     costs = F.cross_entropy(logits, targets, reduction="none")  # [S]
-    if reduction == "tokens":
-        # By a tensor: a GPU divides by a Python number less exactly, by its reciprocal.
-        return costs.sum() / costs.new_full((), max(len(costs), 1))
-    inside = torch.arange(texts, device=rows.device)[:, None] == rows  # [B, S]
-    return (torch.where(inside, costs, 0.0).sum(1) / inside.sum(1).clamp(min=1)).mean()
+    # By a tensor: a GPU divides by a Python number less exactly, by its reciprocal.
+    return costs.sum() / costs.new_full((), max(len(costs), 1))

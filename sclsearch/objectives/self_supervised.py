@@ -5,15 +5,12 @@ https://arxiv.org/abs/2011.10566. CMLM: Luo et al., 2021, https://arxiv.org/abs/
 """
 
 import math
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sclsearch.objectives.cosine import cosines, normalize, similarities
-
-Wrap = Literal["exp", "neg_cos"]
 
 
 def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
@@ -62,28 +59,26 @@ def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
     return torch.stack(costs).mean()
 
 
-def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor, *, wrap: Wrap = "exp") -> Tensor:
+def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor) -> Tensor:
     r"""Return Eq. (9) of CMLM: each view predicts the other, with no gradient into the target.
 
     $$\frac{1}{K B} \sum_{k=1}^{K} \sum_{b=1}^{B}
       \exp(-\tfrac{1}{2} (D(z_b^k, h_b^0) + D(z_b^0, h_b^k)))$$
 
-    with D(z, h) the cosine of z and h, and no gradient into h, Eq. (11).
+    with D(z, h) the cosine of z and h, and no gradient into h, Eq. (11). SimSiam itself has no
+    exponential.
 
     Args:
         z0: Output of the predictor for `h0`, Eq. (10), `[B, d]`.
         zk: Output of the predictor for `hk`, `[K, B, d]`.
         h0: States of the first view, `[B, d]`.
         hk: States of the K other views, `[K, B, d]`.
-        wrap: The paper's exponential, between 1/e and e, or SimSiam's original negative cosine,
-            between -1 and 1. The gradient of the exponential for a pair is that of the negative
-            cosine times the value of the exponential.
 
     Returns:
-        The loss, a scalar, float32 or float64.
+        The loss, a scalar between 1/e and e, float32 or float64.
     """
     agreement = (cosines(zk, h0.detach()) + cosines(z0, hk.detach())) / 2  # [K, B]
-    return ((-agreement).exp() if wrap == "exp" else -agreement).mean()
+    return (-agreement).exp().mean()
 
 
 def feature_spread(h: Tensor) -> Tensor:

@@ -1,26 +1,20 @@
 """Supervised contrastive loss (Khosla et al., 2020, https://arxiv.org/abs/2004.11362)."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from sclsearch.objectives.cosine import normalize, similarities
 
-Reduction = Literal["mean_valid", "mean_all", "sum"]
 
-
-def sup_con(
-    z: Tensor, y: Tensor, *, tau: float = 0.07, reduction: Reduction = "mean_valid"
-) -> Tensor:
+def sup_con(z: Tensor, y: Tensor, *, tau: float = 0.07) -> Tensor:
     r"""Return the supervised contrastive loss L_out^sup, Eq. (2), with the mean outside the log.
 
     $$\ell_i = \frac{-1}{|P(i)|} \sum_{p \in P(i)}
       \log \frac{\exp(z_i \cdot z_p / \tau)}{\sum_{a \ne i} \exp(z_i \cdot z_a / \tau)}$$
 
     The same sum is Eq. (3) of Gunel et al. and Eq. (2) of SupCL-Seq. Two departures from them: an
-    anchor without a positive has loss 0 instead of 1/0, and the anchors are averaged unless
-    `reduction` is `sum`. The factor tau / 0.07 of Khosla's code is omitted. The loss is at least
+    anchor without a positive is left out instead of having loss 1/0, and the other anchors are
+    averaged, not summed. The factor tau / 0.07 of Khosla's code is omitted. The loss is at least
     the mean of log |P(i)|. Loss values of batches with different class counts are therefore not
     comparable.
 
@@ -28,7 +22,6 @@ def sup_con(
         z: Embeddings, `[N, d]`, which are L2-normalized here. Each view of a text is a row.
         y: Class of each row, `[N]`, integer.
         tau: Temperature τ > 0.
-        reduction: Mean over anchors that have a positive, mean over all anchors, or sum.
 
     Returns:
         The loss, a scalar, float32 or float64, with a finite gradient in `z` for every `y`.
@@ -42,6 +35,4 @@ def sup_con(
     below = torch.full_like(positives, torch.finfo(z.dtype).min).diag()
     log_p = similarities(z / tau, z).add_(below).log_softmax(dim=1)
     total = (-(log_p * positive).sum(1) / positives.clamp(min=1)).sum()
-    if reduction == "sum":
-        return total
-    return total / ((positives > 0).sum().clamp(min=1) if reduction == "mean_valid" else len(y))
+    return total / (positives > 0).sum().clamp(min=1)

@@ -8,7 +8,6 @@ from pathlib import Path
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
-from sclsearch.methods.fields import ADDED_LATER
 from sclsearch.papers.tables import Cell, Settings, Table
 from sclsearch.protocols.variants import SCALES
 from sclsearch.spaces.load import PAPER, PRACTICAL, load_space, practical_file
@@ -148,7 +147,7 @@ def _method_settings(cell: Cell) -> Settings:
 def _scaled_settings(table: Table, cell: Cell) -> Settings:
     """Return the settings of a cell's study at a smaller scale: all but the learning rate."""
     start = _start(str(cell.row.method))
-    papers = {name: value for name, value in ADDED_LATER.items() if name in start}
+    papers = {"head_lr_mult": 1.0} if "head_lr_mult" in start else {}
     return {**start, **papers, **_distinguishing_settings(table, cell)}
 
 

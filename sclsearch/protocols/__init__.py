@@ -31,13 +31,11 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
         )
     }
 )
-"""All protocols, every number of a family included, by the name that stores keep."""
+"""All protocols by name, every number of a family included."""
 
 
 def find_protocol(name: str) -> Protocol:
     """Return the protocol of a name, for example `gunel-full` or `lacon-classes:4`.
-
-    A member of a family is also found by the name that stores keep, for example `lacon-classes-4`.
 
     Raises:
         SclsearchError: The name is unknown, or its family has no such number. The message lists
@@ -46,10 +44,8 @@ def find_protocol(name: str) -> Protocol:
     if name in PROTOCOLS:
         return PROTOCOLS[name]
     for family in FAMILIES:
-        if name == family.name or name.startswith((f"{family.name}:", f"{family.name}-")):
+        if name.partition(":")[0] == family.name:
             value = name[len(family.name) + 1 :]
-            if value in map(str, family.values):
-                return PROTOCOLS[f"{family.name}-{value}"]
             problem = f"unknown number {value!r}" if value else "the number is missing"
             raise SclsearchError(
                 f"--protocol {name}: {problem}. Write {family.name}:{family.parameter} with "

@@ -81,7 +81,7 @@ class Splits:
         found = {"train": self.train, "validation": self.validation}
         if len(self.test.index):
             found["test"] = self.test
-        return found if self.unlabeled is None else {**found, "unlabelled": self.unlabeled}
+        return found if self.unlabeled is None else {**found, "unlabeled": self.unlabeled}
 
     @property
     def digests(self) -> dict[str, str]:
@@ -148,7 +148,7 @@ class Replicate:
     def seeds(self) -> dict[str, int]:
         """Seeds that training depends on, given its rows."""
         return {
-            "initialisation": self.initialization,
+            "initialization": self.initialization,
             "order": self.order,
             "noise": self.noise,
         }
@@ -180,8 +180,7 @@ class Protocol:
     """Evaluation protocol: how a paper splits, samples, repeats, evaluates, selects and reports.
 
     Attributes:
-        name: Name in stores and reports. A member of a family has its number after a hyphen, as
-            in `lacon-classes-4`: stores keep this spelling, so that studies stay identifiable.
+        name: Name. A member of a family has its number after a colon, as in `lacon-classes:4`.
         summary: One line for `sclsearch ls protocols`.
         split: Returns the rows for training, validation and test.
         few_shot: True if a training size is required, False if none is allowed.

@@ -93,7 +93,7 @@ def imbalanced_rows(
     Raises:
         SclsearchError: The task does not have two classes, or one class has too few rows.
     """
-    where = f"--protocol lacon-imbalance-{rho}"
+    where = f"--protocol lacon-imbalance:{rho}"
     counts = {} if data.task.regression else class_counts(data, splits.train)
     if len(counts) != 2:
         found = f"{len(counts)} classes" if counts else "scores"
@@ -159,7 +159,7 @@ def imbalanced(rho: int) -> Protocol:
     """Return the protocol with ρ times as many rows of one of two classes as of the other."""
     return replace(
         FULL,
-        name=f"lacon-imbalance-{rho}",
+        name=f"lacon-imbalance:{rho}",
         summary=f"Zhang et al.: 32 rows of one class, {32 * rho} of the other, mean of 10",
         redraw=partial(imbalanced_rows, rho=rho),
     )
@@ -169,7 +169,7 @@ def first_classes(count: int) -> Protocol:
     """Return the protocol with a task's first `count` classes."""
     return replace(
         FULL,
-        name=f"lacon-classes-{count}",
+        name=f"lacon-classes:{count}",
         summary=f"Zhang et al.: at most 1000 rows of each of a task's first {count} classes, "
         "mean of 10",
         redraw=rows_by_classes,

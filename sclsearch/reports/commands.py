@@ -70,7 +70,7 @@ def search_command(
         "--splits": origin.get("splits"),
         "--train-size": size,
         "--shots": shots,
-        "--unlabeled": origin.get("unlabelled"),
+        "--unlabeled": origin.get("unlabeled"),
         "--paraphrases": origin.get("paraphrases"),
         "--precision": precision if (precision := origin.get("precision")) != "auto" else None,
         "--data-dir": origin.get("data_dir"),

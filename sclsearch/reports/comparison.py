@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -20,8 +20,7 @@ from sclsearch.selection.significance import (
     SearchScores,
     compare,
     holm,
-    search_scores,
-    with_searches,
+    search_interval,
 )
 from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.tasks.metrics import METRICS
@@ -37,7 +36,7 @@ SAME_TIME = 2.0
 """The same of training times, which depend on what else the machines do."""
 SHORT = 300.0
 """Training time in seconds up to which the start of the workers matters more than the budget."""
-READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
+READ = {"unlabeled": "texts without labels", "paraphrases": "paraphrases"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +189,10 @@ def _with_search(
     if any(line.untested for report in (own, base) for line in report.configurations):
         return None
     subsets = [*map(str, _subsets(base, own, seeds))]
-    return with_searches(comparison, _scores(own, seeds), _scores(base, seeds), subsets)
+    return search_interval(comparison, _scores(own), _scores(base), subsets)
 
 
-def _scores(report: Report, seeds: int) -> SearchScores:
+def _scores(report: Report) -> SearchScores:
     """Return the scores of all configurations with a seed run, by loss, then by number."""
     places = {seed.replicate: place for place, seed in enumerate(finished_winner(report).seeds)}
     # The first of equal configurations is the winner, see `ConfigurationScore.rank`.
@@ -210,8 +209,7 @@ def _scores(report: Report, seeds: int) -> SearchScores:
             validation[cell] = minimum if seed.validation is None else seed.validation
             test[cell] = np.nan if seed.test is None else seed.test
             trained[cell] = True
-    found = search_scores(validation, test, trained, parse_rule(report.rule).score)
-    return replace(found, validation=found.validation[:, :seeds], test=found.test[:, :seeds])
+    return SearchScores(validation, test, trained, parse_rule(report.rule).score)
 
 
 def _check(base: Report, other: Report, seeds: int) -> None:
@@ -318,8 +316,8 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
         reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
         readers = [report.study for report, rows in reads if any(rows)]
         same = reads[0][1] == reads[1][1]
-        if kind == "unlabelled":
-            same = same and base.without_label == other.without_label
+        if kind == "unlabeled":
+            same = same and base.unlabeled_digest == other.unlabeled_digest
         if len(readers) == 1:
             yield f"{readers[0]} reads {name} too"
         elif not same:

@@ -20,14 +20,7 @@ from sclsearch.reports.comparison import (
 )
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
-from sclsearch.selection.significance import (
-    ALPHA,
-    POWER,
-    Comparison,
-    detectable,
-    in_points,
-    smallest_p,
-)
+from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.store.studies import StudyStore, study_names
@@ -35,11 +28,11 @@ from sclsearch.store.studies import StudyStore, study_names
 BASELINE = "ce"
 Rows = list[tuple[str, ...]]
 
-COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
+COMPARED = ("diff", "95 %", "pairs", "p", "adjusted", "Wilcoxon")
 COLUMNS = (
     "95 %: interval of the mean difference; pairs: seeds, or means of seeds with one training "
-    "subset where it is one of several; p: Wilcoxon's signed ranks; adjusted: for all rows "
-    "here, by Holm"
+    "subset where it is one of several; p: sign-flip permutation test of the mean difference; "
+    "adjusted: p for all rows here, by Holm; Wilcoxon: p of the signed-rank test, as papers print"
 )
 """Meaning of the columns `COMPARED`."""
 
@@ -181,6 +174,7 @@ def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
         f"{comparison.n}{f', {comparison.n_equal} equal' if comparison.n_equal else ''}",
         f"{comparison.p:.3f}",
         f"{adjusted:.3f}",
+        f"{comparison.p_wilcoxon:.3f}",
     )
 
 
@@ -190,13 +184,13 @@ def points(interval: tuple[float, float] | None) -> str:
 
 
 def show_limits(console: Console, found: Sequence[Comparison]) -> None:
-    """Print the meaning of the comparison columns, the smallest p-value and the power."""
+    """Print the meaning of the comparison columns and the smallest p-value."""
     console.print(COLUMNS, style="dim")
     console.print(limits(found))
 
 
 def limits(found: Sequence[Comparison]) -> str:
-    """Return a sentence with the smallest p-value of the tests, and their power."""
+    """Return a sentence with the smallest p-value of the tests."""
     n, rows = max(one.n - one.n_equal for one in found), len(found)
     if not n:
         return "All pairs are equal: there is nothing to test."
@@ -206,10 +200,7 @@ def limits(found: Sequence[Comparison]) -> str:
     if smallest > ALPHA:
         fewest = math.ceil(math.log2(2 * rows / ALPHA))
         return f"{limit}: too few to show a difference at {ALPHA:g}, which takes {fewest}."
-    # The first of the p-values that Holm adjusts needs the most pairs.
-    least = max(detectable(one.std or 0.0, one.n - one.n_equal, ALPHA / rows) for one in found)
-    power = f"; {in_points(least)} points would show in {100 * POWER:.0f} % of cases"
-    return f"{limit}{power if math.isfinite(least) else ''}."
+    return f"{limit}."
 
 
 def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> str:
@@ -261,6 +252,6 @@ def _paragraph(pair: StudyComparison) -> str:
     return (
         f"Against `{base.method}` (study `{base.study}`, test "
         f"{with_spread(base.test_mean, base.test_std)}): {100 * found.difference:+.1f} points"
-        f"{interval} over {counted(found.n, 'pair')}, p = {found.p:.3f} by Wilcoxon's "
-        f"signed ranks.{notes} {WINNERS}"
+        f"{interval} over {counted(found.n, 'pair')}, p = {found.p:.3f} by the "
+        f"sign-flip permutation test.{notes} {WINNERS}"
     )

@@ -55,7 +55,6 @@ ROWS_COMPARED = 500
 """Rows whose predictions an export compares with the stored ones."""
 CLOSE, CLOSE_ON_GPU = 1e-3, 0.05
 """Differences of probabilities that rounding explains."""
-OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -385,7 +384,7 @@ def write_folder(
     from sclsearch.training.result import save_tensors
 
     encoder = _beginning(stored, ENCODER_PREFIX)
-    new_modules = _beginning(stored, NEW_MODULES_PREFIX, OLD_PREFIX)
+    new_modules = _beginning(stored, NEW_MODULES_PREFIX)
     pooling = None if is_own(described.place) else described.fields.get("pooling")
     head = pooled_head(encoder, new_modules, pooling)
     config = _encoder_config(begun)
@@ -433,11 +432,10 @@ def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
     write_json(settings, {**kind, **read, "model_max_length": max_length})
 
 
-def _beginning(stored: "Mapping[str, Tensor]", *prefixes: str) -> "dict[str, Tensor]":
-    """Return the tensors whose names have one of the prefixes, without the prefix."""
+def _beginning(stored: "Mapping[str, Tensor]", prefix: str) -> "dict[str, Tensor]":
+    """Return the tensors whose names have the prefix, without it."""
     return {
         name.removeprefix(prefix): tensor
-        for prefix in prefixes
         for name, tensor in stored.items()
         if name.startswith(prefix)
     }

@@ -118,7 +118,7 @@ def read_record(folder: Path) -> ExportRecord:
     """Return the record of an exported folder, from its `sclsearch.json`.
 
     Raises:
-        SclsearchError: The folder has no valid record, or one of an old version without classes.
+        SclsearchError: The folder has no valid record.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -135,10 +135,6 @@ def read_record(folder: Path) -> ExportRecord:
         raise SclsearchError(
             f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
         ) from error
-    if not record.place:
-        raise SclsearchError(
-            f"{file}: has no classes, because an older version wrote it. Export the study again."
-        )
     return record
 
 

@@ -124,8 +124,7 @@ def prediction_frame(report: "Report") -> "pd.DataFrame":
         probability_CLASS: Softmax of the method's logits; for `lacon` and `lacon-fusion`, of the
             cosine similarities over tau.
 
-    Release 0.1.0 stored neither labels nor probabilities. If all seed runs are of that release,
-    the frame lacks these columns; if some are, their values are missing.
+    Labels and probabilities are missing for seed runs whose file of them was deleted.
     """
     import pandas as pd
 
@@ -181,10 +180,7 @@ def _seed_run_row(
     return {
         **_configuration(report, line),
         "replicate": replicate,
-        **{
-            f"seed_{purpose.replace('initialisation', 'initialization')}": seed
-            for purpose, seed in run.identity["seeds"].items()
-        },
+        **{f"seed_{purpose}": seed for purpose, seed in run.identity["seeds"].items()},
         "validation": run.validated(report.metric),
         "test": run.tested(report.metric),
         **_f1(labels, run),
@@ -226,8 +222,7 @@ def _configuration(report: "Report", line: "ConfigurationLine") -> dict[str, Any
             f"hyperparameter_{name}" if name in TAKEN else name: (
                 canonical(found) if isinstance(found, list | dict) else found
             )
-            # Stored fields leave out some defaults.
-            for name, found in {**line.fields, **line.values}.items()
+            for name, found in line.fields.items()
         },
     }
 

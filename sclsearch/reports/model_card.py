@@ -279,12 +279,10 @@ def _space(study: StudyRecord) -> str:
 
 
 def _range(parameter: Mapping[str, Any]) -> str:
-    condition = parameter.get("when")
-    only = f", if {settings(condition)}" if condition else ""
     if parameter["type"] == "choice":
-        return ", ".join(map(shown, parameter["values"])) + only
+        return ", ".join(map(shown, parameter["values"]))
     scale = " (log scale)" if parameter["type"] == "log" else ""
-    return f"{shown(parameter['low'])} to {shown(parameter['high'])}{scale}{only}"
+    return f"{shown(parameter['low'])} to {shown(parameter['high'])}{scale}"
 
 
 def _configurations(found: Report) -> str:

@@ -27,8 +27,7 @@ from sclsearch.study.state import SearchState, stored_state
 if TYPE_CHECKING:
     import pandas as pd
 
-DRAWN = ("initialisation", "order")
-NO_CHECKSUMS = "files of release 0.1.0 have no checksums: a change to their numbers is not seen"
+DRAWN = ("initialization", "order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Report:
         rule: The selection rule.
         seeds: Number of replicates per configuration.
         data: SHA-256 of the task's texts and labels.
-        without_label: SHA-256 of the texts without a label; empty if no stage reads such texts.
+        unlabeled_digest: SHA-256 of the texts without a label; empty if no stage reads such texts.
         rows: For each replicate, SHA-256 of its rows by their use, for example `train`, `test`.
         drawn: For each replicate, its seeds of initialization and data order.
         repeats: True if the study repeats the winner of another study.
@@ -80,7 +79,7 @@ class Report:
     rule: str
     seeds: int
     data: str
-    without_label: str
+    unlabeled_digest: str
     rows: tuple[Mapping[str, str], ...]
     drawn: tuple[Mapping[str, int], ...]
     repeats: bool
@@ -232,7 +231,7 @@ def report(
         rule=str(rule),
         seeds=len(replicates),
         data=str(record.training["data"]),
-        without_label=str(record.training.get("without_label", "")),
+        unlabeled_digest=str(record.training.get("unlabeled_digest", "")),
         rows=tuple(replicate.rows for replicate in replicates),
         drawn=tuple(
             {name: seed for name, seed in replicate.seeds.items() if name in DRAWN}
@@ -257,7 +256,6 @@ def report(
         *not_shown(len(state.configurations), len(configurations)),
         *filter(None, [seeds_lacking(found)]),
         *ranking_notes(state, lines, () if useless else baselines),
-        *([] if store.has_checksums() else [NO_CHECKSUMS]),
     ]
     return replace(found, notes=tuple(dict.fromkeys(notes)), verdict=useless)
 

@@ -34,7 +34,7 @@ MEASURED = "a timed update of the encoder"
 TOKENS = {"cpu": 512, "cuda": 16384}
 """Most tokens of the batch that is timed, by device."""
 OWN = frozenset({"rows", "fields", "seeds"})
-SAME_SIZE = ("protocol", "scale", "train_size", "shots", "unlabelled")
+SAME_SIZE = ("protocol", "scale", "train_size", "shots", "unlabeled")
 
 Fields = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ import itertools
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import optuna
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
@@ -14,7 +14,7 @@ from sclsearch.canonical import canonical
 from sclsearch.methods.fields import as_tuples
 from sclsearch.randomness import seed_for
 from sclsearch.search.distributions import distribution
-from sclsearch.spaces.space import Choice, Parameter, Space, active
+from sclsearch.spaces.space import Choice, Parameter, Space
 from sclsearch.study.spec import Sampler
 
 ATTEMPTS = 20
@@ -68,9 +68,7 @@ def propose(
         values = _sampled(space, _sampler(kind, search_seed, number, attempt), known)
         if canonical(values) not in seen:
             return values, "sampled"
-    # The space is finite here: its integer ranges become choices.
-    listed = {name: Choice(one.listed(), one.when) for name, one in space.parameters.items()}
-    return _next_unseen(replace(space, parameters=listed), seen)
+    return _next_unseen(space, seen)
 
 
 def _kinds(space: Space, sampler: Sampler) -> Iterator[Sampler]:
@@ -96,10 +94,9 @@ def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> Base
         # Scores are means over seeds, so the same configuration would not score the same again.
         return GPSampler(seed=seed, deterministic_objective=False)
     with warnings.catch_warnings():
-        # The multivariate sampler needs `group` for conditional parameters; Optuna calls the option
-        # experimental.
+        # Optuna calls the options experimental.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True)
+        return TPESampler(seed=seed, multivariate=True, constant_liar=True)
 
 
 def _sampled(space: Space, sampler: BaseSampler, known: Sequence[ObservedConfiguration]) -> Values:
@@ -109,11 +106,7 @@ def _sampled(space: Space, sampler: BaseSampler, known: Sequence[ObservedConfigu
     for configuration in () if isinstance(sampler, RandomSampler) else known:
         study.add_trial(_trial(space, configuration))
     trial = study.ask()
-    values: Values = {}
-    for name, parameter in space.parameters.items():
-        if active(parameter, values):
-            values[name] = _suggest(trial, name, parameter)
-    return values
+    return {name: _suggest(trial, name, one) for name, one in space.parameters.items()}
 
 
 def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:
@@ -138,7 +131,4 @@ def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> object:
     if isinstance(parameter, Choice):
         options = [canonical(value) for value in parameter.values]
         return as_tuples(json.loads(trial.suggest_categorical(name, options)))
-    if parameter.kind == "int":
-        step = parameter.step or 1
-        return trial.suggest_int(name, int(parameter.low), int(parameter.high), step=step)
-    return trial.suggest_float(name, parameter.low, parameter.high, log=parameter.kind == "log")
+    return trial.suggest_float(name, parameter.low, parameter.high, log=parameter.type == "log")

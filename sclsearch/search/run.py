@@ -190,13 +190,12 @@ def _publish(
     if uri is None:
         return None
     from sclsearch.reports.page import PageOptions
-    from sclsearch.search.importance import hyperparameter_importance
 
     study, storage = prepared.study, prepared.storage
     found = report(storage, prepared.store.name, study.rule, study.seeds, prepared.configs)
     try:
         # Anyone may read a shared server: the page there has no texts of the task.
-        page = PageOptions(hyperparameter_importance, texts=False)
+        page = PageOptions(texts=False)
         done = publish(uri, found, storage, page, registered_name=options.register)
     except Exception as error:
         return failure_reason(error)

@@ -1,8 +1,7 @@
-"""Significance tests of two configurations on paired replicates, and their statistical power.
+"""Significance tests of two configurations on paired replicates.
 
-- Confidence interval: inverted sign-flip permutation test, by subset means (Hartigan, 1969,
-  Journal of the American Statistical Association 64:1303-1317); Student's t interval for three to
-  five pairs.
+- Test: sign-flip permutation test of the mean difference, whose inversion gives the confidence
+  interval; Student's t interval for three to five pairs. Wilcoxon's p, which papers print.
 - Interval of two searches: percentile bootstrap over configurations and replicates.
 - Adjustment of several p-values: Holm (1979, Scandinavian Journal of Statistics 6:65-70).
 """
@@ -10,7 +9,6 @@
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +18,17 @@ from sclsearch.randomness import stream
 from sclsearch.selection.rules import DECIMALS, Top, mean_std
 
 Numbers = npt.NDArray[np.float64]
+Ends = tuple[float, float]
 
 RESAMPLES = 10_000
 SEARCH_RESAMPLES = 2_000
 FEWEST_PAIRS = 3
 """Smallest number of pairs with an interval; that of two pairs says next to nothing."""
-FEWEST_RESAMPLED = 6
-"""Smallest number of pairs for which a permutation test can reach p = 0.05."""
-MOST_ENUMERATED = 14
-"""Largest number of pairs whose subsets are all enumerated; more pairs get random subsets."""
+MOST_ENUMERATED = 12
+"""Largest number of pairs whose signs are all enumerated; more pairs get random signs."""
+BISECTIONS = 50
+ROUNDING = 1e-12
 ALPHA = 0.05
-POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +39,13 @@ class Comparison:
         n: Number of pairs. A pair is a replicate with both scores, or the training subset of such
             replicates.
         n_missing: Number of replicates without a pair, because at least one seed run failed.
-        n_equal: Number of pairs with equal scores, which the test ignores.
+        n_equal: Number of pairs with equal scores, which no test can use.
         difference: Mean of `a - b`.
         std: Sample standard deviation of `a - b`; None for one pair.
         interval: 95 % interval of the mean difference; None for fewer than three pairs, and if all
             differences are equal.
-        p: Two-sided p-value of Wilcoxon's signed-rank test.
+        p: Two-sided p-value of the sign-flip permutation test of the mean difference.
+        p_wilcoxon: Two-sided p-value of Wilcoxon's signed-rank test.
     """
 
     n: int
@@ -54,8 +53,9 @@ class Comparison:
     n_equal: int
     difference: float
     std: float | None
-    interval: tuple[float, float] | None
+    interval: Ends | None
     p: float
+    p_wilcoxon: float
 
 
 def compare(
@@ -100,24 +100,26 @@ def compare(
         )
     differences = np.round([math.fsum(own) / len(own) for own in of_subset.values()], DECIMALS)
     mean, std = mean_std(differences.tolist())
+    p, interval = _permutation_test(differences, largest)
     return Comparison(
         n=len(differences),
         n_missing=n_missing,
         n_equal=int(np.sum(differences == 0)),
         difference=mean,
         std=std,
-        interval=_interval(differences, mean, std or 0.0, largest),
-        p=_wilcoxon(differences),
+        interval=interval,
+        p=p,
+        p_wilcoxon=_wilcoxon(differences),
     )
 
 
 def smallest_p(n: int) -> float:
-    """Return the smallest p-value that a Wilcoxon signed-rank test of n pairs can reach.
+    """Return the smallest p-value that the tests of n unequal pairs can reach.
 
-    It is 2 / 2^n, where all differences have the same sign, and 1 without a pair. Five pairs
-    cannot reach 0.05 (0.0625); six pairs can (0.03125).
+    It is 2 / 2^n, where all differences have the same sign, and 1 without a pair; many pairs are
+    limited by the number of random signs. Five pairs cannot reach 0.05 (0.0625); six pairs can.
     """
-    return min(1.0, math.ldexp(2.0, -n))
+    return min(1.0, max(math.ldexp(2.0, -n), 1 / (RESAMPLES + 1)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -138,141 +140,65 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class SearchScores:
-    """Scores of the configurations of one search.
+    """Scores of the configurations of one search, `[configurations, replicates]`.
 
     Attributes:
-        validation: Validation scores, `[configurations, replicates]`; failed seeds have the
-            metric's minimum. Of equal configurations the first one is the winner.
-        test: Test scores in the same order; NaN for failed seeds.
+        validation: Validation scores; the metric's minimum for failed seeds. Of equal
+            configurations the first one wins.
+        test: Test scores; NaN for failed seeds.
+        trained: Seed runs that no race skipped; at least one configuration has all. Estimates of
+            the others: the mean of finished configurations on that seed plus the configuration's
+            mean difference from them on its seeds.
         top: Rule that scores a configuration.
     """
 
     validation: Numbers
     test: Numbers
+    trained: npt.NDArray[np.bool_]
     top: Top
 
-
-def search_scores(
-    validation: Numbers, test: Numbers, trained: npt.NDArray[np.bool_], top: Top
-) -> SearchScores:
-    """Return the scores of a search, with estimates for the seed runs that a race skipped.
-
-    An estimate is the mean score of the finished configurations on that seed, plus the
-    configuration's mean difference from them on its own seeds. `trained` tells which seed runs were
-    trained, `[configurations, replicates]`; at least one configuration on all seeds. `SearchScores`
-    describes the other arguments.
-    """
-
-    def filled(found: Numbers) -> Numbers:
+    def filled(self, found: Numbers) -> Numbers:
+        """Return the scores with the estimates."""
         scores = np.ma.masked_invalid(found)
-        typical = scores[trained.all(axis=1)].mean(axis=0)
+        typical = scores[self.trained.all(axis=1)].mean(axis=0)
         estimated = typical + (scores - typical).mean(axis=1)[:, None]
-        return np.where(trained, found, estimated.filled(np.nan))
+        return np.where(self.trained, found, estimated.filled(np.nan))
 
-    return SearchScores(filled(validation), filled(test), top)
-
-
-def with_searches(
-    comparison: Comparison, a: SearchScores, b: SearchScores, subsets: Sequence[Hashable]
-) -> tuple[float, float] | None:
-    """Return the 95 % interval of `search_interval`, widened to contain that of the winners."""
-    found = search_interval(a, b, subsets)
-    if found is None or comparison.n < FEWEST_PAIRS or found[0] == found[1]:
-        return None
-    if comparison.interval is None:
-        return found
-    return min(found[0], comparison.interval[0]), max(found[1], comparison.interval[1])
+    def resampled(self, replicates: npt.NDArray[np.int64], draw: np.random.Generator) -> Numbers:
+        """Return the test scores of each resample's winner, `[resamples, replicates]`."""
+        validation, test = self.filled(self.validation), self.filled(self.test)
+        count = len(replicates), len(validation)
+        # Earlier rows first: ties go to the first row.
+        rows = np.sort(draw.integers(len(validation), size=count), axis=1)
+        means = [-np.sort(-row[replicates])[:, : self.top.k].mean(axis=1) for row in validation]
+        scores = np.round(means, DECIMALS).T  # [resamples, configurations], as `Top.value`
+        best = np.take_along_axis(scores, rows, axis=1).argmax(axis=1)
+        winners = np.take_along_axis(rows, best[:, None], axis=1)
+        return np.asarray(test[winners, replicates])
 
 
 def search_interval(
-    a: SearchScores, b: SearchScores, subsets: Sequence[Hashable] = ()
+    comparison: Comparison, a: SearchScores, b: SearchScores, subsets: Sequence[Hashable]
 ) -> tuple[float, float] | None:
-    """Return the 95 % interval of the difference a - b between two searches' winners.
+    """Return the 95 % interval of the difference of two searches, wider than the winners' one.
 
-    Each resample draws the configurations of both searches and their shared replicates, with
-    replacement. It takes each winner by validation score, and the paired difference of their test
-    scores. The interval therefore includes that another search could find another winner.
-
-    Args:
-        a: Scores of the first search.
-        b: Scores of the other search, on the same replicates.
-        subsets: Identifier of each replicate's training subset, as for `compare`.
-
-    Returns:
-        The interval. None if a search has one configuration only, or if there is one pair only.
+    Each resample of a percentile bootstrap draws configurations of both searches and the shared
+    replicates by subset, and chooses both winners by validation score anew. A search of one
+    configuration or under three pairs have no interval.
     """
-    identifiers = list(subsets) if len(set(subsets)) > 1 else list(range(a.test.shape[1]))
-    groups = [
-        [place for place, one in enumerate(identifiers) if one == subset]
-        for subset in dict.fromkeys(identifiers)
-    ]
-    if min(len(a.test), len(b.test), len(groups)) < 2:
+    names = list(subsets) if len(set(subsets)) > 1 else list(range(len(subsets)))
+    groups = [[n for n, one in enumerate(names) if one == name] for name in dict.fromkeys(names)]
+    if min(len(a.test), len(b.test)) < 2 or min(len(groups), comparison.n) < FEWEST_PAIRS:
         return None
     draw = stream(0, "search interval")
-    longest = max(map(len, groups))
-    members = np.array([np.resize(group, longest) for group in groups])
+    members = np.array([np.resize(group, max(map(len, groups))) for group in groups])
     drawn = draw.integers(len(groups), size=(SEARCH_RESAMPLES, len(groups)))
     replicates = members[drawn].reshape(SEARCH_RESAMPLES, -1)
-    differences = _winners_tests(a, replicates, draw) - _winners_tests(b, replicates, draw)
-    sums, counts = np.nansum(differences, axis=1), np.sum(~np.isnan(differences), axis=1)
-    low, high = np.quantile(sums[counts > 0] / counts[counts > 0], [0.025, 0.975])
-    return float(low), float(high)
-
-
-def _winners_tests(
-    search: SearchScores, replicates: npt.NDArray[np.int64], draw: np.random.Generator
-) -> Numbers:
-    """Return the test scores of each resample's winner, `[resamples, replicates]`."""
-    count = len(search.validation)
-    places = np.arange(len(replicates))
-    # Earlier rows first: ties go to the first row.
-    configurations = np.sort(draw.integers(count, size=(len(replicates), count)), axis=1)
-    means = [
-        -np.sort(-row[replicates], axis=1)[:, : search.top.k].mean(axis=1)  # as `Top.value`
-        for row in search.validation
-    ]
-    scores = np.round(means, DECIMALS)
-    best = scores[configurations, places[:, None]].argmax(axis=1)
-    winners = configurations[places, best]
-    found: Numbers = search.test[winners[:, None], replicates]
-    return found
-
-
-def detectable(differences_std: float, n: int, alpha: float = ALPHA, power: float = POWER) -> float:
-    """Return the smallest true mean difference that Wilcoxon's signed-rank test of n pairs detects.
-
-    The test is the exact two-sided test of `compare`, on normal differences.
-
-    Args:
-        differences_std: Standard deviation of the paired differences.
-        n: Number of pairs.
-        alpha: Probability of a false detection if there is no difference. For the first of m
-            p-values that Holm adjusts it is the level divided by m.
-        power: Probability of detecting the returned difference.
-
-    Returns:
-        The difference; infinity if `smallest_p(n)` is above alpha.
-    """
-    return math.inf if smallest_p(n) > alpha else differences_std * _shift(n, alpha, power)
-
-
-@lru_cache
-def _shift(n: int, alpha: float, power: float) -> float:
-    """Return the detectable mean of normal differences with standard deviation 1.
-
-    The sum of the positive ranks is the number of positive Walsh averages, the means of two
-    differences. A sample shifted by d is therefore significant if its c-th largest Walsh average
-    exceeds -d, where c is the critical value. The result is a quantile over simulated samples.
-    """
-    null = _rank_sums(np.arange(1, n + 1))
-    tails = np.cumsum(null[::-1])[::-1]
-    critical = int(np.argmax(2 * tails <= alpha * (1 + 1e-9)))
-    first, second = np.triu_indices(n)
-    draws = min(40_000, 5_000_000 // len(first))
-    samples = stream(0, "power").standard_normal((draws, n))
-    walsh = (samples[:, first] + samples[:, second]) / 2
-    decisive = np.partition(walsh, len(first) - critical, axis=1)[:, len(first) - critical]
-    return float(np.quantile(-decisive, power))
+    differences = a.resampled(replicates, draw) - b.resampled(replicates, draw)
+    means = np.ma.masked_invalid(differences).mean(axis=1).compressed()
+    low, high = np.quantile(means, [0.025, 0.975]).tolist()
+    within = comparison.interval or (low, high)
+    return None if low == high else (min(low, within[0]), max(high, within[1]))
 
 
 def in_points(difference: float) -> str:
@@ -281,37 +207,51 @@ def in_points(difference: float) -> str:
     return f"{points:.1f}" if points >= 0.05 else "under 0.1"
 
 
-def _interval(
-    differences: Numbers, mean: float, std: float, largest: float
-) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean difference; None for two pairs or equal differences.
+def _sign_flips(n: int) -> Numbers:
+    """Return signs of the differences, `[patterns, n]`, first the observed ones.
 
-    Few pairs get Student's t interval, cut at the `largest` possible difference. More pairs get the
-    means that the sign-flip permutation test does not reject. The ends of this interval are order
-    statistics of the means of all nonempty subsets of the differences. Its coverage is at least
-    95 % for symmetric differences, except for the chance of random subsets;
-    benchmarks/significance.md has its coverage on skewed ones.
-
-    The random subsets of many pairs include the mirror image of each subset of the sorted
-    differences. Negated differences therefore give the negated interval.
+    All patterns of up to 12 pairs, else random ones with a fixed seed.
     """
-    n = len(differences)
-    if n < FEWEST_PAIRS or not np.ptp(differences):
-        return None
-    if n < FEWEST_RESAMPLED:
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n)
-        return max(mean - half, -largest), min(mean + half, largest)
     if n <= MOST_ENUMERATED:
-        subsets = np.arange(1, 2**n)[:, None] >> np.arange(n) & 1
+        flipped = np.arange(2**n)[:, None] >> np.arange(n) & 1
     else:
         drawn = stream(0, "comparison").integers(2, size=(RESAMPLES, n))
-        subsets = np.concatenate([drawn, drawn[:, ::-1]])
-        subsets = subsets[subsets.any(axis=1)]
-    means = np.sort(subsets @ np.sort(differences) / subsets.sum(axis=1))
-    outside = int(0.025 * (len(means) + 1))
-    return float(means[outside - 1]), float(means[-outside])
+        flipped = np.concatenate([np.zeros((1, n), np.int64), drawn])
+    return 1.0 - 2.0 * flipped.astype(np.float64)
+
+
+def _permutation_test(differences: Numbers, largest: float) -> tuple[float, Ends | None]:
+    """Return the two-sided p-value of the sign-flip test of the mean, and its 95 % interval.
+
+    The null hypothesis is that the differences are symmetric around 0. The interval has the means
+    that the test does not reject at 0.05. The test of three to five pairs rejects none, so they get
+    Student's t interval, cut at the `largest` possible difference. Two pairs or equal differences
+    have no interval.
+    """
+    n, mean = len(differences), float(differences.mean())
+    ordered = differences[np.argsort(np.abs(differences))]  # independent of the replicates' order
+    signs = _sign_flips(n)
+    sums, counts = signs @ ordered, signs.sum(axis=1)
+
+    def p_value(center: float) -> float:
+        totals = np.abs(sums - center * counts)
+        return float(np.mean(totals >= totals[0] - ROUNDING))
+
+    def end(outside: float) -> float:
+        inside = mean
+        for _ in range(BISECTIONS):
+            middle = (inside + outside) / 2
+            inside, outside = (inside, middle) if p_value(middle) <= ALPHA else (middle, outside)
+        return inside
+
+    if n < FEWEST_PAIRS or not np.ptp(differences):
+        return p_value(0.0), None
+    if smallest_p(n) > ALPHA:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(n - 1, 0.975) * differences.std(ddof=1)) / math.sqrt(n)
+        return p_value(0.0), (max(mean - half, -largest), min(mean + half, largest))
+    return p_value(0.0), (end(float(differences.min())), end(float(differences.max())))
 
 
 def _wilcoxon(differences: Numbers) -> float:

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sclsearch.arguments import place_of
 from sclsearch.canonical import check_regular
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
 
     from sclsearch.methods.base import Method
     from sclsearch.spaces.space import Space
-
-MOST_CHARACTERS = 1_000_000
-MOST_DEPTH = 50
-
 
 PAPER: Final = "paper"
 PRACTICAL: Final = "practical"
@@ -64,13 +60,8 @@ def load_space(path: Path, method: "type[Method] | str") -> "Space":
         SclsearchError: The file has errors. The message has one line per error.
     """
     from sclsearch.methods import method_class
-    from sclsearch.spaces.check import read_space
 
-    kind = method_class(method) if isinstance(method, str) else method
-    space, faults = read_space(_read(path), _shown(path), kind)
-    if space is None:
-        raise SclsearchError("\n".join(_lines(path, faults)))
-    return space
+    return _loaded(path, method_class(method) if isinstance(method, str) else method)
 
 
 def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
@@ -79,13 +70,25 @@ def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
     Errors of values appear once keys, types and bounds are valid. If `method` is None, the file
     may name any method.
     """
+    try:
+        _loaded(path, method)
+    except SclsearchError as error:
+        return str(error).splitlines()
+    return []
+
+
+def _loaded(path: Path, method: "type[Method] | None") -> "Space":
     from sclsearch.spaces.check import read_space
 
+    where = _shown(path)
     try:
-        raw = _read(path)
-    except SclsearchError as error:
-        return [str(error)]
-    return _lines(path, read_space(raw, _shown(path), method)[1])
+        check_regular(path)
+        raw = load_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SclsearchError(f"{where}: cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise SclsearchError(f"{where}: {error}") from error
+    return read_space(raw, where, method)
 
 
 def shipped_spaces() -> Path:
@@ -112,26 +115,6 @@ def _source(path: Path) -> str:
     return next(scalars, "") if "source" in scalars else ""
 
 
-def _read(path: Path) -> object:
-    """Return the content of a YAML file, restricted to values that JSON supports."""
-    where = _shown(path)
-    try:
-        check_regular(path)
-        raw: object = load_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SclsearchError(f"{where}: cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise SclsearchError(f"{where}: {error}") from error
-    return raw
-
-
-def _lines(path: Path, faults: list[tuple[str, str]]) -> list[str]:
-    where = _shown(path)
-    return [
-        f"{where}: {place}: {reason}" if place else f"{where}: {reason}" for place, reason in faults
-    ]
-
-
 def _shown(path: Path) -> str:
     """Return the path relative to the current folder if it lies in it, else the absolute path."""
     path, here = path.absolute(), Path.cwd()
@@ -148,11 +131,9 @@ def load_yaml(text: str) -> Any:
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"must have at most {MOST_CHARACTERS:,} characters, got {len(text):,}")
     try:
-        _check_structure(text)
         read = _reader().load(text)
+        unsupported = next(_unsupported(read), None)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -162,8 +143,11 @@ def load_yaml(text: str) -> Any:
             problem = f"repeats the key {key!r}"
         raise ValueError(f"{at}{problem}") from error
     except YAMLError as error:
-        raise ValueError(f"is not YAML: {error}") from error
-    for path, fault in _unsupported(read):
+        raise ValueError(f"is not YAML: {first_line(error)}") from error
+    except RecursionError as error:
+        raise ValueError("is nested too deeply") from error
+    if unsupported is not None:
+        path, fault = unsupported
         raise ValueError(f"{place_of(path)}: {fault}" if path else fault)
     return read
 
@@ -190,18 +174,3 @@ def _reader() -> "YAML":
     from ruamel.yaml import YAML
 
     return YAML(typ="safe", pure=True)
-
-
-def _check_structure(text: str) -> None:
-    """Raise ValueError for aliases, which can expand without limit, and for deep nesting."""
-    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
-
-    depth = 0
-    for event in _reader().parse(text):
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        line = event.start_mark.line + 1
-        alias = event.anchor if isinstance(event, AliasEvent) else ""
-        if alias:
-            raise ValueError(f"line {line}: *{alias}: aliases are not allowed. Write the value out")
-        if depth > MOST_DEPTH:
-            raise ValueError(f"line {line}: nested deeper than {MOST_DEPTH} levels")

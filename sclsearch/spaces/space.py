@@ -1,111 +1,89 @@
 """Search space: searched hyperparameters, fixed values and published configurations."""
 
+import dataclasses
+import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from sclsearch.canonical import canonical, shown
 from sclsearch.errors import SclsearchError
+from sclsearch.methods.fields import as_tuples
 
 Values = Mapping[str, object]
-When = Mapping[str, tuple[object, ...]]
+Bound = Annotated[float, Field(strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Choice:
-    """Categorical hyperparameter with a list of values.
+    """Categorical hyperparameter, in YAML `{type: choice, values: […]}`.
 
     Attributes:
         values: The values, in grid order; lists are tuples here.
-        when: Condition for searching this parameter: other parameters and their required values.
-            Empty if the parameter is always searched.
+        type: Always `choice`.
     """
 
-    values: tuple[object, ...]
-    when: When = field(default_factory=dict)
+    values: Annotated[tuple[Any, ...], BeforeValidator(as_tuples), Field(min_length=1)]
+    type: Literal["choice"] = "choice"
+
+    def __post_init__(self) -> None:
+        for n, value in enumerate(self.values):
+            if any(same(value, earlier) for earlier in self.values[:n]):
+                raise ValueError(f"values must differ, got {value!r} twice")
 
     def contains(self, value: object) -> bool:
         """Return True if the value is one of the choices."""
         return any(same(value, own) for own in self.values)
 
-    def listed(self) -> tuple[object, ...]:
-        """Return all values."""
-        return self.values
-
-    def size(self) -> float:
-        """Return the number of values."""
-        return len(self.values)
-
     def spec(self) -> dict[str, Any]:
         """Return the JSON content that identifies the parameter."""
-        return _spec({"type": "choice", "values": self.values}, self.when)
+        return {"type": self.type, "values": json.loads(canonical(self.values))}
 
     def __str__(self) -> str:
         """Return a description of the parameter for error messages, to follow `must be`."""
         return f"one of {', '.join(map(repr, self.values))}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Range:
-    """Numeric hyperparameter between two inclusive bounds.
+    """Number between two inclusive bounds, in YAML `{type: float, low: …, high: …}`.
 
     Attributes:
         low: Lowest value.
         high: Highest value.
-        kind: `float`, `log` for a log-uniform float, or `int`.
-        step: Distance between neighboring values, for `int` only; None means 1.
-        when: Condition for searching this parameter: other parameters and their required values.
-            Empty if the parameter is always searched.
+        type: `float`, or `log` for a log-uniform float.
     """
 
-    low: float
-    high: float
-    kind: Literal["float", "log", "int"]
-    step: int | None = None
-    when: When = field(default_factory=dict)
+    low: Bound
+    high: Bound
+    type: Literal["float", "log"]
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise ValueError(f"low must be below high, got low={self.low!r}, high={self.high!r}")
+        if self.type == "log" and self.low <= 0:
+            raise ValueError(f"low of a log range must be above 0, got {self.low!r}")
 
     def contains(self, value: object) -> bool:
-        """Return True if the value is a number within the range and on one of its steps."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        inside = self.low <= value <= self.high
-        if self.kind != "int":
-            return inside
-        return inside and (value - self.low) % (self.step or 1) == 0
-
-    def listed(self) -> tuple[object, ...]:
-        """Return all values of an `int` range; an empty tuple for other kinds."""
-        if self.kind != "int":
-            return ()
-        return tuple(range(int(self.low), int(self.high) + 1, self.step or 1))
-
-    def size(self) -> float:
-        """Return the number of values of an `int` range; infinity for other kinds."""
-        return (self.high - self.low) // (self.step or 1) + 1 if self.kind == "int" else math.inf
+        """Return True if the value is a number within the range."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and self.low <= value <= self.high  # type: ignore[operator]
 
     def spec(self) -> dict[str, Any]:
         """Return the JSON content that identifies the parameter."""
-        step = {"step": self.step or 1} if self.kind == "int" else {}
-        return _spec({"type": self.kind, "low": self.low, "high": self.high, **step}, self.when)
+        return {"type": self.type, "low": self.low, "high": self.high}
 
     def __str__(self) -> str:
         """Return a description of the parameter for error messages, to follow `must be`."""
-        kind = "whole, " if self.kind == "int" else ""
-        step = f" in steps of {self.step}" if self.step not in {None, 1} else ""
-        return f"{kind}from {self.low!r} to {self.high!r}{step}"
+        return f"from {self.low!r} to {self.high!r}"
 
 
 Parameter = Choice | Range
-
-
-def active(parameter: Parameter, values: Mapping[str, object]) -> bool:
-    """Return True if a parameter's condition holds for the values of earlier parameters."""
-    return all(
-        name in values and any(same(values[name], allowed) for allowed in condition)
-        for name, condition in parameter.when.items()
-    )
+Parameters = dict[str, Annotated[Parameter, Field(discriminator="type")]]
 
 
 def same(one: object, other: object) -> bool:
@@ -113,11 +91,6 @@ def same(one: object, other: object) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _spec(entry: Mapping[str, Any], when: When) -> dict[str, Any]:
-    written: dict[str, Any] = json.loads(canonical({**entry, **({"when": when} if when else {})}))
-    return written
 
 
 def learning_rate_warning(rates: Mapping[str, object]) -> str:
@@ -143,14 +116,14 @@ def _rate_text(rate: object) -> str:
     return f"searched from {shown(rate['low'])} to {shown(rate['high'])}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Space:
     """Search space of a method.
 
     Attributes:
         method: Name of the method.
         source: Origin of the space: a paper and its section.
-        parameters: Searched parameters by name. A parameter comes after those in its condition.
+        parameters: Searched parameters by name.
         published: Published parameter values, which a search evaluates first, in this order.
         fixed: Values that replace a default and are not searched.
         file: Path of the file, for error messages.
@@ -177,30 +150,22 @@ class Space:
     def with_settings(self, settings: Values) -> "Space":
         """Return the space with some values fixed by the user.
 
-        The space no longer searches a fixed key, and published configurations lose it too. A
-        parameter whose condition depends on a fixed key is then always or never searched. The space
-        drops a published configuration if it lacks a value for a parameter that is now searched.
+        The space no longer searches a fixed key, and published configurations lose it too. Those
+        that are then outside the space, or equal an earlier one, are dropped.
         """
-        parameters: dict[str, Parameter] = {}
-        fixed = {**self.fixed, **settings}
-        for name, parameter in self.parameters.items():
-            known = {key for key in parameter.when if key not in parameters}
-            met = replace(parameter, when={k: parameter.when[k] for k in known})
-            if name not in settings and active(met, fixed):
-                left = {k: v for k, v in parameter.when.items() if k not in known}
-                parameters[name] = replace(parameter, when=left)
-        space = replace(
+        kept = {name: p for name, p in self.parameters.items() if name not in settings}
+        space = dataclasses.replace(
             self,
-            parameters=parameters,
-            fixed=fixed,
+            parameters=kept,
+            fixed={**self.fixed, **settings},
             altered=self.altered or bool(settings),
         )
         searched = [
-            {name: value for name, value in values.items() if name in parameters}
+            {name: value for name, value in values.items() if name in kept}
             for values in self.published
         ]
         distinct = {canonical(values): values for values in searched if space.contains(values)}
-        return replace(space, published=tuple(distinct.values()))
+        return dataclasses.replace(space, published=tuple(distinct.values()))
 
     def contains(self, values: Values) -> bool:
         """Return True if the values are a configuration of the space."""
@@ -208,22 +173,15 @@ class Space:
 
     def field_errors(self, values: Values) -> list[tuple[str, str]]:
         """Return the errors of values as pairs of parameter name and reason; empty if valid."""
-        faults = []
-        known = {name: values[name] for name in values if name not in self.parameters}
-        for name, value in known.items():
-            if name not in self.fixed:
+        faults = [(name, "is missing") for name in self.parameters if name not in values]
+        for name, value in values.items():
+            if name in self.parameters:
+                if not self.parameters[name].contains(value):
+                    faults.append((name, f"must be {self.parameters[name]}, got {value!r}"))
+            elif name not in self.fixed:
                 faults.append((name, "is neither in `space` nor in `fixed`"))
             elif not same(value, fixed := self.fixed[name]):
                 faults.append((name, f"must be {fixed!r} as in `fixed`, got {value!r}"))
-        for name, parameter in self.parameters.items():
-            searched = active(parameter, {**self.fixed, **known})
-            if searched != (name in values):
-                reason = "is missing" if searched else "must be left out where its `when` is false"
-                faults.append((name, reason))
-            elif searched:
-                known[name] = values[name]
-                if not parameter.contains(values[name]):
-                    faults.append((name, f"must be {parameter}, got {values[name]!r}"))
         return faults
 
     def grid(self) -> Iterator[dict[str, object]]:
@@ -231,6 +189,7 @@ class Space:
 
         The last parameter changes fastest.
         """
+        listed: list[tuple[object, ...]] = []
         for name, parameter in self.parameters.items():
             if not isinstance(parameter, Choice):
                 raise SclsearchError(
@@ -238,20 +197,21 @@ class Space:
                     f"{parameter}. Pass --space paper, --set {name}=…, a --space of your own with "
                     "choices, or another sampler."
                 )
-        return self._combinations(tuple(self.parameters), {})
+            listed.append(parameter.values)
+        points = itertools.product(*listed)
+        return (dict(zip(self.parameters, point, strict=True)) for point in points)
 
     def size(self) -> int | None:
         """Return the number of configurations; None if it is infinite."""
-        size = self._size(tuple(self.parameters), {})
-        return None if math.isinf(size) else int(size)
+        choices = [p for p in self.parameters.values() if isinstance(p, Choice)]
+        if len(choices) < len(self.parameters):
+            return None
+        return math.prod(len(choice.values) for choice in choices)
 
     def covering(self) -> list[Values]:
-        """Return configurations that together contain every listed and every published value.
-
-        The function ignores conditions, so a result may combine values that no search combines.
-        """
-        listed = {name: parameter.listed() for name, parameter in self.parameters.items()}
-        first = {name: values[0] for name, values in listed.items() if values}
+        """Return configurations that together contain every listed and every published value."""
+        listed = {n: p.values for n, p in self.parameters.items() if isinstance(p, Choice)}
+        first = {name: values[0] for name, values in listed.items()}
         base = {**first, **(self.published[0] if self.published else {})}
         each = [{**base, name: value} for name, values in listed.items() for value in values]
         return [base, *self.published, *each]
@@ -265,27 +225,3 @@ class Space:
         spec = {"parameters": parameters, "published": self.published, "fixed": self.fixed}
         written: dict[str, Any] = json.loads(canonical(spec))
         return written
-
-    def _combinations(self, names: Sequence[str], values: Values) -> Iterator[dict[str, object]]:
-        if not names:
-            yield dict(values)
-            return
-        name, rest = names[0], names[1:]
-        parameter = self.parameters[name]
-        if not active(parameter, values):
-            yield from self._combinations(rest, values)
-        elif isinstance(parameter, Choice):
-            for value in parameter.values:
-                yield from self._combinations(rest, {**values, name: value})
-
-    def _size(self, names: Sequence[str], values: Values) -> float:
-        if not names:
-            return 1
-        name, rest = names[0], names[1:]
-        parameter = self.parameters[name]
-        if not active(parameter, values):
-            return self._size(rest, values)
-        is_condition = any(name in other.when for other in self.parameters.values())
-        if isinstance(parameter, Choice) and is_condition:
-            return sum(self._size(rest, {**values, name: value}) for value in parameter.values)
-        return parameter.size() * self._size(rest, values)

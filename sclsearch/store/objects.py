@@ -36,14 +36,11 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
 def unsealed(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record without its checksum, after verifying it.
 
-    Files of release 0.1.0 have no checksum and pass.
-
     Raises:
-        ValueError: The checksum does not match the record.
+        ValueError: The checksum is missing or does not match the record.
     """
     record = dict(stored)
-    checksum = record.pop(CHECKSUM, None)
-    if checksum not in (None, digest(record)):
+    if record.pop(CHECKSUM, None) != digest(record):
         raise ValueError("its checksum differs: it was changed after it was written")
     return record
 

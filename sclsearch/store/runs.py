@@ -218,7 +218,7 @@ class RunStore:
         """Return labels and class probabilities of several seed runs.
 
         Returns:
-            One entry per seed run; None if it failed or if an earlier release stored it.
+            One entry per seed run; None if it failed or its file was deleted.
 
         Raises:
             DamagedError: A file is damaged or belongs to other results.

@@ -13,7 +13,6 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.race import Band
 from sclsearch.store.local import ADVICE, DamagedError
 from sclsearch.store.objects import (
-    CHECKSUM,
     create,
     for_each,
     read,
@@ -86,10 +85,6 @@ class StudyStore:
     def create(self, record: StudyRecord) -> None:
         """Store the record if the study is new."""
         create(self.folder / "study.json", sealed(asdict(record)))
-
-    def has_checksums(self) -> bool:
-        """Return True if the study's files have checksums; release 0.1.0 wrote none."""
-        return CHECKSUM in (read(self.folder / "study.json", _REMEDY[StudyRecord]) or {})
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
         """Return the stored record, or the given one if the study is new.
@@ -248,7 +243,7 @@ class StudyStore:
         """Return the number of configurations ever added, to detect a deleted last record."""
         place = self.folder / _OPENED
         stored = read(place)
-        if stored is None:  # release 0.1.0 did not count them
+        if stored is None:
             return 0
         try:
             count = unsealed(stored).get("count")

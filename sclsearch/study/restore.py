@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[str, Any]:
     """Return the JSON record of a spec, from which `restore_spec` makes it again.
 
-    It names the resolved method, model and protocol, and what reports print beside them. Keys keep
-    the spelling of release 0.1.0.
+    It names the resolved method, model and protocol, and what reports print beside them.
     """
     return {
         "method": study.method.place,
@@ -43,7 +42,7 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "first_fresh": spec.first_fresh,
         "train_size": spec.train_size,
         "shots": spec.shots,
-        "unlabelled": spec.unlabeled,
+        "unlabeled": spec.unlabeled,
         "data_dir": data_dir and str(data_dir.resolve()),
         "source": study.data.source,
         "space": study.space.note,
@@ -95,7 +94,7 @@ def restore_spec(
         first_fresh=first_fresh,
         train_size=origin["train_size"],
         shots=origin["shots"],
-        unlabeled=origin.get("unlabelled"),
+        unlabeled=origin.get("unlabeled"),
         settings={name: as_tuples(value) for name, value in fields.items()},
         paraphrases=restore_path(origin.get("paraphrases")),
         precision=origin.get("precision", "auto"),
@@ -186,11 +185,6 @@ def restore_seed_run(
         SclsearchError: Data, encoder or method are missing or have changed.
     """
     origin = run.origin
-    if "seat" in run.identity["seeds"]:
-        raise SclsearchError(
-            f"{run.key[:12]}: only release 0.1.0 can repeat it, because it trained all replicates "
-            "together. Use that release."
-        )
     digest = run.identity.get("method_file", "")
     restored = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
     spec = restore_spec_as_before(origin, run.identity["fields"], restored)

@@ -104,7 +104,7 @@ class Study:
         The seed runs have further identities of their own.
         """
         read = self.paraphrases and self.splits(0).paraphrases
-        given = {"unlabelled": self.unlabeled, "paraphrases": read}
+        given = {"unlabeled": self.unlabeled, "paraphrases": read}
         return {
             "task": self.data.task.name,
             "model": self.model_name,
@@ -231,19 +231,10 @@ class Study:
         return ReplicateRecord(number, splits.digests, seeds, splits.notes)
 
     def lengths(self) -> tuple[int, ...]:
-        """Return every `max_length` that a configuration can have.
-
-        Raises:
-            SclsearchError: The length is searched over a range; each length needs its own
-                tokenization.
-        """
+        """Return every `max_length` that a configuration can have."""
         searched = self.space.parameters.get("max_length")
-        if searched is not None and not isinstance(searched, Choice):
-            raise SclsearchError(
-                f"{self.space.file}: space.max_length: must be a choice, got a range. Each length "
-                "needs its own tokenization."
-            )
-        values = (self.defaults["max_length"].value, *(searched.values if searched else ()))
+        listed = searched.values if isinstance(searched, Choice) else ()
+        values = (self.defaults["max_length"].value, *listed)
         return tuple(sorted({int(str(value)) for value in values}))
 
     def _drawn(self, number: int) -> Splits:
@@ -265,15 +256,14 @@ class Study:
 
     def _check_balanced(self, training: Training) -> None:
         """Raise SclsearchError if there are no classes to balance, or no loss that weights them."""
-        for name in ("batch_sampling", "class_weights"):
-            if getattr(training, name) == "balanced" and self.data.task.regression:
-                raise SclsearchError(
-                    f"{name}: 'balanced' needs classes, but {self.data.task.name} has scores. "
-                    "Leave it out."
-                )
-        if training.class_weights == "balanced" and not getattr(
-            self.method.kind, "cross_entropy", True
-        ):
+        if training.class_weights != "balanced":
+            return
+        if self.data.task.regression:
+            raise SclsearchError(
+                f"class_weights: 'balanced' needs classes, but {self.data.task.name} has scores. "
+                "Leave it out."
+            )
+        if not getattr(self.method.kind, "cross_entropy", True):
             raise SclsearchError(
                 f"class_weights: 'balanced' weights a cross-entropy, but {self.method.name} has "
                 "none. Leave it out."

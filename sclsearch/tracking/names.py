@@ -6,8 +6,6 @@ from typing import Any
 from sclsearch.canonical import settings
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 
-LEGACY_EXPERIMENT = "sclsearch"
-"""Experiment of all studies in release 0.1.0."""
 SHORT = {"learning_rate": "lr"}
 LONGEST_NAME = 250
 

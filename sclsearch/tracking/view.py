@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from sclsearch.tracking.names import LEGACY_EXPERIMENT
 from sclsearch.tracking.ranking import WINNER, StudyResult, ranking_of_studies
 from sclsearch.tracking.records import ALL_ROWS
 from sclsearch.tracking.server import connect, quietly
@@ -23,12 +22,9 @@ _METRICS = ("score", "validation_loss", "test", "test_std")
 def describe_experiment(client: Any, experiment_id: str) -> None:
     """Write the ranking of studies and the view of the table to an experiment.
 
-    A description that a person wrote stays, and so does the experiment of release 0.1.0, which has
-    studies of several tasks.
+    A description that a person wrote stays.
     """
     experiment = client.get_experiment(experiment_id)
-    if experiment.name == LEGACY_EXPERIMENT:
-        return
     query = f"tags.{LEVEL} = 'study'"
     runs = [
         run for run in client.search_runs([experiment_id], query) if "score" in run.data.metrics

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tracking.names import LEGACY_EXPERIMENT
 from sclsearch.tracking.records import DatasetRecord, RunRecord, json_bytes
 from sclsearch.tracking.server import artifact_location, connect, prepare, quietly
 
@@ -58,8 +57,7 @@ class _Study:
 class Writer:
     """Writer that updates MLflow's runs from records; a repeated write changes nothing.
 
-    Each run has a tag as its key. The writer finds it by that tag and creates it once. A study
-    that release 0.1.0 logged stays in that release's experiment.
+    Each run has a tag as its key. The writer finds it by that tag and creates it once.
 
     Attributes:
         created: Number of runs created so far.
@@ -133,20 +131,17 @@ class Writer:
 
     def _find_study(self, study: str, experiment: str) -> _Study:
         """Return the runs of a study and its experiment, which is created if it is missing."""
-        for name in (LEGACY_EXPERIMENT, experiment):
-            found = self._client.get_experiment_by_name(name)
-            if found is not None and found.lifecycle_stage != "active" and name == experiment:
-                raise SclsearchError(
-                    f"the experiment {name!r} is deleted there; restore it: "
-                    f"mlflow experiments restore -x {found.experiment_id}"
-                )
-            if found is not None and found.lifecycle_stage == "active":
-                logged = runs_of(self._client, [found.experiment_id], study)
-                runs = {run.data.tags[ID]: _known(run) for run in logged}
-                if runs or name == experiment:
-                    return _Study(found.experiment_id, runs)
-        location = artifact_location(self._uri)
-        return _Study(self._client.create_experiment(experiment, location, tags=KIND), {})
+        found = self._client.get_experiment_by_name(experiment)
+        if found is None:
+            location = artifact_location(self._uri)
+            return _Study(self._client.create_experiment(experiment, location, tags=KIND), {})
+        if found.lifecycle_stage != "active":
+            raise SclsearchError(
+                f"the experiment {experiment!r} is deleted there; restore it: "
+                f"mlflow experiments restore -x {found.experiment_id}"
+            )
+        logged = runs_of(self._client, [found.experiment_id], study)
+        return _Study(found.experiment_id, {run.data.tags[ID]: _known(run) for run in logged})
 
     def _write_seed_run(self, record: RunRecord) -> None:
         began = time.time() - record.seconds if record.started is None else record.started

@@ -17,17 +17,16 @@ def row_costs(spec: SeedRunSpec) -> tuple[float, float]:
     test = len(splits.test.index)
     for stage in (stages := spec.stages):
         count = len(splits.train.index) * (1 + spec.joined)
-        if splits.unlabeled is not None and not stage.reads_labels:
+        if splits.unlabeled is not None and not stage.labeled:
             count = len(splits.unlabeled.index)
-        if stage.cached:
+        if stage.frozen_pooling is not None:
             read += count
             continue
         updates = updates_of(count, stage.training, spec.max_updates)
-        share = FORWARD if stage.frozen_pooling else 1.0
-        trained += share * updates * min(stage.training.batch_size, count) * stage.views
+        trained += updates * min(stage.training.batch_size, count) * stage.views
         if stage is stages[-1]:
             per_epoch = updates_per_epoch(count, stage.training)
             evaluations = len(evaluation_points(spec.evaluate, per_epoch, updates))
-    if stages[-1].cached:
+    if stages[-1].frozen_pooling is not None:
         read, test = read + test, 0
     return trained + FORWARD * (read + evaluations * len(splits.validation.index)), FORWARD * test

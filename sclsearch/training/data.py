@@ -178,35 +178,17 @@ def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
     return Rows(drawn.split, (starts[:, None] + drawn.index).reshape(-1))
 
 
-def epoch_order(y: Labels, training: Training, rng: np.random.Generator) -> Index:
-    """Return positions into the training rows in the order of one epoch.
-
-    `balanced` takes one row of each class in turn. It shuffles each class, and again whenever the
-    class runs out. The class counts of a batch differ by at most one row. An epoch has as many
-    rows as with `shuffle`.
-    """
-    if training.batch_sampling == "shuffle":
-        return rng.permutation(len(y)).astype(np.int64)
-    of_class = [np.flatnonzero(y == label) for label in np.unique(y)]
-    turns = -(-len(y) // len(of_class))
-    dealt = [
-        np.concatenate([rng.permutation(rows) for _ in range(-(-turns // len(rows)))])[:turns]
-        for rows in of_class
-    ]
-    return np.stack(dealt, axis=1).reshape(-1)[: len(y)].astype(np.int64)
-
-
 def batches_in_order(
-    y: Labels, training: Training, remaining: int, seed: int, most: int | None
+    rows: int, training: Training, remaining: int, seed: int, most: int | None
 ) -> Iterator[Index]:
     """Yield the positions into the training rows of each batch of a stage.
 
     `remaining` stages follow it. It ends after `most` updates, if set. `seed` sets the order.
     """
-    size, per_epoch = training.batch_size, updates_per_epoch(len(y), training)
-    total = updates_of(len(y), training, most)
+    size, per_epoch = training.batch_size, updates_per_epoch(rows, training)
+    total = updates_of(rows, training, most)
     for epoch in range(-(-total // per_epoch)):
-        order = epoch_order(y, training, stream(seed, purpose(f"order/{epoch}", remaining)))
+        order = stream(seed, purpose(f"order/{epoch}", remaining)).permutation(rows)
         for batch in range(min(per_epoch, total - epoch * per_epoch)):
             yield order[batch * size : (batch + 1) * size]
 

@@ -96,9 +96,9 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder.requires_grad_(not frozen)
     encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
-    if stage.cached:
+    if frozen:
         features = features_of(data, position, model, backend)
-    if not frozen and not stage.whole_vocabulary:
+    elif not stage.whole_vocabulary:
         occurring = torch.from_numpy(data.occurring).to(device)
         vocabulary = CutEmbedding.install(encoder.model, occurring)
 

@@ -32,7 +32,7 @@ def evaluate_test(data: TrainingData, weights: Mapping[str, Tensor]) -> Training
     model.load_state_dict(weights)
     model.to(backend.device)
     last = len(spec.stages) - 1
-    features = features_of(data, last, model, backend) if stage.cached else None
+    features = features_of(data, last, model, backend) if stage.frozen_pooling is not None else None
     result = TrainingResult()
     add_test(result, data, model, features, backend)
     result.seconds = time.perf_counter() - started

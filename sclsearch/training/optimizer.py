@@ -18,8 +18,7 @@ def purpose(use: str, remaining: int) -> str:
 
 def updates_per_epoch(rows: int, training: Training) -> int:
     """Return the number of batches per epoch, at least 1."""
-    whole, rest = divmod(rows, training.batch_size)
-    return max(whole if training.drop_last else whole + (rest > 0), 1)
+    return max(-(-rows // training.batch_size), 1)
 
 
 def updates_of(rows: int, training: Training, most: int | None) -> int:

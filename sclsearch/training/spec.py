@@ -72,11 +72,11 @@ class SeedRunSpec:
     def shared_identity(self) -> dict[str, object]:
         """Part of the identity that all seed runs of a study share."""
         given = {
-            "most_updates": self.max_updates,
+            "max_updates": self.max_updates,
             "last_updates": self.last_updates,
             "method_file": self.method_digest,
             "joined": self.joined,
-            "without_label": self.unlabeled_digest if self.splits.unlabeled else "",
+            "unlabeled_digest": self.unlabeled_digest if self.splits.unlabeled else "",
         }
         return {
             **{name: found for name, found in given.items() if found},
@@ -161,9 +161,8 @@ class TrainingData:
     def order(self, stage: Stage, remaining: int) -> Iterator[Index]:
         """Yield the rows of each batch of a stage that `remaining` stages follow."""
         rows = self.rows_of(stage)
-        y = self.tokens.splits[rows.split].y[rows.index]
         seed, most = self.spec.replicate.order, self.spec.most_updates(remaining)
-        for positions in batches_in_order(y, stage.training, remaining, seed, most):
+        for positions in batches_in_order(len(rows.index), stage.training, remaining, seed, most):
             yield rows.index[positions]
 
     def read(self, stage: Stage, index: Index) -> tuple[Tokens, Index]:
@@ -188,4 +187,4 @@ class TrainingData:
         return np.unique(np.concatenate([*found, [self.tokens.pad]])).astype(np.int64)
 
     def _unlabeled(self, stage: Stage) -> Rows | None:
-        return None if stage.reads_labels else self.spec.splits.unlabeled
+        return None if stage.labeled else self.spec.splits.unlabeled

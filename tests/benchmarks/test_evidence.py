@@ -135,7 +135,7 @@ def test_the_page_of_a_storage_has_the_values_of_compare(
     row = cells(page, "[Gunel et al.]")
     assert row[1:5] == ["sst2", "20", *means]
     assert row[5:8] == ["51.0", "51.0", ""]
-    assert tuple(row[8:13]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
+    assert tuple(row[8:14]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
     assert row[-2:] == ["+2.2", "**holds**"]
     search = sclsearch.compare("ce-sst2-20", "scl-sst2-20", storage=storage).studies[1]
     assert search.comparison is not None
@@ -215,7 +215,7 @@ def test_verdicts(
     published: float | None,
     expected: str,
 ) -> None:
-    found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted)
+    found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted, adjusted)
     assert verdict(found, adjusted, published) == expected
 
 

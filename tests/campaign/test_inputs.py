@@ -32,7 +32,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 OPTIONS = [
     *(("--method", value) for value in ("", "scll", "x.py:Y", "nothing.py", "\0", "../scl")),
     *(("--task", value) for value in ("", "colla", "nothing.csv", "/", ".", "\0", "~nobody/x.csv")),
-    *(("--protocol", value) for value in ("", "plane", "lacon-classes-99")),
+    *(("--protocol", value) for value in ("", "plane", "lacon-classes:99")),
     *(("--scale", value) for value in ("", "desktop", "LAPTOP")),
     *(("--train-size", value) for value in ("0", "-1", "x", "1e3", "", "99999999999999999999")),
     *(("--shots", value) for value in ("0", "-1", "x", "1000000")),
@@ -76,7 +76,7 @@ SETTINGS = [
     *("epochs=2147483647", "batch_size=0", "batch_size=10000000000", "max_length=3"),
     *("max_length=100000", "dropout=1", "dropout=-0.1", "learning_rate=0", "learning_rate=1e400"),
     *("warmup_ratio=2", "weight_decay=-1", "pooling=max", "lam=2", "lam=true", "tua=1"),
-    *("batch_sampling=none", "drop_last=1", "tau=" + nested("list"), "tau=" + "9" * 5000),
+    *("class_weights=all", "icl=1", "tau=" + nested("list"), "tau=" + "9" * 5000),
 ]
 
 

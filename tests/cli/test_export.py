@@ -21,7 +21,7 @@ def weights(workdir: Path, finished: tuple[str, ...]) -> Path:
     winner = finished_winner(report(storage, "mine"))
     path = Path(str(StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)))
     path.parent.mkdir()
-    save_file({"encoder.model.x": torch.ones(1), "parts.y": torch.zeros(2)}, path)
+    save_file({"encoder.model.x": torch.ones(1), "new_modules.y": torch.zeros(2)}, path)
     return path
 
 

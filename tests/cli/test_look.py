@@ -9,6 +9,7 @@ import pytest
 from sclsearch.methods import METHODS
 from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
+from sclsearch.store.objects import sealed
 from sclsearch.tasks import TASKS
 from tests.cli.conftest import SEARCH
 from tests.workspace import Call
@@ -17,7 +18,7 @@ INVALID_FORM = """
 method: scl
 sorce: mine
 space:
-  epochs: {type: int, low: 5, high: 2}
+  epochs: {type: float, low: 5, high: 2}
 """
 INVALID_VALUES = """
 method: scl
@@ -110,9 +111,9 @@ def test_ls_prints_studies_with_square_brackets_as_text(
     )
     record = workdir / "sclsearch-storage" / "studies" / "mine" / "study.json"
     stored = json.loads(record.read_text())
+    del stored["sha256"]
     stored["identity"]["model"] = "/[old]/encoder"
-    assert stored.pop("sha256")
-    record.write_text(json.dumps(stored))
+    record.write_text(json.dumps(sealed(stored)))
     assert "/[old]/encoder" in sclsearch("ls", "studies").stdout
 
 
@@ -131,7 +132,7 @@ def test_a_dry_run_reports_all_errors_of_a_space(sclsearch: Call, workdir: Path)
         "form.yaml": (
             "form.yaml: sorce: unknown key. Did you mean 'source'?",
             "form.yaml: source: is missing",
-            "form.yaml: space.epochs: low must be below high, got low=5, high=2",
+            "form.yaml: space.epochs: low must be below high, got low=5.0, high=2.0",
         ),
         "values.yaml": (
             "values.yaml: fixed.tua: unknown key. Did you mean 'tau'?",

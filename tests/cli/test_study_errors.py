@@ -11,7 +11,7 @@ from tests.workspace import Call
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--set tua=1", "--set tua: unknown key. Did you mean 'tau'? Known: batch_sampling, "),
+        ("--set tua=1", "--set tua: unknown key. Did you mean 'tau'? Known: batch_size, "),
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
         ("--model ./empty", "--model ./empty: lacks config.json, model.safetensors, "),
         ("--train-size 9 --shots 9", "--train-size: cannot be combined with --shots."),

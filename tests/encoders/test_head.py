@@ -55,19 +55,16 @@ def test_initial_weights_are_small_and_biases_zero(hidden: bool) -> None:
             assert parameter.std().item() == pytest.approx(INIT_STD, rel=0.1)
 
 
-@pytest.mark.parametrize("final_relu", [False, True])
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_relu_is_between_the_layers_of_g_and_after_the_last_one_if_requested(
-    layers: int, final_relu: bool
-) -> None:
-    g = projection(4, layers=layers, final_relu=final_relu)
+def test_relu_is_between_the_layers_of_g(layers: int) -> None:
+    g = projection(4, layers=layers)
     expected = Z
     linear = [module for module in g if isinstance(module, nn.Linear)]
     assert {layer.weight.shape for layer in linear} == {(4, 4)}
     assert len(linear) == layers
     for number, layer in enumerate(linear, 1):
         expected = F.linear(expected, layer.weight, layer.bias)
-        expected = expected.relu() if number < layers or final_relu else expected
+        expected = expected.relu() if number < layers else expected
     torch.testing.assert_close(g(Z), expected)
 
 
@@ -81,9 +78,9 @@ def test_initial_weights_of_g_have_the_deviation_of_bert_at_its_width() -> None:
     assert weight.std().item() == pytest.approx(0.0208, rel=0.01)
 
 
-def test_label_vectors_have_the_given_standard_deviation() -> None:
+def test_label_vectors_have_the_standard_deviation_of_bert() -> None:
     torch.manual_seed(0)
-    vectors = label_vectors(50, 64, 0.02)
+    vectors = label_vectors(50, 64)
     assert vectors.weight.shape == (50, 64)
     assert vectors.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert vectors.weight.mean().item() == pytest.approx(0.0, abs=0.002)

@@ -7,13 +7,11 @@ from torch import Tensor
 
 from sclsearch.encoders.label_attention import (
     LabelSpecificAttention,
-    Mixing,
     WindowAttention,
     check_window,
 )
 from sclsearch.errors import SclsearchError
 
-EACH_MIXING = pytest.mark.parametrize("mixing", ["full", "shared"])
 LENGTHS = (6, 3, 1)
 
 
@@ -42,29 +40,25 @@ def expected_weights(attention: WindowAttention, text: Tensor, labels: Tensor) -
     for token in range(len(text)):
         matches = []
         for label in range(len(labels)):
-            channel = label if attention.channels > 1 else 0
-            match = bias[channel]
+            match = bias[label]
             for other in range(len(text)):
                 if abs(other - token) <= reach:
                     cosines = [F.cosine_similarity(text[other], vector, dim=0) for vector in labels]
-                    read = cosines if attention.channels > 1 else [cosines[label]]
-                    column = weight[channel, :, other - token + reach]
-                    match = match + sum(w * c for w, c in zip(column, read, strict=True))
-            matches.append(match.relu() if attention.relu else match)
+                    column = weight[label, :, other - token + reach]
+                    match = match + sum(w * c for w, c in zip(column, cosines, strict=True))
+            matches.append(match.relu())
         best.append(torch.stack(matches).max())
     return torch.stack(best).softmax(0)
 
 
-@EACH_MIXING
-@pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("kernel", [1, 3, 9])
 def test_token_weights_equal_the_formula_of_leam(
-    states: Tensor, mask: Tensor, labels: Tensor, mixing: Mixing, relu: bool, kernel: int
+    states: Tensor, mask: Tensor, labels: Tensor, kernel: int
 ) -> None:
     torch.manual_seed(0)
-    attention = WindowAttention(4, kernel, mixing=mixing, relu=relu)
-    weights = attention.weights(states, labels, mask, mask)
-    z = attention(states, labels, mask, mask)
+    attention = WindowAttention(4, kernel)
+    weights = attention.weights(states, labels, mask)
+    z = attention(states, labels, mask)
     for row, length in enumerate(LENGTHS):
         expected = expected_weights(attention, states[row, :length], labels)
         torch.testing.assert_close(weights[row, :length], expected)
@@ -72,25 +66,12 @@ def test_token_weights_equal_the_formula_of_leam(
         torch.testing.assert_close(z[row], expected @ states[row, :length])
 
 
-def test_uncounted_tokens_have_weight_0_but_affect_their_neighbors(
-    states: Tensor, mask: Tensor, labels: Tensor
-) -> None:
-    torch.manual_seed(0)
-    attention = WindowAttention(4, 3, mixing="full", relu=False)
-    counted = mask[:1].clone()
-    counted[0, 0] = False
-    all_weights = attention.weights(states[:1], labels, mask[:1], mask[:1])[0]
-    weights = attention.weights(states[:1], labels, mask[:1], counted)[0]
-    assert weights[0] == 0
-    torch.testing.assert_close(weights[1:], all_weights[1:] / all_weights[1:].sum())
-
-
 def test_token_weights_do_not_depend_on_vector_lengths(
     states: Tensor, mask: Tensor, labels: Tensor
 ) -> None:
-    attention = WindowAttention(4, 3, mixing="full")
-    weights = attention.weights(states, labels, mask, mask)
-    torch.testing.assert_close(attention.weights(9 * states, labels / 7, mask, mask), weights)
+    attention = WindowAttention(4, 3)
+    weights = attention.weights(states, labels, mask)
+    torch.testing.assert_close(attention.weights(9 * states, labels / 7, mask), weights)
 
 
 def test_text_vectors_equal_the_formula_of_lsan(

@@ -38,23 +38,6 @@ def test_cached_features_replace_the_encoder(bert: Encoder, batch: Batch) -> Non
     assert model.embed(replace(batch, features=features), "mean") is features
 
 
-@pytest.mark.parametrize(
-    ("pooling", "train_mode", "cached"),
-    [(None, False, False), ("mean", False, True), ("mean", True, False)],
-)
-def test_features_are_cached_only_for_a_frozen_encoder_without_dropout(
-    pooling: str | None, train_mode: bool, cached: bool
-) -> None:
-    stage = Stage(
-        "probe",
-        Training(),
-        lambda _model, _batch: {},
-        frozen_pooling=pooling,
-        encoder_train_mode=train_mode,
-    )
-    assert stage.cached == cached
-
-
 def test_cached_features_of_paraphrases_are_an_error() -> None:
     with pytest.raises(ValueError, match=r"^probe: .*paraphrases"):
         Stage(
@@ -77,9 +60,7 @@ def test_monitored_terms_are_not_in_the_loss() -> None:
     assert stage.loss(terms).item() == 1.5
 
 
-def test_class_balanced_batches_need_labels_in_every_stage() -> None:
-    assert reads_unlabeled(method_class("tapt")(), Training(batch_sampling="balanced"))
-    assert not reads_unlabeled(method_class("simcse")(), Training(batch_sampling="balanced"))
+def test_only_methods_with_a_stage_without_labels_read_unlabeled_texts() -> None:
     assert reads_unlabeled(method_class("simcse")(), Training())
     assert not reads_unlabeled(method_class("ce")(), Training())
 

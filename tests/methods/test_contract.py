@@ -225,7 +225,6 @@ LABELS: dict[str, object] = {
     "lr_scales": {"labels": 10.0},
     "no_weight_decay": ("labels",),
 }
-LABELS_AND_G: dict[str, object] = {**LABELS, "lr_scales": {"labels": 10.0, "g": 3.0}}
 CONTRAST: dict[str, object] = {**JOINT, "name": "contrast"}
 PROBE: dict[str, object] = {
     "name": "probe",
@@ -243,8 +242,8 @@ OWN: dict[str, Any] = {
 STAGES: tuple[tuple[Method, list[tuple[tuple[float, ...], dict[str, object]]]], ...] = (
     (SCL(lam=0.99), [((0.2,), CONTRAST)]),
     (CECL(), [((0.2, 0.2), JOINT)]),
-    (LaCon(label_lr_mult=10.0, g_lr_mult=3.0), [((0.2,), LABELS_AND_G)]),
-    (LaConFusion(label_lr_mult=10.0, g_lr_mult=3.0), [((0.2,), LABELS_AND_G)]),
+    (LaCon(label_lr_mult=10.0), [((0.2,), LABELS)]),
+    (LaConFusion(label_lr_mult=10.0), [((0.2,), LABELS)]),
     (LEAM(label_lr_mult=10.0), [((0.2,), LABELS)]),
     (LSAN(label_lr_mult=10.0), [((0.2,), LABELS)]),
     (SupCLSeq(**OWN), [(VIEWS, {**CONTRAST, "labeled": True}), ((0.2,), PROBE)]),

@@ -11,7 +11,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.ce import CE
-from sclsearch.methods.fields import ADDED_LATER, build, field_errors, field_types, resolved
+from sclsearch.methods.fields import build, field_errors, field_types, resolved
+from sclsearch.methods.lacon import LaCon
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 
@@ -21,7 +22,6 @@ WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (SCL, "tau", "0.3", "valid number"),
     (SCL, "tau", True, "valid number"),
     (SCL, "lam", 1.01, "at most 1"),
-    (SCL, "scl_reduction", "mean", "'mean_valid', 'mean_all' or 'sum'"),
     (SCL, "pooling", ["mean"], "'head_hidden', 'cls_raw', 'cls_pooled' or 'mean'"),
     (SupCLSeq, "dropouts", [0.1], "must have 2 or more items, got"),
     (SupCLSeq, "dropouts", [-0.1, 2.0], "must be at least 0 and must be less than 1, got"),
@@ -31,8 +31,8 @@ WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (CE, "epochs", True, "valid integer"),
     (CE, "max_length", 3, "at least 4"),
     (CE, "max_length", 8193, "at most 8192"),
-    (CE, "drop_last", 1, "valid boolean"),
-    (CE, "batch_sampling", "Balanced", "'shuffle' or 'balanced'"),
+    (LaCon, "icl", 1, "valid boolean"),
+    (CE, "class_weights", "Balanced", "'none' or 'balanced'"),
 )
 
 
@@ -92,9 +92,7 @@ def test_field_types_list_method_fields_before_training_fields(name: str) -> Non
     kind: Any = method_class(name)
     expected = [field.name for each in (kind, Training) for field in fields(each)]
     assert list(field_types(kind)) == expected
-    training = Training(class_weights="balanced", head_lr_mult=2.0, chunk_tokens=64)
-    assert list(resolved(kind(), training)) == expected
-    assert list(resolved(kind(), Training())) == expected[: -len(ADDED_LATER)]
+    assert list(resolved(kind(), Training())) == expected
 
 
 @pytest.mark.parametrize("name", METHODS)

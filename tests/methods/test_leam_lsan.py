@@ -33,7 +33,7 @@ def test_leam_classifies_texts_and_label_vectors_with_one_mlp(
     model = made(method).eval()
     labels = vectors_of(model)
     attention = model.new_modules["attention"]
-    z = attention(model.hidden(batch), labels, batch.mask, batch.mask)
+    z = attention(model.hidden(batch), labels, batch.mask)
     terms = method.terms(model, batch)
     assert list(terms) == ["ce", "label"]
     torch.testing.assert_close(terms["ce"], F.cross_entropy(classified(model, z), batch.y))
@@ -43,19 +43,14 @@ def test_leam_classifies_texts_and_label_vectors_with_one_mlp(
 
 
 def test_the_fields_of_leam_determine_its_modules(bert: Encoder) -> None:
-    method = LEAM(kernel=3, conv="shared", mlp_width=5, mlp_dropout=0.3, label_init_std=0.5)
-    new_modules = method.new_modules(bert, 300)
+    new_modules = LEAM(kernel=3, mlp_dropout=0.3).new_modules(bert, 300)
     attention = new_modules["attention"]
     assert isinstance(attention, WindowAttention)
-    assert (attention.channels, attention.conv.kernel_size, attention.relu) == (1, (3,), True)
+    assert attention.conv.weight.shape == (300, 300, 3)
     shapes = [tuple(p.shape) for p in new_modules["mlp"].parameters()]
-    assert shapes == [(5, 16), (5,), (300, 5), (300,)]
+    assert shapes == [(16, 16), (16,), (300, 16), (300,)]
     rates = [layer.p for layer in new_modules["mlp"].children() if isinstance(layer, nn.Dropout)]
     assert rates == [0.3, 0.3]
-    (weight,) = new_modules["labels"].parameters()
-    assert weight.std().item() == pytest.approx(0.5, rel=0.05)
-    # By default the classifier's hidden layer has the encoder's width.
-    assert next(LEAM().new_modules(bert, 2)["mlp"].parameters()).shape == (16, 16)
 
 
 def test_the_mlp_of_leam_has_dropout_in_training_only(made: Made, batch: Batch) -> None:
@@ -95,8 +90,7 @@ def test_the_head_of_lsan_has_the_dropout_rate_of_the_view(made: Made, batch: Ba
 
 
 def test_the_fields_of_lsan_determine_its_modules(bert: Encoder) -> None:
-    new_modules = LSAN(attention_dim=5, label_init_std=0.5).new_modules(bert, 3)
+    new_modules = LSAN(attention_dim=5).new_modules(bert, 3)
     shapes = {name: tuple(p.shape) for name, p in new_modules["attention"].named_parameters()}
     assert shapes["first.weight"] == (5, 16)
     assert shapes["second.weight"] == (3, 5)
-    assert new_modules["labels"].weight.abs().max() > 0.25  # type: ignore[operator]

@@ -77,15 +77,6 @@ def test_corruption_masks_80_percent_replaces_10_and_keeps_10(maskable: Tensor) 
     assert all(near(int(count), len(replaced), 1 / tokens) for count in counts)
 
 
-def test_all_mask_masks_every_selected_token_without_random_numbers(maskable: Tensor) -> None:
-    ids = torch.randint(5, VOCABULARY, maskable.shape)
-    before = torch.get_rng_state()
-    found = corrupt(encoder(MASK, VOCABULARY), ids, maskable, "all_mask")
-    assert (found[maskable] == MASK).all()
-    assert torch.equal(found[~maskable], ids[~maskable])
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_unselected_tokens_are_unchanged(maskable: Tensor) -> None:
     ids = torch.randint(5, VOCABULARY, maskable.shape)
     given = ids.clone()

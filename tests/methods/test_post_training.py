@@ -73,12 +73,10 @@ def test_cssl_contrasts_first_paraphrases_with_second_ones(
 def test_post_training_has_separate_settings_and_fine_tuning_is_cross_entropy(
     made: Made, batch: Batch, kind: Any, reads: str
 ) -> None:
-    training = Training(batch_sampling="balanced", dropout=0.2)
+    training = Training(dropout=0.2)
     method = kind(post_learning_rate=1e-4, post_batch_size=256, post_epochs=100, pooling="mean")
     post, tuning = method.stages(training)
-    assert post.training == replace(
-        training, learning_rate=1e-4, batch_size=256, epochs=100, batch_sampling="shuffle"
-    )
+    assert post.training == replace(training, learning_rate=1e-4, batch_size=256, epochs=100)
     assert (post.name, post.reads, post.labeled) == ("post-training", reads, False)
     assert (tuning.name, tuning.training) == ("fine-tuning", training)
     model, ce = made(method).eval(), CE(pooling="mean")

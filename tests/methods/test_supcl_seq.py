@@ -59,17 +59,6 @@ def test_contrast_and_probe_read_one_pooling(
     assert method.stages(Training())[1].frozen_pooling == pooling
 
 
-@pytest.mark.parametrize("tau", [0.05, 0.07, 0.2])
-def test_loss_scale_tau_over_base_multiplies_by_tau_over_0_07(
-    made: Made, batch: Batch, tau: float
-) -> None:
-    method = SupCLSeq(tau=tau)
-    model = made(method)
-    plain = method.contrast(model, batch)["sup_con"]
-    scaled = replace(method, loss_scale="tau_over_base").contrast(model, batch)["sup_con"]
-    torch.testing.assert_close(scaled, plain * (tau / 0.07))
-
-
 def test_regression_scores_equal_to_one_decimal_are_positives(made: Made, batch: Batch) -> None:
     scores = torch.tensor([0.0, 0.04, 2.44, 2.36, 2.5, 5.0, 4.96, 4.94])
     classes = torch.tensor([0, 0, 24, 24, 25, 50, 50, 49])

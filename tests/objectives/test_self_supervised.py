@@ -100,9 +100,6 @@ def test_sim_siam_equals_loops_of_both_equations(seed: int, views: int, texts: i
     found = sim_siam(z0, zk, h0, hk).item()
     assert found == pytest.approx(sum(math.exp(-half) for half in halves) / len(halves))
     assert 1 / math.e <= found <= math.e
-    negative_cosine = sim_siam(z0, zk, h0, hk, wrap="neg_cos").item()
-    assert negative_cosine == pytest.approx(-sum(halves) / len(halves))
-    assert -1 <= negative_cosine <= 1
 
 
 @pytest.mark.parametrize(("sign", "value"), [(1, 1 / math.e), (-1, math.e)])
@@ -111,7 +108,6 @@ def test_sim_siam_reaches_its_bounds_for_equal_and_opposite_vectors(
 ) -> None:
     h0, hk = FIRST, FIRST.expand(2, -1, -1)
     assert sim_siam(sign * h0, sign * hk, h0, hk).item() == pytest.approx(value)
-    assert sim_siam(sign * h0, sign * hk, h0, hk, wrap="neg_cos").item() == pytest.approx(-sign)
 
 
 def test_sim_siam_has_gradients_for_predictions_only() -> None:

@@ -10,9 +10,6 @@ from pytorch_metric_learning.losses import SupConLoss
 from torch import Tensor
 
 from sclsearch.objectives import sup_con
-from sclsearch.objectives.sup_con import Reduction
-
-REDUCTIONS: tuple[Reduction, ...] = ("mean_valid", "mean_all", "sum")
 
 
 def anchors_in_loops(z: list[list[float]], y: list[int], tau: float) -> list[tuple[float, int]]:
@@ -32,12 +29,6 @@ def anchors_in_loops(z: list[list[float]], y: list[int], tau: float) -> list[tup
     return found
 
 
-def reduced(anchors: list[tuple[float, int]], reduction: Reduction) -> float:
-    total = sum(cost for cost, _ in anchors)
-    valid = sum(positives > 0 for _, positives in anchors)
-    return total / {"sum": 1, "mean_all": len(anchors), "mean_valid": max(valid, 1)}[reduction]
-
-
 def random_rows(seed: int, rows: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(rows, 3, generator=generator, dtype=torch.float64)
@@ -47,14 +38,13 @@ def random_rows(seed: int, rows: int) -> Tensor:
     y=st.lists(st.integers(0, 3), min_size=1, max_size=9),
     seed=st.integers(0, 2**31),
     tau=st.floats(0.05, 5),
-    reduction=st.sampled_from(REDUCTIONS),
 )
-def test_sup_con_equals_loops_of_the_equation(
-    y: list[int], seed: int, tau: float, reduction: Reduction
-) -> None:
+def test_sup_con_equals_loops_of_the_equation(y: list[int], seed: int, tau: float) -> None:
     z = random_rows(seed, len(y))
-    found = sup_con(z, torch.tensor(y), tau=tau, reduction=reduction)
-    expected = reduced(anchors_in_loops(z.tolist(), y, tau), reduction)
+    found = sup_con(z, torch.tensor(y), tau=tau)
+    anchors = anchors_in_loops(z.tolist(), y, tau)
+    valid = sum(positives > 0 for _, positives in anchors)
+    expected = sum(cost for cost, _ in anchors) / max(valid, 1)
     assert found.item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -79,13 +69,10 @@ def test_identical_embeddings_give_the_log_of_the_number_of_other_rows(tau: floa
     assert sup_con(z, texts, tau=tau).item() == pytest.approx(math.log(15))
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("y", [[0, 1], [0], [0, 1, 2]], ids=str)
-def test_rows_without_positives_have_value_and_gradient_0(
-    y: list[int], reduction: Reduction
-) -> None:
+def test_rows_without_positives_have_value_and_gradient_0(y: list[int]) -> None:
     z = random_rows(0, len(y)).requires_grad_()
-    loss = sup_con(z, torch.tensor(y), tau=0.1, reduction=reduction)
+    loss = sup_con(z, torch.tensor(y), tau=0.1)
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == 0
     assert z.grad is not None

@@ -84,7 +84,7 @@ def test_replicates_combine_five_subsets_with_the_papers_three_seeds() -> None:
     assert [replicate.subset for replicate in replicates] == [0, 1, 2, 3, 4] * 3
     seeds = [seed for seed in (31, 42, 53) for _ in range(5)]
     assert [replicate.seeds for replicate in replicates] == [
-        {"initialisation": seed, "order": seed, "noise": seed} for seed in seeds
+        {"initialization": seed, "order": seed, "noise": seed} for seed in seeds
     ]
     assert [FULL.replicate(r).initialization for r in range(FULL.replicates)] == [31, 42, 53]
 

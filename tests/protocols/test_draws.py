@@ -180,7 +180,7 @@ def test_unlabeled_rows_at_laptop_scale_equal_those_of_the_protocol(labeled: Lab
     )
     # At laptop scale, 300 of the 500 held-out rows are not used for validation.
     assert (len(splits.validation.index), len(scaled.validation.index)) == (500, 200)
-    assert splits.digests["unlabelled"] == scaled.digests["unlabelled"]
+    assert splits.digests["unlabeled"] == scaled.digests["unlabeled"]
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)

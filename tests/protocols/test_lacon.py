@@ -105,7 +105,7 @@ def test_the_rarer_class_has_32_rows_and_the_other_rho_times_as_many(
     labeled: Labeled, train: list[int], rarer: int, rho: int
 ) -> None:
     data = labeled(train=train, **VALIDATION)
-    splits = splits_of(f"lacon-imbalance-{rho}", data, 3)
+    splits = splits_of(f"lacon-imbalance:{rho}", data, 3)
     expected = [32, 32] if rho == 1 else [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
     assert counts(splits.train, data) == counts(splits.validation, data) == expected
     few, many = data.task.labels[rarer], data.task.labels[1 - rarer]
@@ -114,19 +114,19 @@ def test_the_rarer_class_has_32_rows_and_the_other_rho_times_as_many(
 
 def test_an_imbalance_is_refused_without_exactly_two_classes(labeled: Labeled) -> None:
     three = labeled(train=[0, 1, 2] * 50, **VALIDATION)
-    with pytest.raises(SclsearchError, match=r"^--protocol lacon-imbalance-3: .* toy has 3 classe"):
-        splits_of("lacon-imbalance-3", three)
+    with pytest.raises(SclsearchError, match=r"^--protocol lacon-imbalance:3: .* toy has 3 classe"):
+        splits_of("lacon-imbalance:3", three)
     scores = labeled(train=[0.5, 1.0], validation=[0.5])
     with pytest.raises(SclsearchError, match="two classes, but toy has scores"):
-        splits_of("lacon-imbalance-3", scores)
+        splits_of("lacon-imbalance:3", scores)
 
 
 def test_an_imbalance_without_enough_rows_is_refused_with_every_reason(labeled: Labeled) -> None:
     data = labeled(train=[0] * 300 + [1] * 20, **VALIDATION)
     with pytest.raises(SclsearchError) as error:
-        splits_of("lacon-imbalance-10", data)
+        splits_of("lacon-imbalance:10", data)
     assert str(error.value).splitlines() == [
-        f"--protocol lacon-imbalance-10: needs {wanted} training rows of class {label!r} of toy, "
+        f"--protocol lacon-imbalance:10: needs {wanted} training rows of class {label!r} of toy, "
         f"got {available}. Choose a smaller imbalance."
         for label, wanted, available in (("yes", 32, 20), ("no", 320, 300))
     ]
@@ -137,7 +137,7 @@ def test_the_first_classes_form_a_separate_task(
     labeled: Labeled, train: list[int], held: list[int]
 ) -> None:
     whole = labeled(train=[0, 1, 2, *train], validation=held)
-    data = PROTOCOLS["lacon-classes-2"].data(whole)
+    data = PROTOCOLS["lacon-classes:2"].data(whole)
     assert (data.task.name, data.task.labels) == ("toy", ("no", "yes"))
     assert whole.task.labels == ("no", "yes", "maybe")
     for name, split in whole.splits.items():
@@ -146,7 +146,7 @@ def test_the_first_classes_form_a_separate_task(
         reduced = data.splits[name]
         assert list(zip(reduced.texts, reduced.y.tolist(), strict=True)) == kept
     assert data.digest != whole.digest
-    assert PROTOCOLS["lacon-classes-3"].data(whole).digest == whole.digest
+    assert PROTOCOLS["lacon-classes:3"].data(whole).digest == whole.digest
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_first_classes_form_a_separate_task(
 def test_each_of_the_first_classes_is_capped_at_1000_rows(
     labeled: Labeled, count: int, training: list[int], validation: list[int]
 ) -> None:
-    name, held = f"lacon-classes-{count}", [0, 1, 2] * 40
+    name, held = f"lacon-classes:{count}", [0, 1, 2] * 40
     whole = labeled("cola", train=[0] * 1500 + [1] * 1200 + [2] * 400, validation=held)
     data = PROTOCOLS[name].data(whole)
     first, second = splits_of(name, data), splits_of(name, data, 1)
@@ -169,8 +169,8 @@ def test_each_of_the_first_classes_is_capped_at_1000_rows(
 
 def test_more_classes_than_a_task_has_are_refused(labeled: Labeled) -> None:
     with pytest.raises(
-        SclsearchError, match=r"^--protocol lacon-classes-4: .* 4 .* but toy has 3\."
+        SclsearchError, match=r"^--protocol lacon-classes:4: .* 4 .* but toy has 3\."
     ):
-        PROTOCOLS["lacon-classes-4"].data(labeled(train=[0, 1, 2], **VALIDATION))
+        PROTOCOLS["lacon-classes:4"].data(labeled(train=[0, 1, 2], **VALIDATION))
     with pytest.raises(SclsearchError, match="classes, but toy has scores"):
-        PROTOCOLS["lacon-classes-2"].data(labeled(train=[0.5], validation=[0.5]))
+        PROTOCOLS["lacon-classes:2"].data(labeled(train=[0.5], validation=[0.5]))

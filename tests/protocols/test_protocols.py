@@ -18,7 +18,7 @@ from tests.protocols.conftest import Labeled
 
 NAMES = [
     *(protocol.name for protocol in FIXED),
-    *(f"{family.name}-{family.values[-1]}" for family in FAMILIES),
+    *(f"{family.name}:{family.values[-1]}" for family in FAMILIES),
 ]
 DRAWN = {name for name in NAMES if PROTOCOLS[name].few_shot or PROTOCOLS[name].redraw} - {"lacon"}
 
@@ -36,18 +36,18 @@ COLA = {
     ("lacon", 0): "3b1860f49e01bf2f f1f638906bec14e9 4c325af678556c8e",
     ("lacon-fewshot", 0): "569a7e286be18cff 481b8ac2fb6c48b6 4c325af678556c8e",
     ("lacon-fewshot", 9): "bc8c330c3bad5da8 97f26b7a9f1cd797 4c325af678556c8e",
-    ("lacon-imbalance-1", 0): "69ec9940f68df337 d76a08cfc008754e 4c325af678556c8e",
-    ("lacon-imbalance-3", 0): "52bc5e500f26c95a fe1ecbeb1f88717c 4c325af678556c8e",
-    ("lacon-imbalance-5", 0): "2a187de1375ed706 19ee9ad3f311b41b 4c325af678556c8e",
-    ("lacon-imbalance-10", 0): "9cc50aea67627635 eca02f7296507c2a 4c325af678556c8e",
-    ("lacon-imbalance-20", 0): "1df8034a4f062838 4023f1349a1faddf 4c325af678556c8e",
+    ("lacon-imbalance:1", 0): "69ec9940f68df337 d76a08cfc008754e 4c325af678556c8e",
+    ("lacon-imbalance:3", 0): "52bc5e500f26c95a fe1ecbeb1f88717c 4c325af678556c8e",
+    ("lacon-imbalance:5", 0): "2a187de1375ed706 19ee9ad3f311b41b 4c325af678556c8e",
+    ("lacon-imbalance:10", 0): "9cc50aea67627635 eca02f7296507c2a 4c325af678556c8e",
+    ("lacon-imbalance:20", 0): "1df8034a4f062838 4023f1349a1faddf 4c325af678556c8e",
     ("cmlm-full", 0): "6d31758fb553b9fc aded45a190454774 3123143f9b5d6415",
     ("cmlm-fewshot", 0): "da0206bffaf1dc2c aded45a190454774 3123143f9b5d6415",
     ("cmlm-fewshot", 9): "e5cbaeb4c50c0058 aded45a190454774 3123143f9b5d6415",
     ("plain", 0): "6d31758fb553b9fc bff59a87551044bb 53c24dba69dedce5",
     # Equal for each count: `Protocol.data` selects the classes before the rows are drawn.
     **dict.fromkeys(
-        [(f"lacon-classes-{count}", 0) for count in range(2, 15)],
+        [(f"lacon-classes:{count}", 0) for count in range(2, 15)],
         "a974a62e2fb1f9f5 7dd8c9272d0ccddb 4c325af678556c8e",
     ),
 }
@@ -69,7 +69,7 @@ def rows_of(rows: Rows) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize(
     ("written", "stored"),
-    [("lacon-classes:4", "lacon-classes-4"), ("lacon-imbalance:20", "lacon-imbalance-20")],
+    [("lacon-classes:4", "lacon-classes:4"), ("lacon-imbalance:20", "lacon-imbalance:20")],
 )
 def test_both_spellings_of_a_number_are_one_protocol(written: str, stored: str) -> None:
     assert find_protocol(written) is find_protocol(stored)
@@ -149,7 +149,7 @@ def test_mismatched_rows_are_the_test_and_for_supcl_seq_also_the_validation(
 def test_no_two_replicates_share_subset_and_seed(name: str) -> None:
     protocol = PROTOCOLS[name]
     replicates = [protocol.replicate(number) for number in range(protocol.replicates + 7)]
-    for purpose in ("initialisation", "order", "noise"):
+    for purpose in ("initialization", "order", "noise"):
         own = {(replicate.subset, replicate.seeds[purpose]) for replicate in replicates}
         assert len(own) == len(replicates)
 
@@ -203,7 +203,7 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
     [
         ("plain", {"train": [0, 1], "validation": [1]}, "no test rows in its validation split"),
         (
-            "lacon-classes-2",
+            "lacon-classes:2",
             {"train": [0, 1, 2] * 20, "test": [2]},
             "its test split with 0 rows of the first 2 classes.",
         ),

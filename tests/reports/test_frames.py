@@ -81,15 +81,6 @@ def test_a_hyperparameter_named_like_a_column_gets_a_prefix(write_study: WriteSt
     assert frame.hyperparameter_test.tolist() == [0.25]
 
 
-def test_a_searched_hyperparameter_has_a_column_even_with_its_default(
-    trained_report: Report,
-) -> None:
-    lines = [replace(line, values={"chunk_tokens": 0}) for line in trained_report.configurations]
-    frame = replace(trained_report, configurations=tuple(lines)).frame()
-    assert "chunk_tokens" not in trained_report.configurations[0].fields
-    assert frame.chunk_tokens.tolist() == [0, 0]
-
-
 def test_a_study_without_seed_runs_has_empty_frames_with_columns(write_study: WriteStudy) -> None:
     found = select("made-up", storage=write_study([None, None]))
     for frame, column in (

@@ -17,9 +17,9 @@ LONG = {
     "dropouts": [0.0, 0.1, 0.2, 0.3, 0.4],
     "learning_rate": 0.00012345678,
     "batch_size": 160,
-    "probe_encoder_mode": "train",
+    "probe_epochs": 20,
     "probe_learning_rate": 0.0123456,
-    "batch_sampling": "balanced",
+    "class_weights": "balanced",
 }
 
 

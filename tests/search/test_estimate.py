@@ -111,7 +111,6 @@ def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
     [
         ("ce", {"epochs": 1}, {"epochs": 20}, 5),
         ("supcl-seq", {"probe_epochs": 1}, {"probe_epochs": 90}, 1),
-        ("supcl-seq", {}, {"probe_encoder_mode": "train", "probe_epochs": 90}, 2),
     ],
 )
 def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(

@@ -16,7 +16,7 @@ def test_a_seed_run_is_reported_with_its_classes_and_can_be_rerun(
         method="ce",
         task="dbpedia",
         model=str(tiny_bert),
-        protocol="lacon-classes-3",
+        protocol="lacon-classes:3",
         settings={"epochs": 1, "max_length": 16, "learning_rate": 1e-3},
         searched=False,
     )

@@ -38,15 +38,15 @@ def test_a_method_uses_a_correlation_or_its_error_names_the_regression_methods(
     )
 
 
-def test_balanced_batches_of_a_regression_are_refused(
+def test_class_weights_of_a_regression_are_refused(
     make_spec: MakeSpec, stsb: RunOptions, write_space: WriteSpace, tiny_bert: Path
 ) -> None:
-    message = "^batch_sampling: 'balanced' needs classes, but stsb has scores"
+    message = "^class_weights: 'balanced' needs classes, but stsb has scores"
     spec = make_spec(method="ce", task="stsb", space=None)
     with pytest.raises(SclsearchError, match=message):
-        resolve(replace(spec, settings={"batch_sampling": "balanced"}), stsb)
+        resolve(replace(spec, settings={"class_weights": "balanced"}), stsb)
     lines = "method: ce\nsource: a test\npublished: []\nspace:\n"
-    space = f"{lines}  batch_sampling: {{type: choice, values: [shuffle, balanced]}}\n"
+    space = f"{lines}  class_weights: {{type: choice, values: [none, balanced]}}\n"
     study = resolve(replace(spec, space=write_space(space)), stsb)
     with pytest.raises(SclsearchError, match=message):
         study.check(load_encoder(tiny_bert, "tiny"))

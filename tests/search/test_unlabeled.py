@@ -83,11 +83,11 @@ def test_an_unlabeled_count_that_does_not_fit_is_refused(
 
 def test_unlabeled_texts_change_the_keys_of_the_study_and_its_seed_runs(resolved: Resolved) -> None:
     without, with_ = (resolved(**FEW, method="tapt", unlabeled=n) for n in (None, 40))
-    assert "unlabelled" not in without.identity
-    assert {**without.identity, "unlabelled": 40} == with_.identity
+    assert "unlabeled" not in without.identity
+    assert {**without.identity, "unlabeled": 40} == with_.identity
     assert without.default_name() != with_.default_name()
     before, after = without.seed_run_spec({}, 0).identity, with_.seed_run_spec({}, 0).identity
-    assert after["rows"].pop("unlabelled")  # type: ignore[attr-defined]
+    assert after["rows"].pop("unlabeled")  # type: ignore[attr-defined]
     assert before == after
 
 
@@ -102,14 +102,14 @@ def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
     assert prepared.replicates[0].rows == prepared.splits[0].digests
     state = SearchState(prepared.record, prepared.replicates, prepared.study.rule)
     (shown,) = new_records(state)
-    assert shown.params["unlabelled"] == 40
+    assert shown.params["unlabeled"] == 40
 
 
 def test_fresh_replicates_draw_new_texts(make_spec: MakeSpec, prepare: Prepare) -> None:
     before = prepare(make_spec(**FEW, method="tapt", unlabeled=40))
     origin = json.loads(json.dumps(before.record.origin))
     fresh = prepare(restore_spec(origin, {}, fresh=2), seeds=None)
-    for name in ("train", "unlabelled"):
+    for name in ("train", "unlabeled"):
         chose = {before.study.splits(number).digests[name] for number in range(15)}
         new = {splits.digests[name] for splits in fresh.splits.values()}
         assert (len(new), len(chose), new & chose) == (2, 5, set())

@@ -8,13 +8,12 @@ GOOD = """
 method: supcl-seq
 source: Sedghamiz et al. 2021
 published:
-  - {dropouts: [0, 0.1], probe_encoder_mode: eval, probe_learning_rate: 1e-3, batch_size: 16}
-  - {dropouts: [0.1, 0.1], probe_encoder_mode: train}
+  - {dropouts: [0, 0.1], probe_learning_rate: 1e-3, batch_size: 16}
+  - {dropouts: [0.1, 0.1], probe_learning_rate: 1e-2}
 fixed: {batch_size: 16, tau: 1}
 space:
   dropouts: {type: choice, values: [[0, 0.1], [0.1, 0.1]]}
-  probe_encoder_mode: {type: choice, values: [eval, train]}
-  probe_learning_rate: {type: log, low: 1e-4, high: 1e-2, when: {probe_encoder_mode: eval}}
+  probe_learning_rate: {type: log, low: 1e-4, high: 1e-2}
 """
 
 

@@ -24,30 +24,16 @@ def test_loaded_values_have_the_types_of_the_method_fields(file: Path, good: str
     space = load_space(file, "supcl-seq")
     assert space.parameters == {
         "dropouts": Choice(((0.0, 0.1), (0.1, 0.1))),
-        "probe_encoder_mode": Choice(("eval", "train")),
-        "probe_learning_rate": Range(1e-4, 1e-2, "log", when={"probe_encoder_mode": ("eval",)}),
+        "probe_learning_rate": Range(1e-4, 1e-2, "log"),
     }
     assert space.published == (
-        {"dropouts": (0.0, 0.1), "probe_encoder_mode": "eval", "probe_learning_rate": 1e-3},
-        {"dropouts": (0.1, 0.1), "probe_encoder_mode": "train"},
+        {"dropouts": (0.0, 0.1), "probe_learning_rate": 1e-3},
+        {"dropouts": (0.1, 0.1), "probe_learning_rate": 1e-2},
     )
     assert space.fixed == {"batch_size": 16, "tau": 1.0}
     assert type(space.fixed["tau"]) is float
     found = space.method, space.source, space.file
     assert found == ("supcl-seq", "Sedghamiz et al. 2021", "mine.yaml")
-
-
-@pytest.mark.parametrize("published", ["10", "10.0"])
-def test_a_published_value_of_an_integer_range_stays_an_integer_in_a_float_field(
-    file: Path, published: str
-) -> None:
-    file.write_text(
-        "method: lsan\nsource: S\n"
-        f"published: [{{label_lr_mult: {published}}}]\n"
-        "space: {label_lr_mult: {type: int, low: 1, high: 20}}\n"
-    )
-    ((_, value),) = load_space(file, "lsan").published[0].items()
-    assert (value, type(value)) == (10, int)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +48,7 @@ def test_a_published_value_of_an_integer_range_stays_an_integer_in_a_float_field
         ("method: \x07", "is not YAML: unacceptable character #x0007"),
         ("fixed: {tau: [1, .nan]}", "fixed.tau[1]: must be text, a finite number, true"),
         ("fixed: {1: 2}", "fixed: keys must be text, got 1"),
-        ("fixed: &a [*a]", "line 1: *a: aliases are not allowed"),
+        ("fixed: &a [*a]", "is nested too deeply"),
         ("fixed: 2020-01-01", "fixed: must be text, a finite number, true"),
         ("", "must be a mapping of keys to values, got null"),
         ("tau", "must be a mapping of keys to values, got 'tau'"),
@@ -124,10 +110,9 @@ ENTRIES: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
     "learning_rate": st.tuples(st.floats(1e-9, 1e-4), st.floats(2e-4, 0.9)).map(
         lambda ends: {"type": "log", "low": ends[0], "high": ends[1]}
     ),
-    "epochs": st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 4)).map(
-        lambda n: {"type": "int", "low": n[0], "high": n[0] + n[1] * n[2], "step": n[2]}
+    "epochs": st.lists(st.integers(1, 5), min_size=1, unique=True).map(
+        lambda values: {"type": "choice", "values": values}
     ),
-    "drop_last": st.just({"type": "choice", "values": [True, False]}),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.local import LocalPath
+from sclsearch.store.local import DamagedError, LocalPath
 from sclsearch.store.rows import RowResults
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 
@@ -183,9 +183,10 @@ def test_a_changed_file_is_refused_and_other_files_are_read(runs: RunStore) -> N
     assert list(runs.all()) == [FAILED]
 
 
-def test_a_file_of_an_earlier_release_without_a_checksum_is_read(runs: RunStore) -> None:
+def test_a_file_without_a_checksum_is_damaged(runs: RunStore) -> None:
     changed(runs, lambda run: run.pop("sha256"))
-    assert runs.get(FINISHED.key) == FINISHED
+    with pytest.raises(DamagedError, match="its checksum"):
+        runs.get(FINISHED.key)
 
 
 def test_a_damaged_file_is_set_aside_and_its_seed_run_can_be_stored(runs: RunStore) -> None:

@@ -111,7 +111,7 @@ def test_the_published_point_has_the_same_fields_with_and_without_a_search(
     text = (
         "method: cmlm\nsource: a test\npublished: [{epochs: 3, warmup_ratio: 0.2}]\n"
         "fixed: {post_epochs: 4}\n"
-        "space:\n  epochs: {type: int, low: 1, high: 5}\n"
+        "space:\n  epochs: {type: choice, values: [1, 3, 5]}\n"
         "  warmup_ratio: {type: float, low: 0.0, high: 0.5}\n"
     )
     few = {"method": "cmlm", "space": write_space(text), "train_size": 20}

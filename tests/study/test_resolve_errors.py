@@ -76,6 +76,6 @@ def test_max_length_may_be_a_choice_but_not_a_range(
     choice = write_space(f"{head}  max_length: {{type: choice, values: [32, 16]}}\n")
     assert {16, 32} <= {*resolved(space=choice).lengths()}
     assert resolved(space=choice, settings={"max_length": 8}).lengths() == (8,)
-    whole = write_space(f"{head}  max_length: {{type: int, low: 8, high: 16}}\n")
-    with pytest.raises(SclsearchError, match=r"space.max_length: must be a choice, got a range"):
+    whole = write_space(f"{head}  max_length: {{type: float, low: 8, high: 16}}\n")
+    with pytest.raises(SclsearchError, match=r"space.max_length: must be a valid integer, got 8.0"):
         resolved(space=whole)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sclsearch.search.importance import hyperparameter_importance
 
 from sclsearch.reports.page import PageOptions
-from sclsearch.search.importance import hyperparameter_importance
 from sclsearch.store.storage import Storage
 from sclsearch.tracking.publish import TrackedStudy, track_study
 from sclsearch.tracking.records import RunRecord

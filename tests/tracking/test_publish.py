@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sclsearch.search.importance import hyperparameter_importance
 
 import sclsearch
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.search.importance import hyperparameter_importance
 from sclsearch.tasks import load_task
 from sclsearch.tracking.model import check_model_name
 from sclsearch.tracking.names import experiment_name

@@ -203,28 +203,6 @@ def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: Shown
     assert [runs[name].data.params for name in ("s", "s/0")] == [{"p": "1"}, {"p": "2"}]
 
 
-def test_a_study_that_release_0_1_0_logged_continues_in_its_experiment(
-    write: Write, shown: Shown, study: list[RunRecord]
-) -> None:
-    earlier = shown.client.create_experiment("sclsearch")
-    tags = {"sclsearch.id": "cola-scl", "sclsearch.study": "cola-scl", "sclsearch.level": "study"}
-    run = shown.client.create_run(earlier, tags=tags, run_name="cola-scl")
-    tags = {"sclsearch.id": "cola-scl/0", "mlflow.parentRunId": run.info.run_id}
-    shown.client.create_run(earlier, tags=tags, run_name="#0")
-    records = [replace(record, experiment="cola, all examples, minilm") for record in study]
-    assert write(records) == len({record.path for record in records}) - 2
-    assert write(records) == 0
-    runs = shown.runs()
-    assert {run.info.experiment_id for run in runs.values()} == {earlier}
-    assert runs["cola-scl/0"].info.run_name == "tau=0"
-
-    # Once that experiment is deleted, the study is written to the experiment of its task.
-    shown.client.delete_experiment(earlier)
-    assert write(records) == len(runs)
-    (experiment,) = {run.info.experiment_id for run in shown.runs().values()}
-    assert shown.client.get_experiment(experiment).name == "cola, all examples, minilm"
-
-
 def test_data_sets_are_logged_once_with_their_digest_and_use(write: Write, shown: Shown) -> None:
     rows = DatasetRecord("cola seed 0", "a" * 64, "training", "/data/cola")
     for _ in range(2):

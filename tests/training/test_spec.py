@@ -123,7 +123,7 @@ def test_these_tests_cover_every_attribute() -> None:
 
 
 def test_unused_options_are_not_in_the_identity(spec: SeedRunSpec) -> None:
-    optional = {"most_updates", "method_file", "joined", "without_label"}
+    optional = {"max_updates", "method_file", "joined", "unlabeled_digest"}
     assert optional.isdisjoint(spec.identity)
     splits = replace(spec.splits, unlabeled=spec.splits.train)
     given = replace(spec, max_updates=7, method_digest="1", joined=3, unlabeled_digest="2")

@@ -82,8 +82,3 @@ def test_stages_with_labels_ignore_unlabeled_texts(
         for rows in (splits, replace(splits, unlabeled=None))
     )
     assert records(with_) == records(without)
-
-
-def test_balanced_batches_contain_only_labeled_texts(work_for: WorkFor, splits: Splits) -> None:
-    result = train(work_for("simcse", splits=splits, epochs=1, batch_sampling="balanced"))
-    assert updates(result)[0] == -(-LABELED // BATCH)

@@ -57,7 +57,7 @@ class TextSelection:
             "protocol": self.protocol and self.protocol.name,
             "replicates": self.replicates,
         }
-        return header if self.unlabeled is None else {**header, "unlabelled": self.unlabeled}
+        return header if self.unlabeled is None else {**header, "unlabeled": self.unlabeled}
 
     @property
     def file_name(self) -> str:
@@ -66,7 +66,7 @@ class TextSelection:
         if self.protocol and self.protocol is not self.default_protocol:
             words.append(self.protocol.name)
         if self.unlabeled is not None:
-            words.append(f"unlabelled-{self.unlabeled}")
+            words.append(f"unlabeled-{self.unlabeled}")
         return "-".join(words)
 
     @property

@@ -35,14 +35,12 @@ class PageOptions:
     """Options of a page.
 
     Attributes:
-        importance: Function that computes the importance of hyperparameters.
         rule: The rule that the user chose; None for the rule of each study.
         texts: True to show texts of the task.
         data_dir: Folder of the task's files, if they moved.
         method: Custom method of the studies, if it is in a file.
     """
 
-    importance: search.Importance
     rule: str | None = None
     texts: bool = True
     data_dir: Path | None = None
@@ -137,10 +135,7 @@ def _study_sections(results: StudyResults, options: PageOptions) -> Iterator[Sec
     if results.report.has_test:
         yield search.reported_scores(results)
     yield search.seeds(results)
-    yield search.curves(results)
     yield search.hyperparameters(results)
-    yield search.importance(results, options.importance)
-    yield search.progress(results)
     if not results.report.has_test:
         yield Section(f"{results.prefix}test", "Test rows", [f"The study has {NO_TEST_ROWS}."])
         return

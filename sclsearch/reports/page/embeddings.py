@@ -1,6 +1,5 @@
 """Embeddings of the test rows by the winner, their t-SNE map, and their geometry."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,9 +57,7 @@ def embed_test_rows(study: Study, spec: SeedRunSpec, weights: bytes) -> Embeddin
     classes = len(study.data.task.labels)
     encoder = load_encoder(study.model, study.model_name)
     model = Model(encoder, spec.stages[-1].new_modules(encoder, classes))
-    # Release 0.1.0 wrote `parts.` for `new_modules.`.
-    stored = load(weights).items()
-    model.load_state_dict({re.sub(r"^parts\.", "new_modules.", name): t for name, t in stored})
+    model.load_state_dict(load(weights))
     backend = backend_here()
     rows = _some(spec.splits.test)
     tokenizer, used = load_tokenizer(study.model), {rows.split: rows.index}

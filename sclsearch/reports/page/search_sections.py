@@ -1,8 +1,6 @@
-"""Sections of one study about its search: ranking, seeds, curves, hyperparameters, progress."""
+"""Sections of one study about its search: ranking, seeds, hyperparameters."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sclsearch.canonical import counted, settings
@@ -24,12 +22,6 @@ from sclsearch.reports.terminal import (
 )
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
 
-Importance = Callable[
-    [Mapping[str, Any], Sequence[tuple[Mapping[str, Any], float]]], Mapping[str, float]
-]
-"""Function from a stored search space, and values and scores, to the shares by name."""
-FEWEST = 10
-"""Minimum number of finished configurations for the importance of hyperparameters."""
 MOST = 20
 """Number of configurations in the ranking on the page."""
 KINDS = {
@@ -140,20 +132,8 @@ def seeds(results: StudyResults) -> Section:
     return section
 
 
-def curves(results: StudyResults) -> Section:
-    """Return learning curves of the winner: validation score and loss terms of every seed."""
-    section = Section(f"{results.prefix}curves", "Learning curves of the winner")
-    found = results.of_winner.curves()
-    for title, figure in plots.curve_plots(found, results.report.metric).items():
-        name = "-".join(title.replace(",", "").split())
-        caption = f"{title.capitalize()}, one line per seed."
-        section.plots.append(Plot(f"{results.prefix}curve-{name}", caption, figure))
-    section.text = ["Marks: the evaluation whose weights are tested."]
-    return section
-
-
 def hyperparameters(results: StudyResults) -> Section:
-    """Return the score against each searched hyperparameter, and parallel coordinates."""
+    """Return the score against each searched hyperparameter."""
     report = results.report
     section = Section(f"{results.prefix}hyperparameters", "Score against hyperparameters")
     searched = {
@@ -161,7 +141,6 @@ def hyperparameters(results: StudyResults) -> Section:
         for one in _searched(results)
         if any(one["name"] in line.values for line in report.configurations)
     }
-    finished = [line for line in report.configurations if line.score is not None]
     if not searched or len(report.configurations) < 2:
         section.text = [
             "The study has one configuration, so that no hyperparameter varies. "
@@ -172,80 +151,7 @@ def hyperparameters(results: StudyResults) -> Section:
         figure = plots.hyperparameter_plot(report.configurations, name, parameter, report.metric)
         caption = f"Validation {report.metric} against {name}: dots are means, dashes are seeds."
         section.plots.append(Plot(f"{results.prefix}score-{name}", caption, figure))
-    if len(searched) > 1 and len(finished) > 1:
-        figure = plots.parallel_plot(finished, searched, report.metric)
-        caption = (
-            "Parallel coordinates: one line per finished configuration, brighter for a higher "
-            "score; the winner is thick."
-        )
-        section.plots.append(Plot(f"{results.prefix}parallel", caption, figure))
     return section
-
-
-def importance(results: StudyResults, compute: Importance) -> Section:
-    """Return the importance of each searched hyperparameter for the mean validation score."""
-    section = Section(f"{results.prefix}importance", "Importance of hyperparameters")
-    searched = _searched(results)
-    scored = [
-        (line.values, mean_std(scores)[0])
-        for line in results.report.configurations
-        if line.score is not None and (scores := seed_scores(line))
-    ]
-    if len(scored) < FEWEST or len(searched) < 2:
-        section.text = [
-            f"fANOVA needs {FEWEST} finished configurations and 2 searched hyperparameters, got "
-            f"{len(scored)} and {len(searched)}. {MORE_CONFIGURATIONS}"
-        ]
-        return section
-    shares = compute(results.record.identity["space"], scored)
-    if not shares:
-        section.text = ["All mean validation scores are equal, so that nothing explains them."]
-        return section
-    left_out = [one["name"] for one in searched if one["name"] not in shares]
-    section.text = [
-        f"Main effects by fANOVA (Hutter et al., 2014) on the mean validation score of "
-        f"{counted(len(scored), 'configuration')}, scaled to sum to 1. With few configurations, or "
-        "where seeds spread more than configurations, the order is unreliable."
-    ]
-    if left_out:
-        names = ", ".join(left_out)
-        section.text.append(f"Left out, because only some configurations have them: {names}.")
-    caption = "Share of the variance of the mean validation score that main effects explain."
-    figure = plots.importance_plot(shares)
-    section.plots = [Plot(f"{results.prefix}importance", caption, figure)]
-    return section
-
-
-def progress(results: StudyResults) -> Section:
-    """Return the best score so far against seed runs and against hours of training."""
-    section = Section(f"{results.prefix}progress", "Best score so far")
-    report, found = results.report, list(_progress(results))
-    at_runs = [(float(runs), best) for runs, _, best in found]
-    at_hours = [(seconds / 3600, best) for _, seconds, best in found]
-    for name, points, last, label in (
-        ("runs", at_runs, float(len(results.runs)), "seed runs"),
-        ("hours", at_hours, results.seconds / 3600, "hours of training, all workers together"),
-    ):
-        figure = plots.progress_plot(points, last, label, report.metric)
-        caption = f"Best score (rule {report.rule}) of the finished configurations against {label}."
-        section.plots.append(Plot(f"{results.prefix}progress-{name}", caption, figure))
-    return section
-
-
-def _progress(results: StudyResults) -> Iterator[tuple[int, float, float]]:
-    """Yield seed runs, seconds and best score each time a configuration finishes."""
-    ordered = sorted(results.runs.values(), key=lambda run: (run.started + run.seconds, run.key))
-    count = {run.key: number for number, run in enumerate(ordered, 1)}
-    seconds = list(accumulate(run.seconds for run in ordered))
-    finished = [
-        (max(count[seed.key] for seed in line.seeds), line.score)
-        for line in results.report.configurations
-        if line.score is not None
-    ]
-    best = -math.inf
-    for trained, score in sorted(finished):
-        best = max(best, score)
-        yield trained, seconds[trained - 1], best
 
 
 def _searched(results: StudyResults) -> Sequence[Mapping[str, Any]]:

@@ -132,7 +132,7 @@ def _differences(found: StudyComparison) -> Iterator[str]:
     for one in found.studies[1:]:
         if one.comparison is None or one.adjusted is None:
             continue
-        difference, interval, *_, adjusted = compared(one.comparison, one.adjusted)
+        difference, interval, _, _, adjusted, _ = compared(one.comparison, one.adjusted)
         search = points(one.search_interval)
         between = f" (95 % interval {interval})" if interval else ""
         chosen = f" The interval that includes the choice of winners is {search}." if search else ""

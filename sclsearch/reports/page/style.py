@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 INK = "#40444b"
@@ -86,16 +85,6 @@ def looks(count: int) -> list[tuple[str, str, Any]]:
     """Return color, marker and line style of several series; after 36 they repeat."""
     six = len(COLORS)
     return [(COLORS[n % six], MARKERS[n % six], LINES[(n + n // six) % six]) for n in range(count)]
-
-
-def score_colors() -> "Colormap":
-    """Return a color map from low to high scores, without its darkest and lightest colors."""
-    import numpy as np
-    from matplotlib import colormaps
-    from matplotlib.colors import LinearSegmentedColormap
-
-    middle = colormaps["cividis"](np.linspace(0.3, 0.82, 64))
-    return LinearSegmentedColormap.from_list("score", middle)
 
 
 def as_svg(figure: "Figure") -> bytes:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 MOST_MISTAKES = 20
 NO_CLASSES = "The task has scores instead of classes."
 NO_PROBABILITIES = (
-    "No class probabilities are stored: an earlier release trained these seed runs. `sclsearch "
-    "rerun KEY` repeats one; a search in a new --storage stores them."
+    "No class probabilities are stored: their files were deleted. A search in a new --storage "
+    "stores them."
 )
 
 Restored = tuple["Study", "SeedRunSpec"] | str

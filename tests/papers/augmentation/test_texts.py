@@ -82,7 +82,7 @@ def test_with_a_protocol_the_texts_are_its_training_texts(
         (
             {"train_size": 20, "replicates": 3, "unlabeled": 60},
             f"{CSSL_ON_DEMO} --train-size 20 --unlabeled 60 --seeds 3",
-            "demo-20-unlabelled-60",
+            "demo-20-unlabeled-60",
         ),
         (
             {"protocol": "gunel-noisy", "train_size": 20, "replicates": 3},
@@ -143,7 +143,7 @@ def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
     more = select_texts("demo", train_size=20, replicates=2, unlabeled=60)
     assert 60 <= len(more.texts(demo)) <= 120
     assert set(few.texts(demo)) < set(more.texts(demo))
-    assert more.header == {**few.header, "unlabelled": 60}
+    assert more.header == {**few.header, "unlabeled": 60}
 
 
 def test_texts_of_custom_files_are_drawn_like_others(tmp_path: Path) -> None:

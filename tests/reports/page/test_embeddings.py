@@ -50,7 +50,7 @@ def test_label_vectors_predict_the_stored_classes_of_lacon(studies: Studies) -> 
     embeddings = embed_test_rows(*restore_seed_run(run), weights)
     assert embeddings.vectors is not None
     h, labels = torch.from_numpy(embeddings.values), torch.from_numpy(embeddings.vectors)
-    scores = label_scores(h, labels, heads=2, predict="full")
+    scores = label_scores(h, labels)
     assert scores.argmax(1).tolist() == run.predictions["test"]
 
 

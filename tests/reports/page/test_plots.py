@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sclsearch import select
-from sclsearch.reports.page.search_plots import hyperparameter_plot, parallel_plot, seed_plot
+from sclsearch.reports.page.search_plots import hyperparameter_plot, seed_plot
 from sclsearch.reports.page.style import as_png, as_svg, inline_svg, looks, new_figure, style
 from sclsearch.reports.page.winner_plots import confusion_plot, embedding_plot
 from sclsearch.reports.report import Report
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     "kind": {"type": "choice", "values": ["mean", "cls"]},
-    "epochs": {"type": "int", "low": 1, "high": 9},
+    "epochs": {"type": "choice", "values": [1, 5, 9]},
     "rate": {"type": "log", "low": 0.001, "high": 0.1},
 }
 
@@ -70,15 +70,6 @@ def test_a_configuration_without_the_hyperparameter_is_left_out(report: Report) 
     low, high = figure.axes[0].get_xlim()
     assert low < 0.001
     assert high > 0.1
-
-
-def test_parallel_coordinates_end_at_the_score(report: Report) -> None:
-    figure = parallel_plot(report.configurations, PARAMETERS, "accuracy")
-    heights = [height for _, height in points(figure, "o")]  # kind, epochs, rate, score
-    assert heights[-4:] == pytest.approx([1, 0.5, 0.5, 1])
-    assert heights[:2] == [0, 1]
-    assert np.isnan(heights[2])
-    assert np.isnan(heights[6])
 
 
 def test_series_differ_in_more_than_color() -> None:
