@@ -121,11 +121,12 @@ def synthetic(
 def read_table(path: Path) -> tuple[Numbers, list[dict[str, Any]]]:
     """Return the scores `[C, n]` and the hyperparameters of a trained search."""
     table = pd.read_csv(path)
-    seeds = [name for name in table if name.startswith("seed ")]
+    seeds = [name for name in table if str(name).startswith("seed ")]
     values = table.drop(columns=seeds).map(
         lambda one: json.loads(one) if isinstance(one, str) and one.startswith("[") else one
     )
-    return table[seeds].to_numpy(float), values.to_dict("records")
+    rows: list[dict[str, Any]] = [dict(row) for row in values.to_dict("records")]
+    return np.asarray(table[seeds], float), rows
 
 
 def raced(scores: Numbers, top: Top, band: Band) -> Flags:
@@ -205,7 +206,7 @@ class Search:
 
 def search(table: str, number: int, rule: str, decide: str, size: tuple[int, int]) -> Search:
     """Return the search of that number in a random part of a table."""
-    draw, kinds = np.random.default_rng(number), TUNED | HELD_OUT
+    draw, kinds = np.random.default_rng(number), {**TUNED, **HELD_OUT}
     if table in kinds:
         arguments: dict[str, Any] = dict(kinds[table])
         scores = synthetic(number, **arguments)
@@ -239,7 +240,9 @@ def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
     draw = np.random.default_rng(number)
     scores = scores[:, draw.permutation(scores.shape[1])]
     known = pd.DataFrame(values).map(lambda one: str(one) if isinstance(one, list) else one)
-    space = {name: _distribution(known[name]) for name in known if known[name].nunique() > 1}
+    searched = [str(name) for name in known if known[name].nunique() > 1]
+    space = {name: _distribution(known[name]) for name in searched}
+    rows: list[dict[str, Any]] = [dict(row) for row in known.to_dict("records")]
     sampler = optuna.samplers.TPESampler(
         seed=number, multivariate=True, group=True, constant_liar=True
     )
@@ -248,7 +251,7 @@ def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
     left = draw.permutation(len(scores)).tolist()
     while len(opened) < OPENED:
         trial = study.ask(space)
-        chosen = min(left, key=lambda n: _distance(space, trial.params, known.iloc[n]))
+        chosen = min(left, key=lambda n: _distance(space, trial.params, rows[n]))
         left.remove(chosen)
         opened.append(chosen)
         waiting.append((trial, chosen))
@@ -328,8 +331,8 @@ def main() -> None:
         "best opened one, and of the winner after `--race 2.5`, in points.\n"
     )
     known = [name for name in trained if read_table(SCORES / f"{name}.csv")[1][0]]
-    columns = ("seeds that TPE is told", "best opened", "winner", "seed runs")
-    print("\n".join(markdown(columns, tpe_rows(known, given.searches))))
+    told = ("seeds that TPE is told", "best opened", "winner", "seed runs")
+    print("\n".join(markdown(told, tpe_rows(known, given.searches))))
     print(f"\n{header()}")
 
 

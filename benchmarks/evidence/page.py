@@ -2,9 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from benchmarks.evidence.records import Frames, of_kind, searched, stored_notes
@@ -37,7 +35,6 @@ from benchmarks.evidence.rows import (
     sides_of,
 )
 from benchmarks.machine import markdown, percent
-from benchmarks.race import read_table
 from sclsearch.canonical import settings
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.reports.terminal import duration
@@ -46,10 +43,7 @@ from sclsearch.selection.significance import (
     ALPHA,
     search_interval,
 )
-from sclsearch.spaces.load import load_space
 
-SCORES = Path("benchmarks/scores")
-"""Validation scores of larger searches, and their spaces."""
 BASELINES = {
     "majority class": "majority class",
     LOGISTIC: "logistic regression",
@@ -145,23 +139,6 @@ def curse_table(frames: Frames) -> Iterator[list[str]]:
         yield [f"`{study}`", *cells]
 
 
-def importance_table() -> Iterator[list[str]]:
-    """Yield the cells of the table of hyperparameter importance, one row for each score table."""
-    from sclsearch.search.importance import hyperparameter_importance
-
-    for path in sorted(SCORES.glob("*-*-*.csv")):
-        search = path.stem.rpartition("-")[0]
-        scores, values = read_table(path)
-        space = load_space(path.with_name(f"{search}.yaml"), search.rpartition("-")[0])
-        means = scores.mean(axis=1)
-        cells = []
-        for least in (means.min(), np.median(means)):
-            scored = [one for one in zip(values, means, strict=True) if one[1] >= least]
-            shares = hyperparameter_importance(space.spec(), scored)
-            cells.append(", ".join(f"{name} {100 * one:.0f} %" for name, one in shares.items()))
-        yield [f"`{path.stem}`", *cells, f"{percent(np.median(means))} … {percent(means.max())}"]
-
-
 def row_notes(model: str, frames: Frames) -> Iterator[str]:
     """Yield the notes on the rows of each task and size, those with equal notes together."""
     notes = stored_notes()
@@ -228,9 +205,6 @@ def page(model: str, frames: Frames) -> Iterator[str]:
     yield from markdown(CURSES, curse_table(frames))
     yield f"\n{SEARCHES}"
     yield from markdown(SEARCHED, search_table(found, model, frames))
-    if model == MODEL:
-        yield f"\n{IMPORTANCE}"
-        yield from markdown(IMPORTANCES, importance_table())
     yield "\n## Commands\n"
     yield f"    SCLSEARCH_DATA=glue benchmarks/evidence.sh{options} > benchmarks/evidence.md"
     yield f"    python -m benchmarks.evidence{options} > benchmarks/evidence.md\n"
@@ -331,15 +305,6 @@ Differences on the seeds that chose the winners. *95 %, search* includes the cho
 as `sclsearch compare` prints it.
 """
 SEARCHED = ("row", "difference", "95 %", "95 %, search", "pairs")
-IMPORTANCE = """\
-## Which hyperparameters matter
-
-Share of the variance of the configurations' validation scores that each hyperparameter explains
-alone, by functional ANOVA (Hutter et al., 2014). The searches have 60 random configurations with 10
-seeds each; their spaces and scores are in `benchmarks/scores/`. In the better half of the
-configurations the learning rate is never far off.
-"""
-IMPORTANCES = ("search", "all configurations", "the better half", "scores of the better half")
 COMMANDS = """\
 The first command trains what is missing, writes the seed runs to `benchmarks/evidence/` and prints
 this page. The second one prints the page from these files alone. `--dry-run` prints seed runs and

@@ -120,12 +120,11 @@ def doctor(
 def _write_missing_runs(storage: str, uri: str) -> None:
     """Write to MLflow what it lacks of the studies in a storage; print what it still lacks."""
     from sclsearch.reports.page import PageOptions
-    from sclsearch.search.importance import hyperparameter_importance
     from sclsearch.store.studies import study_names
     from sclsearch.tracking.publish import track_study
 
     # Anyone may read a shared server: the page there has no texts of the task.
-    page = PageOptions(hyperparameter_importance, texts=False)
+    page = PageOptions(texts=False)
     for name in study_names(storage):
         try:
             warning = track_study(storage, name, uri, page).warning

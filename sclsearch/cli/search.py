@@ -141,7 +141,7 @@ def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
         return [(f"show {found.study}{where}", "show the ranking so far")]
     return [
         (f"report {found.study} --output report{where}", "write figures and tables"),
-        (f"export {found.study} model{where}", "save the winner as a model"),
+        (f"export {found.study} model --refit all{where}", "train the winner on all rows"),
         *(
             [(confirm_command(found).removeprefix("sclsearch "), "test the winner on new seeds")]
             if found.has_test

@@ -248,7 +248,7 @@ def _members(
     from safetensors.torch import load
 
     storage = found.storage
-    weights = {seed.key: store.weights(seed.key).read() for seed in seeds}
+    weights = {seed.key: store.find_weights(seed.key).read() for seed in seeds}
     lost = [store.weights(key) for key, content in weights.items() if content is None]
     if lost:
         which, where = f"{len(lost)} of {len(seeds)} seeds", store.folder / "weights"

@@ -81,8 +81,8 @@ Rule `{{ record.rule }}`: a configuration's score is its validation {{ record.me
 
 {% if not record.baseline %}Winner: configuration {{ winner.number }}, `{{ values }}`.
 
-{% endif %}| seed | validation {{ record.metric }} | test {{ record.metric }} | exported |
-|---|---|---|---|
+{% endif %}| seed | validation {{ record.metric }} | test {{ record.metric }} |
+|---|---|---|
 {% for row in seeds %}| {{ row | join(" | ") }} |
 {% endfor %}
 {{ summary }}
@@ -141,7 +141,7 @@ def write_model_card(
         winner=winner,
         values=settings(winner.values) or CONFIGURATION[found.repeats],
         seeds=list(_seeds(record, winner)),
-        summary=_summary(found, winner, fresh),
+        summary=_summary(found, winner, fresh, run),
         comparison=baseline_comparison(found, study, storage),
         training=_training(record, run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
@@ -246,7 +246,8 @@ def _introduction(record: ExportRecord, winner: ConfigurationLine) -> str:
 
 def _data(record: ExportRecord, found: Report, run: SeedRun | None) -> Iterator[tuple[str, str]]:
     yield "task", f"{record.task}, protocol {record.protocol}"
-    yield "training rows", record.size or "the whole training split"
+    if record.refit is None:
+        yield "training rows", record.size or "the whole training split"
     for kind, evaluation in (run.counted if run else {}).items():
         if "confusion" in evaluation:
             yield f"{kind} rows", str(sum(map(sum, evaluation["confusion"])))
@@ -273,7 +274,7 @@ def _space(study: StudyRecord) -> str:
         if values
     )
     chosen = study.origin.get("space")
-    head = f"{chosen}.\n\n" if chosen else ""
+    head = f"Search space: {chosen}.\n\n" if chosen else ""
     head += "| searched hyperparameter | values |\n|---|---|\n"
     return f"{head}{chr(10).join(rows)}{note}"
 
@@ -308,17 +309,35 @@ def _test(line: ConfigurationLine) -> str:
 
 def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[str, ...]]:
     members = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
-    members = set() if record.refit else members
     for seed in winner.seeds:
+        exported = " (exported)" if seed.replicate in members and not record.refit else ""
+        name = f"{seed.replicate}{exported}"
         if seed.failure is not None:
-            yield str(seed.replicate), "failed", "failed", ""
+            yield name, "failed", "failed"
         else:
-            exported = "yes" if seed.replicate in members else ""
             test = "–" if seed.test is None else f"{seed.test:.4f}"
-            yield str(seed.replicate), f"{seed.validation:.4f}", test, exported
+            yield name, f"{seed.validation:.4f}", test
 
 
-def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
+def _on_other_rows(metric: str, accuracy: float, run: SeedRun | None) -> str:
+    """Return by how much the accuracy may differ on other test rows; empty for other metrics.
+
+    The interval of a share of n rows is that of Agresti and Coull (1998).
+    """
+    if metric != "accuracy" or run is None or "confusion" not in run.test:
+        return ""
+    rows = sum(map(sum, run.test["confusion"]))
+    share = (accuracy * rows + 2) / (rows + 4)
+    points = 196 * (share * (1 - share) / (rows + 4)) ** 0.5
+    return (
+        f" The spread is that of the seeds. On other rows than these {rows}, the score may differ "
+        f"by {points:.0f} points (95 %)."
+    )
+
+
+def _summary(
+    found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None, run: SeedRun | None
+) -> str:
     rule = rule_in_words(found.rule.partition("/")[0], found.seeds)
     tied = tie_statement(found, winner)
     lines = [f"- Validation {found.metric} {winner.score:.4f}, {rule}{tied and f'; {tied}'}."]
@@ -329,7 +348,8 @@ def _summary(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | N
         every = counted(len(winner.seeds) - winner.failed, "seed")
         quote = ": quote this" if fresh is None else ""
         lines.append(
-            f"- Test {found.metric} {with_spread(*winner.plain)} over {every}, none picked{quote}."
+            f"- Test {found.metric} {with_spread(*winner.plain)} over all {every}{quote}."
+            f"{_on_other_rows(found.metric, winner.plain[0], run)}"
         )
     if fresh is not None:
         chose = "weights and orders are new, the rows chose the winner" if fresh.same_rows else ""

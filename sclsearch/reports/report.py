@@ -216,7 +216,7 @@ def report(
     winner = best_line(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     damaged = [*faults, *more, *damaged]
-    weights = store.kept_weights()
+    weights = {key: store.find_weights(key) for key in reported}
     found = Report(
         study=store.name,
         storage=str(storage_path(storage)),
@@ -244,7 +244,7 @@ def report(
         race=band,
         finished=state.race.certain,
         notes=(),
-        weights={key: str(store.weights(key)) for key in reported if key in weights},
+        weights={key: str(place) for key, place in weights.items() if place.exists()},
         stored_seeds=stored_seeds,
         space=_space(record),
         damaged=tuple(damaged),

@@ -173,7 +173,8 @@ def _show_plan(
         size += f", about {duration(time.seconds)} on this machine"
         if (time.seconds or 0) > LONG:
             size += "; fewer --configs or --seeds take less"
-    console.print(f"Search space: {study.space.note}", markup=False, soft_wrap=True)
+    if study.space.note:
+        console.print(f"Search space: {study.space.note}", markup=False, soft_wrap=True)
     console.print(size, markup=False, soft_wrap=True)
 
 

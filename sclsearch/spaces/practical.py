@@ -32,10 +32,8 @@ def practical_space(
         traits: Traits of the encoder.
         max_length: Most tokens of a text.
     """
-    start = traits.learning_rate
-    fixed: dict[str, object] = {"max_length": max_length, **_poolings(method, traits)}
-    if hasattr(method, "post_learning_rate"):
-        fixed["post_learning_rate"] = _two_digits(start * POST_TRAINING)
+    start, usual = traits.learning_rate, usual_values(method, traits, max_length)
+    del usual["learning_rate"]
     parameters: dict[str, Parameter] = {
         "learning_rate": Range(
             _two_digits(start * LOWEST_RATE), _two_digits(start * HIGHEST_RATE), "log"
@@ -51,9 +49,17 @@ def practical_space(
         space,
         parameters=parameters,
         published=published,
-        fixed={**space.fixed, **fixed},
+        fixed={**space.fixed, **usual},
         practical=True,
     )
+
+
+def usual_values(method: type[Method], traits: EncoderTraits, max_length: int) -> dict[str, object]:
+    """Return the hyperparameters that suit encoder and texts, as `practical_space` fixes them."""
+    found = {"learning_rate": traits.learning_rate, "max_length": max_length}
+    if hasattr(method, "post_learning_rate"):
+        found["post_learning_rate"] = _two_digits(traits.learning_rate * POST_TRAINING)
+    return {**found, **_poolings(method, traits)}
 
 
 def _two_digits(value: float) -> float:

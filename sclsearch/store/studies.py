@@ -63,6 +63,7 @@ class StudyStore:
                 f"--study {name!r}: must be at most 100 letters, digits, '.', '_' and '-'. Give "
                 "another name."
             )
+        self.storage = storage
         self.folder: StoragePath = storage_path(storage) / "studies" / self.name
 
     def record(self) -> StudyRecord | None:
@@ -230,6 +231,18 @@ class StudyStore:
     def weights(self, key: str) -> StoragePath:
         """Return the path for the weights of a seed run; the file may not exist."""
         return self.folder / "weights" / f"{key}.safetensors"
+
+    def find_weights(self, key: str) -> StoragePath:
+        """Return the path of the stored weights of a seed run, maybe in a study that shares it.
+
+        Without stored weights it is the path that they would have in this study.
+        """
+        own = self.weights(key)
+        if not own.exists():
+            for name in study_names(self.storage):
+                if (other := StudyStore(self.storage, name).weights(key)).exists():
+                    return other
+        return own
 
     def kept_weights(self) -> set[str]:
         """Return the keys of all seed runs with stored weights."""

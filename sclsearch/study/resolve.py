@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 from sclsearch.encoders.models import ALIASES, check_name, model_digest, model_folder
-from sclsearch.encoders.traits import EncoderTraits, encoder_traits, has_pooler
+from sclsearch.encoders.traits import encoder_traits, has_pooler
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
@@ -29,7 +29,7 @@ from sclsearch.spaces.load import (
     practical_file,
     shipped_spaces,
 )
-from sclsearch.spaces.practical import practical_space
+from sclsearch.spaces.practical import practical_space, usual_values
 from sclsearch.spaces.space import Space, Values
 from sclsearch.study.lengths import usual_length
 from sclsearch.study.resources import check_address, gpu_share
@@ -85,7 +85,10 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     _check_task(named, data, protocol)
     folder = model_folder(model_name)
     space = _space(spec, named, protocol, size, data, folder)
-    if space.practical:
+    own = isinstance(spec.space, Path) and not spec.restored
+    if space.practical or (
+        own and _usual_space(spec, protocol, size, data, folder)[0] == PRACTICAL
+    ):
         protocol = with_enough_updates(protocol)
     splits = protocol.splits(data, size, protocol.replicate(0))
     rows = len(splits.train.index) * (1 + protocol.joined)
@@ -191,6 +194,11 @@ def _check_space(spec: StudySpec, method: NamedMethod) -> None:
             "shows and pass --space FILE, or train one configuration with `sclsearch train`."
         )
     if isinstance(spec.space, Path):
+        if not spec.space.is_file():
+            raise SclsearchError(
+                f"--space {spec.space}: must be practical, paper or a YAML file, and there is no "
+                "such file."
+            )
         load_space(spec.space, method.kind)
 
 
@@ -209,20 +217,9 @@ def _space(
     """Return the search space; its note names it and the reason for its choice."""
     if spec.restored or (spec.space is None and not _has_spaces(method)):
         return Space(method.name, "none", {}, (), spec.settings, "--set")
-    kind, reason = str(spec.space), "as --space says"
-    if spec.space is None:
-        kind, reason = _usual_space(spec, protocol, size, data, encoder_traits(folder))
-    if kind == PRACTICAL:
-        path = practical_file(method.name)
-        traits = encoder_traits(folder)
-        length = usual_length(data, folder, traits.positions)
-        space = practical_space(load_space(path, method.kind), method.kind, traits, length)
-        note = f"practical, {reason}"
-    else:
-        path = find_space(method.name, data.task.public_name) if kind == PAPER else Path(kind)
-        space = load_space(path, method.kind)
-        note = f"{space.source}, {reason}" if kind == PAPER else f"{space.file}, {reason}"
-    space = replace(space, note=note)
+    space = _loaded_space(
+        spec, method, data, folder, _usual_space(spec, protocol, size, data, folder)
+    )
     if spec.searched:
         space = space.with_settings(spec.settings)
         if spec.sampler == "grid":
@@ -235,14 +232,38 @@ def _space(
     return space
 
 
+def _loaded_space(
+    spec: StudySpec, method: NamedMethod, data: TaskData, folder: Path, usual: tuple[str, str]
+) -> Space:
+    """Return the space that `spec` names, or else the usual one; `usual` has name and reason."""
+    kind, reason = usual if spec.space is None else (str(spec.space), "as --space says")
+    if kind == PAPER:
+        space = load_space(find_space(method.name, data.task.public_name), method.kind)
+        if kind != usual[0]:
+            reason = f"as --space says; it may not fit, {usual[1]}"
+        return replace(space, note=f"{space.source}, {reason}")
+    traits = encoder_traits(folder)
+    length = usual_length(data, folder, traits.positions)
+    if kind == PRACTICAL:
+        space = load_space(practical_file(method.name), method.kind)
+        space = practical_space(space, method.kind, traits, length)
+        return replace(space, note=f"practical, {reason}")
+    space = load_space(Path(kind), method.kind)
+    fixed: dict[str, object] = {}
+    if usual[0] == PRACTICAL:
+        found = usual_values(method.kind, traits, length)
+        fixed = {name: value for name, value in found.items() if name not in space.parameters}
+    return replace(space, fixed={**fixed, **space.fixed}, note=f"{space.file}, {reason}")
+
+
 def _usual_space(
-    spec: StudySpec, protocol: Protocol, size: Size | None, data: TaskData, traits: EncoderTraits
+    spec: StudySpec, protocol: Protocol, size: Size | None, data: TaskData, folder: Path
 ) -> tuple[str, str]:
     """Return the name of the space of a study without `space`, and the reason.
 
     A paper's space is for the paper's encoder, task and amount of data alone.
     """
-    paper = ALIASES[protocol.model]
+    traits, paper = encoder_traits(folder), ALIASES[protocol.model]
     if data.task.own or protocol.name == "plain":
         return PRACTICAL, "because the task is not a paper's"
     if (traits.width, traits.layers) != (paper.width, paper.layers):

@@ -465,7 +465,7 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
     if len(classes) > MANY_NUMBERS and fractional and all(map(_is_number, classes)):
         raise SclsearchError(
             f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
-            "Pass --regression if they are scores."
+            "Pass --regression if they are scores, or name another label column."
         )
 
 

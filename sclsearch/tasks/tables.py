@@ -117,7 +117,10 @@ def parse(
         return pd.DataFrame()
     except (ValueError, pd.errors.ParserError) as error:
         reason = str(error).strip().rstrip(".")
-        raise SclsearchError(f"{where}: cannot be read: {reason}. Correct the file.") from error
+        remedy = "Correct the file."
+        if isinstance(error, UnicodeDecodeError):
+            remedy = "Save the file as UTF-8."
+        raise SclsearchError(f"{where}: cannot be read: {reason}. {remedy}") from error
 
 
 def _read_csv(

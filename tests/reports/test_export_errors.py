@@ -53,6 +53,16 @@ def test_of_two_exports_to_one_folder_only_the_first_is_written(
     assert [path.name for path in (tmp_path / "winner").iterdir()] == ["other"]
 
 
+def test_the_weights_of_a_seed_run_may_lie_in_another_study_that_shares_it(
+    study: Trained, tmp_path: Path
+) -> None:
+    best = study.best
+    shutil.copytree(best.parents[1], best.parents[2] / "other")
+    best.unlink()
+    study.export(tmp_path / "winner")
+    assert (tmp_path / "winner" / "config.json").is_file()
+
+
 def test_missing_weights_are_an_error_with_the_rerun_command(
     study: Trained, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sclsearch.encoders.models import ALIASES
+from sclsearch.errors import SclsearchError
 from sclsearch.methods.fields import field_types
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
@@ -39,7 +40,7 @@ def test_every_field_has_a_value_and_its_source(resolved: Resolved) -> None:
     study = resolved(settings={"lam": 0.5, "max_length": 32})
     origins = {name: (origin.value, origin.source) for name, origin in study.defaults.items()}
     assert origins["weight_decay"] == (0.1, "training")
-    assert origins["scl_features"] == ("cls_raw", "method")
+    assert origins["scl_features"] == ("mean", "space")
     assert origins["epochs"] == (8, "space")
     assert origins["lam"] == (0.5, "--set")
     assert origins["max_length"] == (32, "--set")
@@ -70,7 +71,7 @@ def test_the_space_overrides_a_full_data_protocol(
 ) -> None:
     space = method_options("cmlm", "{post_learning_rate: 1e-4}")
     defaults = resolved(**space, protocol="cmlm-full").defaults
-    assert defaults["learning_rate"] == FieldDefault(3e-5, "protocol")
+    assert defaults["learning_rate"] == FieldDefault(1e-3, "space")  # of the tiny encoder
     assert defaults["post_epochs"] == FieldDefault(3, "protocol")
     assert defaults["post_learning_rate"] == FieldDefault(1e-4, "space")
 
@@ -302,4 +303,26 @@ def test_another_encoder_than_the_papers_has_the_practical_space(
     )
     paper = resolved(space="paper", **options).space.note
     assert paper.startswith("Gunel et al. 2021, section 4;")
-    assert paper.endswith(", as --space says")
+    assert ", as --space says; it may not fit, because the encoder has 2 layers" in paper
+
+
+def test_a_users_space_leaves_to_the_encoder_and_the_texts_what_it_does_not_set(
+    resolved: Resolved, toy: CustomTask, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "method: scl\nsource: mine\npublished: []\nfixed: {batch_size: 8}\n"
+        "space:\n  tau: {type: log, low: 0.02, high: 0.5}\n"
+    )
+    own, usual = (resolved(task=toy, method="scl", space=space) for space in (file, None))
+    for name in ("max_length", "pooling"):
+        assert own.fields({"tau": 0.1})[name] == usual.fields({})[name]
+    assert own.fields({"tau": 0.1})["learning_rate"] == usual.space.published[0]["learning_rate"]
+    assert own.protocol.training(20, 8) == usual.protocol.training(20, 8)
+    file.write_text(file.read_text().replace("batch_size: 8", "batch_size: 8, max_length: 9"))
+    assert resolved(task=toy, method="scl", space=file).fields({"tau": 0.1})["max_length"] == 9
+
+
+def test_a_space_that_is_no_file_is_refused(resolved: Resolved) -> None:
+    with pytest.raises(SclsearchError, match=r"^--space papr: must be practical, paper or a YAML"):
+        resolved(space=Path("papr"))

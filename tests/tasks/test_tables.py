@@ -173,6 +173,13 @@ def test_five_faults_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     assert lines[-1] == f"{file}: 7 faults in all, the first 5 shown."
 
 
+def test_a_file_in_another_encoding_is_an_error_that_names_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes("text,label\nschön,gut\n".encode("cp1252"))
+    with pytest.raises(SclsearchError, match=r"Save the file as UTF-8\.$"):
+        read_table(file)
+
+
 def test_a_missing_column_is_an_error_that_lists_the_columns(tmp_path: Path) -> None:
     file = write(tmp_path, "rows.csv", "text,label\na,x\n")
     with pytest.raises(SclsearchError) as raised:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sclsearch.search.importance import hyperparameter_importance
 
 from sclsearch.reports.page import PageOptions
 from sclsearch.store.storage import Storage
@@ -26,7 +25,7 @@ Write = Callable[..., int]
 
 def track(storage: Storage, study: str, uri: str, *, texts: bool = False) -> TrackedStudy:
     """Write to MLflow what it lacks of a stored study."""
-    return track_study(storage, study, uri, PageOptions(hyperparameter_importance, texts=texts))
+    return track_study(storage, study, uri, PageOptions(texts=texts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sclsearch.search.importance import hyperparameter_importance
 
 import sclsearch
 from sclsearch.errors import SclsearchError
@@ -31,7 +30,7 @@ DESCRIPTION = "mlflow.note.content"
 def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
     """Write the study to MLflow, and its winner to the registry if a name is given."""
     track(storage, "mine", uri)
-    page = PageOptions(hyperparameter_importance, texts=False)
+    page = PageOptions(texts=False)
     return publish(uri, report(storage, "mine"), storage, page, registered_name=name)
 
 

@@ -22,6 +22,7 @@ from sclsearch.reports.page import search_sections, study_sections
 from sclsearch.reports.page.results import read_results
 from sclsearch.reports.page.winner_sections import restore_winner
 from sclsearch.reports.report import finished_winner
+from sclsearch.selection.race import Band
 from tests.reports.conftest import WriteStudy
 from tests.reports.page.conftest import LABELS, TEXT, Studies
 
@@ -239,7 +240,7 @@ def test_the_score_of_the_report_is_shown_even_if_seeds_failed(write_study: Writ
     ],
 )
 def test_the_ranking_says_how_many_seeds_configurations_have(
-    studies: Studies, race: float | str | None, finished: bool, statement: str
+    studies: Studies, race: Band, finished: bool, statement: str
 ) -> None:
     report = sclsearch.select("scl", storage=studies.storage)
     *lines, last = report.configurations
