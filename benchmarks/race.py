@@ -125,7 +125,7 @@ def read_table(path: Path) -> tuple[Numbers, list[dict[str, Any]]]:
     values = table.drop(columns=seeds).map(
         lambda one: json.loads(one) if isinstance(one, str) and one.startswith("[") else one
     )
-    rows: list[dict[str, Any]] = [dict(row) for row in values.to_dict("records")]
+    rows: list[dict[str, Any]] = values.to_dict("records")  # type: ignore[assignment]
     return np.asarray(table[seeds], float), rows
 
 
@@ -242,7 +242,7 @@ def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
     known = pd.DataFrame(values).map(lambda one: str(one) if isinstance(one, list) else one)
     searched = [str(name) for name in known if known[name].nunique() > 1]
     space = {name: _distribution(known[name]) for name in searched}
-    rows: list[dict[str, Any]] = [dict(row) for row in known.to_dict("records")]
+    rows: list[dict[str, Any]] = known.to_dict("records")  # type: ignore[assignment]
     sampler = optuna.samplers.TPESampler(
         seed=number, multivariate=True, group=True, constant_liar=True
     )
