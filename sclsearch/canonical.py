@@ -81,6 +81,13 @@ def one_line(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def as_tuples(value: object) -> object:
+    """Return the value with all lists, which come from YAML and JSON, converted to tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(as_tuples(item) for item in value)
+    return value
+
+
 def counted(number: int, name: str) -> str:
     """Return a count with its noun, for example `1 seed` or `3 seeds`."""
     return f"{number} {name}{'' if number == 1 else 's'}"

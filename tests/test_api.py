@@ -179,7 +179,7 @@ def test_compare_pairs_the_winners_of_two_methods(options: dict[str, Any]) -> No
         ({"storage": ""}, "storage: must be a folder or a URI, got ''."),
         ({"tracking": "http://"}, "tracking: must name a server or a database"),
         ({"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run does not fit"),
-        ({"race": 3}, "race: must be less than 1 or must be 'off', got 3."),
+        ({"race": 0}, "race: must be greater than 0 or must be 'exact' or 'off', got 0."),
     ],
     ids=str,
 )

@@ -27,8 +27,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(tune, train, show, compare, rerun),
-    *(report, export, predict, confirm, reproduce),
+    *(tune, train, show, compare, confirm, rerun),
+    *(report, export, predict, reproduce),
     augment,
     *(ls, rm, ui, doctor),
 )

@@ -27,6 +27,7 @@ from sclsearch.search.plan import plan_prepared
 from sclsearch.search.run import SearchResult, run
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks import TASKS
 from sclsearch.tracking.server import find_tracking_uri
 
 WIDTH = 80
@@ -137,11 +138,14 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
 def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
     """Return the commands for the winner of a study, or for its ranking if it has none."""
     where = _reading_options(rule, found.storage)
+    refit, effect = " --refit all", "train the winner on all rows"
+    if found.task in TASKS:
+        refit, effect = "", "save the winner as a model"
     if found.winner is None:
         return [(f"show {found.study}{where}", "show the ranking so far")]
     return [
         (f"report {found.study} --output report{where}", "write figures and tables"),
-        (f"export {found.study} model --refit all{where}", "train the winner on all rows"),
+        (f"export {found.study} model{refit}{where}", effect),
         *(
             [(confirm_command(found).removeprefix("sclsearch "), "test the winner on new seeds")]
             if found.has_test

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sclsearch.arguments import all_reasons, value_text
+from sclsearch.canonical import as_tuples
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
 
@@ -182,13 +183,6 @@ def resolved(method: Method, training: Training) -> dict[str, object]:
     """Return all hyperparameters with their values, those of the method first."""
     things: tuple[Any, ...] = (method, training)
     return {field.name: getattr(thing, field.name) for thing in things for field in fields(thing)}
-
-
-def as_tuples(value: object) -> object:
-    """Return the value with all lists, which come from YAML and JSON, converted to tuples."""
-    if isinstance(value, list | tuple):
-        return tuple(as_tuples(item) for item in value)
-    return value
 
 
 def _field_names(kind: type) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def seeds_lacking(report: "Report") -> str:
     """Return how many configurations lack seeds, and whether one may win; empty if none does."""
     lines = report.configurations
     counts = Counter(len(line.seeds) for line in lines if line.score is None)
-    if not counts:
+    if counts.total() in {0, len(lines)}:
         return ""
     listed = ", ".join(f"{count} with {seeds}" for seeds, count in sorted(counts.items()))
     lacking = (

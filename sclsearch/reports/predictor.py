@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sclsearch.canonical import counted
+from sclsearch.canonical import as_tuples, counted
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.reports.export import PARTS
@@ -234,7 +234,7 @@ def _load_seed(
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods import find_recorded_method
     from sclsearch.methods.base import Model
-    from sclsearch.methods.fields import as_tuples, build
+    from sclsearch.methods.fields import build
     from sclsearch.training.device import Backend, fast_bf16
 
     record, where = read_record(folder), str(folder / CARD)

@@ -10,8 +10,7 @@ import optuna
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
-from sclsearch.canonical import canonical
-from sclsearch.methods.fields import as_tuples
+from sclsearch.canonical import as_tuples, canonical
 from sclsearch.randomness import seed_for
 from sclsearch.search.distributions import distribution
 from sclsearch.spaces.space import Choice, Parameter, Space

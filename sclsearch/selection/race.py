@@ -40,7 +40,7 @@ class Race:
         self.top, self.highest, self.band = top, highest, band
         self.scores = np.empty((0, seeds))
         doubled = ((2 if top.k is None else 3) * 2**n for n in range(seeds if band else 0))
-        self.stages = (*(one for one in doubled if one < seeds), seeds)
+        self.stages: tuple[int, ...] = (*(one for one in doubled if one < seeds), seeds)
 
     def add_configuration(self) -> None:
         """Add a configuration without any scores."""
@@ -76,9 +76,9 @@ class Race:
         """Return how many seeds are still needed if the band keeps no more than the best third."""
         numbers, seeds = self._stage()
         stage, count = self.stages.index(seeds), len(self.scores) + unopened
-        total: int = np.isnan(self.scores[numbers, :seeds]).sum() + unopened * self.stages[0]
+        total = int(np.isnan(self.scores[numbers, :seeds]).sum()) + unopened * self.stages[0]
         for place, (before, after) in enumerate(pairwise(self.stages[stage:]), stage + 1):
-            kept = max(math.ceil(count * math.pow(KEPT, place)), LEAST)
+            kept = max(math.ceil(count * KEPT**place), LEAST)
             total += min(kept, count) * (after - before)
         return total
 

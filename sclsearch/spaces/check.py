@@ -8,10 +8,11 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from sclsearch.arguments import fault_reason, path_of, place_of
+from sclsearch.canonical import as_tuples
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
-from sclsearch.methods.fields import as_tuples, field_errors, field_types
+from sclsearch.methods.fields import field_errors, field_types
 from sclsearch.spaces.space import Choice, Parameter, Parameters, Range, Space, Values
 
 PARAMETERS: Mapping[object, type[Parameter]] = {"choice": Choice, "float": Range, "log": Range}

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from sclsearch.canonical import canonical, shown
+from sclsearch.canonical import as_tuples, canonical, shown
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.fields import as_tuples
 
 Values = Mapping[str, object]
 Bound = Annotated[float, Field(strict=True)]

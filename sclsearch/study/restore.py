@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.canonical import canonical
+from sclsearch.canonical import as_tuples, canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, find_recorded_method
-from sclsearch.methods.fields import as_tuples, field_errors
+from sclsearch.methods.fields import field_errors
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.resolve import resolve

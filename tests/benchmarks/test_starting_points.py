@@ -20,8 +20,7 @@ def test_the_command_prints_the_stored_page() -> None:
     assert done.stdout.decode() == page
 
 
-def test_validation_picks_by_score_and_then_by_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.starting_points.GRID", 3)
+def test_validation_picks_by_score_and_then_by_loss() -> None:
     key = {"encoder": "e", "data": "d", "seed": 0}
     rows = [
         {"method": "ce", "factor": 1, "other": 10, "validation": 0.9, "test": 0.7},

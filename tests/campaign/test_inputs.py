@@ -24,11 +24,6 @@ def nested(kind: str) -> str:
     return "[" * DEEP + "]" * DEEP if kind == "list" else '{"a":' * DEEP + "1" + "}" * DEEP
 
 
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}]\n"
-    for a, b in zip("abcdefgh", "bcdefghi", strict=True)
-)
-
 OPTIONS = [
     *(("--method", value) for value in ("", "scll", "x.py:Y", "nothing.py", "\0", "../scl")),
     *(("--task", value) for value in ("", "colla", "nothing.csv", "/", ".", "\0", "~nobody/x.csv")),
@@ -193,7 +188,6 @@ SPACES: dict[str, str] = {
     "empty": "",
     "open bracket": "space: [",
     "tabs": "space:\n\ttau: 1",
-    "bomb": BOMB,
     "alias to itself": "a: &a [*a]",
     "merge key": "a: &a {x: 1}\nb: {<<: *a}",
     "deep flow": "space: " + nested("list"),
@@ -204,9 +198,6 @@ SPACES: dict[str, str] = {
     "binary": "space: !!binary aGVsbG8=",
     "set": "space: !!set {a, b}",
     "number as key": "space: {1: {}}",
-    "20,000 values": "method: scl\nsource: a\nspace: {tau: {type: choice, values: "
-    + json.dumps([n / 20_000 for n in range(1, 20_001)])
-    + "}}",
     "too long": "# " + "x" * 1_100_000,
     "huge epochs": "method: scl\nsource: a\nfixed: {epochs: 99999999999999999999}\nspace: {}",
 }

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from sclsearch.canonical import as_tuples
 from sclsearch.encoders.models import ALIASES
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.fields import as_tuples, build, field_errors
+from sclsearch.methods.fields import build, field_errors
 from sclsearch.papers.tables import Augmentation, Cell, Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
 from sclsearch.selection.rules import Rule, Top

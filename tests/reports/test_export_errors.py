@@ -12,6 +12,7 @@ import sclsearch
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.search.rerun import rerun
+from sclsearch.store.objects import sealed
 from sclsearch.store.runs import Failure, SeedRun
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained, same
@@ -117,6 +118,6 @@ def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None
     stored = json.loads(path.read_text())
     path.unlink()
     run = SeedRun(failed, stored["identity"], stored["origin"], failure=Failure("hang", "1 h"))
-    path.write_text(json.dumps(asdict(run)))
+    path.write_text(json.dumps(sealed(asdict(run))))
     (other,) = {file.stem for file in study.best.parent.glob("*.safetensors")} - {failed}
     assert study.export(tmp_path / "encoder").key == other

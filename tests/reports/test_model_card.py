@@ -54,8 +54,8 @@ def test_the_card_lists_the_scores_of_every_seed(trained: Trained, folder: Path,
     found = report(trained.storage, "mine")
     exported = sclsearch.load(folder).record.replicate
     for seed in finished_winner(found).seeds:
-        mark = "yes" if seed.replicate == exported else ""
-        assert f"| {seed.replicate} | {seed.validation:.4f} | {seed.test:.4f} | {mark} |" in text
+        name = f"{seed.replicate}{' (exported)' if seed.replicate == exported else ''}"
+        assert f"| {name} | {seed.validation:.4f} | {seed.test:.4f} |" in text
     assert found.data in text
     assert all(rows["train"][:12] in text for rows in found.rows)
     assert "`unacceptable`, `acceptable`" in text
@@ -124,7 +124,7 @@ def test_the_card_of_a_search_has_space_configurations_and_race(
     assert "3 configurations tried, best first:" in text
     assert "| 1 | 0.9000 | 0.8000 ± 0.0141 | 2/2 | `tau=0.2` |" in text
     assert "| 2 | – | 0.5000 | 1/2 | `tau=0.3` |" in text
-    assert "1 of 3 configurations lack seeds: the search is unfinished, and another" in text
+    assert "1 of 3 configurations have fewer than 2 seeds (1 with 1): the search is un" in text
     assert "The storage has no finished study of `ce`" in text
     assert f"- labels: `no`, `ye s{'x' * 75}…`\n" in text
 
@@ -132,9 +132,9 @@ def test_the_card_of_a_search_has_space_configurations_and_race(
 def test_a_failed_seed_is_shown(write_study: WriteStudy, tmp_path: Path) -> None:
     text = card_of(write_study([(70, 60), "it failed"], parameters=[]), tmp_path / "winner")
     assert "name: accuracy, mean of 1 seed\n" in text
-    assert "| 1 | failed | failed |  |" in text
+    assert "| 1 | failed | failed |" in text
     assert "No hyperparameter was searched." in text
-    assert "Every configuration has all 2 seeds, so none was ruled out early." in text
+    assert "Every configuration has all 2 seeds, so none was left out early." in text
 
 
 def test_the_card_of_a_repeated_winner_names_no_defaults(
@@ -176,7 +176,7 @@ def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
     write_study: WriteStudy, tmp_path: Path
 ) -> None:
     storage = write_study([(60, 50), (62, 54)], parameters=[])
-    assert "over 2 seeds, none picked: quote this." in card_of(storage, tmp_path / "winner")
+    assert "over all 2 seeds: quote this." in card_of(storage, tmp_path / "winner")
     write_study([(1, 48), (1, 52)], name="again", confirms="made-up", fresh=7)
     text = card_of(storage, tmp_path / "confirmed")
     assert "over 2 seeds, none picked.\n" in text

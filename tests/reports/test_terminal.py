@@ -116,7 +116,7 @@ def test_the_table_marks_published_and_unfinished_configurations(
     assert rows == [
         "2 0.6000 0.3000 ± 0.0000 2/2 tau=0.3",
         "0 0.5000 0.4000 ± 0.0000 2/2 tau=0.1 (published)",
-        "1 … … 1/2 tau=0.2",
+        "1 0.9900 (1 seed) … 1/2 tau=0.2",
     ]
 
 

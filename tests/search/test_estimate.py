@@ -1,5 +1,6 @@
 """Tests of the estimated time of a search, from stored seed runs or from a timed update."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,18 +48,18 @@ def seed_run(
 
 
 def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
-    prepare: Prepare, make_spec: MakeSpec, tmp_path: Path
+    prepare: Prepare, make_spec: MakeSpec, tiny_bert: Path, tmp_path: Path
 ) -> None:
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (tmp_path / name).write_text("{}")
-    prepared = prepare(make_spec(model=str(tmp_path)), configs=4, seeds=3)
+    encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
+    (encoder / "model.safetensors").write_text("{}")
+    prepared = prepare(make_spec(model=str(encoder)), configs=4, seeds=3)
     runs = [seed_run(prepared, seconds, {"tau": 0.1 * seconds}) for seconds in (1.0, 6.0, 2.0)]
     result = estimated(prepared, *runs)
     assert (result.at_once, result.basis) == (2, STORED)
     assert result.seconds == pytest.approx(3.0 * 12 / 2)
     without = estimated(prepared)
     assert without.seconds is None
-    assert without.basis.startswith(str(tmp_path))
+    assert without.basis.startswith(str(encoder))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_a_race_trains_less_than_a_full_search_and_has_its_winner(
     winner = finished_winner(found)
     assert winner.number == 0
     assert (found.race, found.finished) == (BAND, True)
-    assert [len(line.seeds) for line in found.configurations] == [SEEDS, SEEDS, SEEDS, 2]
+    assert [len(line.seeds) for line in found.configurations] == [SEEDS, SEEDS, SEEDS, 4]
     assert all(seed.test is not None for seed in winner.seeds)
     assert all(seed.test is None for line in found.configurations[1:] for seed in line.seeds)
     assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)

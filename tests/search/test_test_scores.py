@@ -43,9 +43,9 @@ def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
     scheduler = Scheduler(prepared)
     trained = 0
     while tasks := workers.running(scheduler, at_a_time):
-        assert {task.test for task in tasks} == {scheduler.decided}
+        assert len({task.test for task in tasks}) == 1
+        assert scheduler.decided or not tasks[0].test
         trained += not tasks[0].test
-        assert not (scheduler.decided and scheduler.training)
         workers.finish(scheduler, tasks[0])
     assert scheduler.complete
     assert with_test(scheduler) == winner_seeds(scheduler)

@@ -102,7 +102,6 @@ def test_unused_files_are_deleted_and_others_stay(storage: str, write_study: Wri
     unnamed = "f" * 64
     write(root / f"runs/{unnamed}.json", {})
     write(root / f"runs/damaged/{unnamed}-5.json", {})
-    write(root / "studies/first/preflight-abc.json", {})
     write(root / f"runs/.{keys[0]}.json.abc.part", {})
     save_weights(StudyStore(storage, "first"), unnamed)
     preview = remove(unused=True, storage=storage, dry_run=True)
@@ -110,7 +109,6 @@ def test_unused_files_are_deleted_and_others_stay(storage: str, write_study: Wri
         f"runs/{unnamed}.json",
         f"runs/damaged/{unnamed}-5.json",
         f"studies/first/weights/{unnamed}.safetensors",
-        "studies/first/preflight-abc.json",
         f"runs/.{keys[0]}.json.abc.part",
     }
     assert remove(unused=True, storage=storage) == preview

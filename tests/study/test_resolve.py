@@ -72,7 +72,7 @@ def test_the_space_overrides_a_full_data_protocol(
     space = method_options("cmlm", "{post_learning_rate: 1e-4}")
     defaults = resolved(**space, protocol="cmlm-full").defaults
     assert defaults["learning_rate"] == FieldDefault(1e-3, "space")  # of the tiny encoder
-    assert defaults["post_epochs"] == FieldDefault(3, "protocol")
+    assert defaults["post_epochs"] == FieldDefault(14, "protocol")  # for 100 updates
     assert defaults["post_learning_rate"] == FieldDefault(1e-4, "space")
 
 

@@ -136,4 +136,3 @@ def test_a_stopped_search_logs_no_scores_of_an_untested_winner(
     assert logger.close() is None
     study = shown.runs()[prepared.record.mlflow_name]
     assert not {"score", "test"} & study.data.metrics.keys()
-    assert "risk" in study.data.metrics

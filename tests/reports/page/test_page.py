@@ -206,7 +206,7 @@ def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
     lead = f"{report.lead:.4f} above the second configuration."
     assert f"validation accuracy {winner.score:.4f}, mean of 3 seeds, {lead}" in answer
     assert f"Its test accuracy is {winner.test_mean:.4f} ± {winner.test_std:.4f}" in answer
-    assert "Every configuration has all 3 seeds, so none was ruled out early." in answer
+    assert "Every configuration has all 3 seeds, so none was left out early." in answer
     assert "The winner of ce differs from that of scl by" in answer
     budget = read(page).sections["budget"]
     assert "Warning: unequal budgets: configurations, seed runs." in budget
