@@ -179,7 +179,7 @@ def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
     assert "over all 2 seeds: quote this." in card_of(storage, tmp_path / "winner")
     write_study([(1, 48), (1, 52)], name="again", confirms="made-up", fresh=7)
     text = card_of(storage, tmp_path / "confirmed")
-    assert "over 2 seeds, none picked.\n" in text
+    assert "over all 2 seeds. The spread" in text
     assert "0.5000 ± 0.0283 over 2 fresh seeds: they chose nothing. Quote this." in text
     assert "name: accuracy, mean of 2 fresh seeds" in text
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from sclsearch.canonical import digest
 from sclsearch.search.estimate import MEASURED, STORED, Estimate, estimate, finished
@@ -51,7 +52,7 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
     prepare: Prepare, make_spec: MakeSpec, tiny_bert: Path, tmp_path: Path
 ) -> None:
     encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
-    (encoder / "model.safetensors").write_text("{}")
+    save_file({"none": torch.zeros(1)}, encoder / "model.safetensors")
     prepared = prepare(make_spec(model=str(encoder)), configs=4, seeds=3)
     runs = [seed_run(prepared, seconds, {"tau": 0.1 * seconds}) for seconds in (1.0, 6.0, 2.0)]
     result = estimated(prepared, *runs)
@@ -59,7 +60,7 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
     assert result.seconds == pytest.approx(3.0 * 12 / 2)
     without = estimated(prepared)
     assert without.seconds is None
-    assert without.basis.startswith(str(encoder))
+    assert without.basis.startswith(f"--model {encoder}: model.safetensors lacks")
 
 
 @pytest.mark.parametrize(
