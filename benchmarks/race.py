@@ -186,11 +186,14 @@ def three_seeds_then_ten(scores: Numbers, top: Top) -> Flags:
 RULES: Mapping[str, Mapping[str, Rule]] = {
     rule: {
         **{f"`--race {band}`": partial(raced, band=band) for band in (*bands, "exact")},
-        "WilcoxonPruner (Optuna)": wilcoxon_pruner,
+        **pruner,
         "halving, better half": plain_halving,
         "3 seeds, then the best 10": three_seeds_then_ten,
     }
-    for rule, bands in (("mean", (2.0, 2.5, 3.0)), ("top-3", (2.5, 3.5)))
+    for rule, bands, pruner in (
+        ("mean", (2.0, 2.5, 3.0), {"WilcoxonPruner (Optuna)": wilcoxon_pruner}),
+        ("top-3", (2.5, 3.5), {}),  # Optuna's pruner compares means
+    )
 }
 TOPS = {"mean": Top(), "top-3": Top(3)}
 
