@@ -246,9 +246,7 @@ def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
     searched = [str(name) for name in known if known[name].nunique() > 1]
     space = {name: _distribution(known[name]) for name in searched}
     rows: list[dict[str, Any]] = known.to_dict("records")  # type: ignore[assignment]
-    sampler = optuna.samplers.TPESampler(
-        seed=number, multivariate=True, group=True, constant_liar=True
-    )
+    sampler = optuna.samplers.TPESampler(seed=number, multivariate=True, constant_liar=True)
     study, opened = optuna.create_study(direction="maximize", sampler=sampler), list[int]()
     waiting: list[tuple[optuna.Trial, int]] = []
     left = draw.permutation(len(scores)).tolist()
@@ -270,7 +268,7 @@ def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
 
 
 def _distribution(values: pd.Series) -> optuna.distributions.BaseDistribution:
-    distinct = sorted(values.unique())
+    distinct = sorted(set(values.tolist()))
     if len(distinct) <= 8 or isinstance(distinct[0], str):
         return optuna.distributions.CategoricalDistribution(distinct)
     low, high = float(distinct[0]), float(distinct[-1])

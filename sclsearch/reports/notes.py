@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sclsearch.reports.report import Report
 
 OTHER_WINNERS = {"mean": "2.4 %", "top-k": "3.5 %"}
-"""Highest share of recorded searches with another winner, see `benchmarks/race.md`."""
+"""Highest share of other winners in recorded searches of one size, see `benchmarks/race.md`."""
 FEW_ROWS = 10
 """Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
 OTHERS_UNTESTED = (
