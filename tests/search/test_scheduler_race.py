@@ -78,7 +78,7 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(raced: Raced
 def test_a_stopped_race_is_reported_as_unfinished(prepare: Prepare, workers: Workers) -> None:
     study = prepared(prepare)
     study.begin()
-    run_out(workers, Scheduler(study), most=30)
+    run_out(workers, Scheduler(study), most=37)
     found = report(study.storage, study.store.name)
     assert not found.finished
     assert "the search is unfinished" in found.notes[0]
