@@ -28,7 +28,7 @@ from sclsearch.selection.rules import Top
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Rule = Callable[[Numbers, Top], Flags]
-"""Which scores `[C, n]` a rule reads."""
+"""Function from scores `[C, n]` and a selection rule to the scores that a search would train."""
 
 SCORES = Path(__file__).with_name("scores")
 CONFIGS, SEEDS, ROWS = 60, 10, 500
@@ -289,7 +289,7 @@ def _distance(space: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[s
 
 
 def tpe_rows(tables: Sequence[str], searches: int) -> Iterator[list[str]]:
-    """Yield the mean over tables and searches, for TPE that is told 2 seeds and all seeds."""
+    """Yield the mean over tables and searches, for TPE with scores of 2 seeds and of all."""
     for first in (2, SEEDS):
         found = [with_tpe(table, n, first) for table in tables for n in range(searches)]
         opened, after, cost = (float(np.mean(part)) for part in zip(*found, strict=True))
@@ -328,12 +328,13 @@ def main() -> None:
                     found = cells([*trained, *TUNED, *HELD_OUT], rule, decide, size)
                     print(f"| {size[0]} x {size[1]} | {' | '.join([rule, *found])} |", flush=True)
     print(
-        f"\n## With TPE\n\n{OPENED} of 60 configurations, {AT_ONCE} open at a time; regret of the "
+        f"\n## With TPE\n\n{OPENED} of 60 configurations, {AT_ONCE} open at a time. TPE "
+        "learns from the mean of the first seeds; regret of the "
         "best opened one, and of the winner after `--race 2.5`, in points.\n"
     )
     known = [name for name in trained if read_table(SCORES / f"{name}.csv")[1][0]]
-    told = ("seeds that TPE is told", "best opened", "winner", "seed runs")
-    print("\n".join(markdown(told, tpe_rows(known, given.searches))))
+    headings = ("seeds per score", "best opened", "winner", "seed runs")
+    print("\n".join(markdown(headings, tpe_rows(known, given.searches))))
     print(f"\n{header()}")
 
 
