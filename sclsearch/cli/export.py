@@ -161,7 +161,7 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
 
     if record.mean_test is None:
         return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
-    shown = f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}"
+    shown = f"Over all seeds, none left out, test {record.metric} is {record.mean_test:.4f}"
     if record.refit:
         shown += ", the estimate of the search; the exported model itself was not tested"
     if record.baseline:
@@ -231,9 +231,8 @@ def predict(
 ) -> None:
     """Predict labels for texts with an exported winner, batch by batch.
 
-    The class with the highest score is the label. Scores are logits; those of lacon and
-    lacon-fusion are cosines, those of an ensemble probabilities. Rows with an empty text are left
-    out, and counted in a message.
+    The class with the highest score is the label. Scores are logits, of lacon cosines,
+    of an ensemble probabilities. Rows with an empty text are left out and counted.
     """
     from sclsearch.api import load
     from sclsearch.reports.export_record import read_record

@@ -41,7 +41,7 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
     """Print the winners of several studies and their differences from the first winner."""
     what = (
         f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
-        f"{found.seeds} seeds, none picked"
+        f"{found.seeds} seeds, none left out"
     )
     if not found.tested:
         what = f"winners on [bold]{escape(found.task)}[/], not compared: {NO_TEST_ROWS}"

@@ -63,7 +63,7 @@ class StudyLine:
         return (
             f"{self.method} on {self.task}{size}, {self.model}, {self.protocol}; "
             f"{counted(self.configurations, 'configuration')} x {counted(self.seeds, 'seed')}, "
-            f"{self.stored} of {counted(self.configurations * self.seeds, 'seed run')} stored; "
+            f"{counted(self.stored, 'seed run')} stored; "
             f"{failed}{best}{decimal(self.bytes)}; {created:%Y-%m-%d}"
             + "".join(f"\ndamaged: {fault}" for fault in self.faults)
         )

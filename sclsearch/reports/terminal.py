@@ -131,7 +131,11 @@ def tie_statement(report: Report, winner: ConfigurationLine) -> str:
     else:
         values = ", ".join("unknown" if loss is None else f"{loss:.3g}" for loss in losses)
         decides = f"the lowest validation loss decides: {values}"
-    return f"tied by validation with {', '.join(f'#{one.number}' for one in tied)}; {decides}"
+    numbers = ", ".join(f"#{one.number}" for one in tied)
+    advice = ""
+    if 2 * (len(tied) + 1) >= len(report.configurations):
+        advice = ". More validation rows would separate them, more configurations hardly"
+    return f"tied by validation with {numbers}; {decides}{advice}"
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
@@ -146,7 +150,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  {tested}, {seeds_in_words(report, winner)}")
     if winner.plain and 0 < len(winner.reported) < len(winner.seeds) - winner.failed:
         every = with_spread(*winner.plain)
-        console.print(f"  test {report.metric} {every} over all seeds, none picked")
+        console.print(f"  test {report.metric} {every} over all seeds, none left out")
     if winner.failed:
         finished = report.seeds - winner.failed
         console.print(

@@ -339,7 +339,8 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
         blank = np.array([has_blank(texts) for texts in _texts(files, rows)], bool)
         if blank.any():
             left_out = counted(int(blank.sum()), "row")
-            notes.append(f"{left_out} of {path.name} with an empty text left out")
+            columns = " or ".join(files.text or ())
+            notes.append(f"{left_out} of {path.name} with an empty {columns} left out")
         # 1 and 1.0 are one class, and NaN is none.
         names = rows[files.label].replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
         rows[files.label] = names.mask(names.str.fullmatch(r"\s*(nan)?\s*", case=False), "")

@@ -106,7 +106,7 @@ def test_ls_prints_studies_with_square_brackets_as_text(
 ) -> None:
     words = sclsearch("ls", "studies").stdout.split()
     assert " ".join(words).startswith(
-        "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds, 4 of 4 seed runs stored; "
+        "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds, 4 seed runs stored; "
         "1 failed; best accuracy 0.6100 (#0); "
     )
     record = workdir / "sclsearch-storage" / "studies" / "mine" / "study.json"

@@ -77,7 +77,7 @@ def test_differences_between_the_studies_are_noted(
         "better has 4 seeds, of which the first 3 are here; its budget counts 4",
     )
     text = text_of(found, capsys)
-    assert text[0] == "test accuracy on cola, the winners over the first 3 seeds, none picked"
+    assert text[0] == "test accuracy on cola, the winners over the first 3 seeds, none left out"
     assert text[1:3] == ["1 base", "2 better"]
     assert "1 scl 0.6100 ± 0.0100 #0 tau=0.1" in text
     assert "2 scl 0.6500 ± 0.0100 #0 tau=0.1" in text

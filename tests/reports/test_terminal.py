@@ -39,7 +39,7 @@ def printed(storage: Path, rule: str = "mean", *, most: int = 20) -> str:
             [
                 "validation accuracy 0.7500, mean of the top 2 of 3 seeds (rule top-2)",
                 "test accuracy 0.5500 ± 0.0707, mean ± std of these 2 seeds",
-                "test accuracy 0.4000 ± 0.2646 over all seeds, none picked",
+                "test accuracy 0.4000 ± 0.2646 over all seeds, none left out",
             ],
         ),
         (
@@ -56,7 +56,7 @@ def printed(storage: Path, rule: str = "mean", *, most: int = 20) -> str:
             [
                 "validation accuracy 0.7500, mean of 2 seeds (rule mean/best)",
                 "test accuracy 0.6000, of the seed with the best validation score",
-                "test accuracy 0.7500 ± 0.2121 over all seeds, none picked",
+                "test accuracy 0.7500 ± 0.2121 over all seeds, none left out",
             ],
         ),
         (
@@ -90,7 +90,8 @@ def test_settings_and_a_tie_are_printed(write_study: WriteStudy) -> None:
     text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)], settings=hand))
     assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
     assert "Winner #0" in text
-    assert "  tied by validation with #1, #3; the lowest number decides\n" in text
+    tie = "  tied by validation with #1, #3; the lowest number decides. More validation rows"
+    assert tie in text
 
 
 def test_the_lowest_validation_loss_decides_between_equal_scores(write_study: WriteStudy) -> None:
@@ -99,7 +100,7 @@ def test_the_lowest_validation_loss_decides_between_equal_scores(write_study: Wr
     )
     text = printed(storage)
     assert "Winner #2" in text
-    tie = "tied by validation with #1, #0; the lowest validation loss decides: 0.12, 0.15, 0.2 "
+    tie = "tied by validation with #1, #0; the lowest validation loss decides: 0.12, 0.15, 0.2. "
     assert tie in " ".join(text.split())
     rows = [line.split()[0] for line in text.splitlines()[3:7]]
     assert rows == ["2", "1", "0", "3"]

@@ -159,7 +159,7 @@ def comparison(all_results: Sequence[StudyResults]) -> Section:
     sentence, section.commands = confirmations(found)
     section.text = [
         f"Test {found.metric} over the first {counted(found.seeds, 'seed')} of each study, paired "
-        f"by seed, none picked; differences from {first.study} in points.",
+        f"by seed, none left out; differences from {first.study} in points.",
         limits(comparisons),
         limit_of_winners(found),
     ]
