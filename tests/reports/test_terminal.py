@@ -90,7 +90,7 @@ def test_settings_and_a_tie_are_printed(write_study: WriteStudy) -> None:
     text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)], settings=hand))
     assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
     assert "Winner #0" in text
-    tie = "  tied by validation with #1, #3; the lowest number decides. More validation rows"
+    tie = "  tied by validation with #1, #3; the lowest number decides. More"
     assert tie in text
 
 
