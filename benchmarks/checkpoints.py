@@ -96,7 +96,7 @@ def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float
         return found
 
     def labels(rows: Any) -> npt.NDArray[np.int64]:
-        return study.data.splits[rows.split].y[rows.index].astype(np.int64)
+        return np.asarray(study.data.splits[rows.split].y[rows.index], np.int64)
 
     with patch("sclsearch.training.engine.predict", and_test):
         result = train(TrainingData(run, tokens))

@@ -9,6 +9,9 @@ from typing import Any, Literal, get_args, get_origin
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+OPTIONS = "<!-- options -->"
+"""Place of the table of options in a page."""
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to the pages that are written by hand."""
@@ -28,7 +31,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Link the recordings, which pages name by their place in the checkout."""
+    """Link the recordings, which pages name by their place in the checkout; add the options."""
+    if OPTIONS in markdown:
+        markdown = markdown.replace(OPTIONS, "\n".join(_options()))
     return re.sub(r"\((\.\./)?\.\./benchmarks/(?!README)(\w+\.md)", r"(\1measurements/\2", markdown)
 
 
@@ -77,6 +82,15 @@ def _objective(kind: Any) -> Iterator[str]:
     for symbol, meaning in objective.symbols.items():
         yield f"| `{_cell(symbol)}` | {_cell(meaning)} |"
     yield f"\n{_linked(objective.source)}"
+
+
+def _options() -> Iterator[str]:
+    from sclsearch.arguments import declared
+    from sclsearch.study.spec import RunOptions, StudySpec
+
+    yield "| argument | meaning |\n|---|---|"
+    for name, (_, option) in declared(StudySpec, RunOptions).items():
+        yield f"| `{name}` | {_cell(option.text)} |"
 
 
 def _protocols() -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from rich.console import Console
 
-from sclsearch.arguments import expanded, fields_of
+from sclsearch.arguments import expanded, fields_of, options_in_docstring
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
@@ -78,6 +78,7 @@ def tune(
 ) -> StudyComparison: ...
 
 
+@options_in_docstring(CustomTask, StudySpec, RunOptions)
 def tune(
     *,
     task: RowSource | CustomTask,
@@ -107,7 +108,7 @@ def tune(
         callbacks: Callbacks for search events, run in this process.
         options: Fields of `CustomTask` (columns and splits of your own rows), `StudySpec` (data,
             model, protocol, search space) and `RunOptions` (storage, resources, limits,
-            tracking); these list them with their defaults.
+            tracking), listed below.
 
     Raises:
         SclsearchError: An argument or a file is invalid, or the search of a method failed; the
@@ -120,6 +121,7 @@ def tune(
     return _trained(_spec(method, task, options), options, callbacks, progress=progress)
 
 
+@options_in_docstring(CustomTask, StudySpec, RunOptions)
 def train(
     *,
     task: RowSource | CustomTask | None = None,

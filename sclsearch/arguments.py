@@ -7,11 +7,11 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import Field, dataclass, fields
 from functools import cache, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ForwardRef, ParamSpec, TypeVar, get_args
 
 from sclsearch.errors import SclsearchError, suggestion
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+DATA, OWN = "Data", "Own files"
 
 _NOT_A_MAPPING = "must be a mapping of keys to values"
 _MESSAGES: Mapping[str, str] = MappingProxyType(
@@ -49,6 +51,51 @@ _OPTIONS = MappingProxyType({"settings": "set", "custom_method": "method", "path
 _ARGUMENTS = MappingProxyType({"set": "settings"})
 # Group 1 matches commands: text in backquotes or after the program's name. Their options stay.
 _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Declaration of a dataclass's field as an option, in the metadata of its `Annotated` type.
+
+    Attributes:
+        text: Meaning, default and an example.
+        panel: Heading of its group in `--help`.
+        more: True if only `--help-all` shows it.
+        name: Name on the command line; empty if it is the field's.
+        metavar: Form of the value in `--help`.
+        envvar: Environment variable that gives the default.
+        kind: Type on the command line; None if it is the field's.
+    """
+
+    text: str
+    panel: str
+    more: bool = False
+    name: str = ""
+    metavar: str | None = None
+    envvar: str | None = None
+    kind: Any = None
+
+
+def declared(*kinds: type) -> dict[str, tuple["Field[Any]", Option]]:
+    """Return the fields of dataclasses that are options, by name."""
+    return {
+        one.name: (one, option)
+        for kind in kinds
+        for one in fields(kind)
+        for option in get_args(one.type)
+        if isinstance(option, Option)
+    }
+
+
+def options_in_docstring(*kinds: type) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Return a decorator that adds the options of dataclasses to a function's docstring."""
+
+    def decorated(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        lines = [f"{name}: {option.text}" for name, (_, option) in declared(*kinds).items()]
+        function.__doc__ = "\n    ".join([f"{function.__doc__}\n    Options:", *lines])
+        return function
+
+    return decorated
 
 
 def arguments_named(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -134,10 +181,11 @@ def _given(value: object) -> str:
 def _types(kind: type) -> "Mapping[str, TypeAdapter[Any]]":
     from pydantic import TypeAdapter
 
+    types: dict[str, Any] = {field.name: field.type for field in fields(kind)}
     return {
-        field.name: TypeAdapter(field.type)
-        for field in fields(kind)
-        if not isinstance(field.type, str)
+        name: TypeAdapter(found)
+        for name, found in types.items()
+        if not isinstance((get_args(found) or (found,))[0], str | ForwardRef)
     }
 
 

@@ -22,13 +22,10 @@ BackendName = Literal["marian", "eda"]
 
 
 def augment(
-    own: o.OwnFileOptions,
-    task: o.TaskName,
+    texts: o.TextOptions,
     backend: Annotated[
         BackendName, typer.Option(help="Paraphrasing back-end: marian (translation) or eda.")
     ],
-    train_size: o.TrainSize = None,
-    shots: o.Shots = None,
     protocol: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +39,6 @@ def augment(
             min=1, help="Number of replicates that draw texts. Default: the protocol's number."
         ),
     ] = None,
-    unlabeled: o.Unlabeled = None,
     pivot: Annotated[
         str | None, typer.Option(help="Pivot language of the translation. Default: de.")
     ] = None,
@@ -70,7 +66,6 @@ def augment(
             "Face hub."
         ),
     ] = None,
-    data_dir: o.DataDir = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -90,11 +85,14 @@ def augment(
     from sclsearch.papers.augmentation.backends import Options
     from sclsearch.papers.augmentation.texts import select_texts
     from sclsearch.papers.augmentation.write import header, write
+    from sclsearch.study.spec import StudySpec
     from sclsearch.tasks import check_data_dir, load_task
 
-    named = task_of(task, own)
-    texts = o.parse_unlabeled(unlabeled)
-    selection = select_texts(named, protocol, train_size, shots, replicates, texts)
+    named, data_dir = task_of(texts["task"], texts), texts["data_dir"]
+    unlabeled = StudySpec(task=named, unlabeled=texts["unlabeled"]).unlabeled
+    selection = select_texts(
+        named, protocol, texts["train_size"], texts["shots"], replicates, unlabeled
+    )
     check_data_dir(named, data_dir)
     options = Options(
         views=selection.views(views),

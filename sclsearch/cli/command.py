@@ -2,11 +2,10 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from typer.core import TyperCommand, TyperGroup
 
@@ -21,41 +20,29 @@ VALUES = {"--refit": ("validation", "all")}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with one parameter per field of its option groups.
+    """Return the command with the options of its groups as its own parameters.
 
-    A parameter whose type is a dataclass is a group. Its fields have the form
-    `name: Annotated[type, typer.Option(…)] = default`.
+    A group is a parameter of the type `Annotated[Mapping[str, Any], parameters]`, which gets the
+    values of these parameters by name.
     """
-    parameters = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {
-        one.name: one.annotation for one in parameters if is_dataclass(one.annotation)
-    }
+    groups: dict[str, Mapping[str, inspect.Parameter]] = {}
+    flat = []
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        group = get_args(one.annotation)[1] if get_origin(one.annotation) is Annotated else None
+        if isinstance(group, Mapping):
+            groups[one.name] = group
+        flat += [*group.values()] if isinstance(group, Mapping) else [one]
 
     def run(**values: Any) -> None:
         built = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
+            name: {option: values.pop(option) for option in group} for name, group in groups.items()
         }
         command(**built, **values)
 
-    flat = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=field.type,
-        )
-        for group in groups.values()
-        for field in fields(group)
-    ]
-    others = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in parameters
-        if one.name not in groups
-    ]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in flat]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature([*others, *flat])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*others, *flat)}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
 
 

@@ -66,10 +66,10 @@ def reproduce(
         raise SclsearchError(
             "\n".join([f"{table}: no selected cell can be trained.", *reasons.values()])
         )
-    if resources.dry_run:
-        _tell_work(planned, options.storage, as_json=resources.json_)
+    if resources["dry_run"]:
+        _tell_work(planned, options.storage, as_json=resources["json_"])
     else:
-        _make(found, planned, options.time_budget, as_json=resources.json_)
+        _make(found, planned, options.time_budget, as_json=resources["json_"])
 
 
 def _check_alone(context: typer.Context) -> None:

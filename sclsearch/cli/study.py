@@ -1,7 +1,6 @@
 """Commands that train: `tune`, `train` and `rerun`."""
 
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,18 +11,13 @@ from sclsearch.cli import options as o
 from sclsearch.cli.spec import spec_and_options, winner_spec_and_options
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
+from sclsearch.study.spec import SEARCH, RunOptions, StudySpec
 
 if TYPE_CHECKING:
     from sclsearch.search.rerun import Comparison
-    from sclsearch.study.spec import RunOptions, StudySpec
 
 
-def tune(
-    study: o.StudyOptions,
-    search: o.SearchOptions,
-    resources: o.ResourceOptions,
-    own: o.OwnFileOptions,
-) -> None:
+def tune(options: o.TuneOptions) -> None:
     """Search for the best configuration. Run the same command again to resume.
 
     Several methods, as in --method ce,scl, run in turn with equal numbers of
@@ -33,33 +27,44 @@ def tune(
     """
     from sclsearch.methods import check_method_name
 
-    methods = [name.strip() for name in study.method.split(",")]
+    methods = [name.strip() for name in options["method"].split(",")]
     for method in methods:
         check_method_name(method)
-    chosen = spec_and_options(replace(study, method=methods[0]), own, search, resources)
+    chosen = spec_and_options({**options, "method": methods[0]}, searched=True)
     if len(methods) == 1:
-        _train(resources, *chosen)
+        _train(options, *chosen)
         return
     from sclsearch.cli.search import print_plans, run_in_turn
 
-    act = print_plans if resources.dry_run else run_in_turn
-    act(methods, *chosen, as_json=resources.json_)
+    act = print_plans if options["dry_run"] else run_in_turn
+    act(methods, *chosen, as_json=options["json_"])
 
 
-def train(study: o.TrainOptions, resources: o.ResourceOptions, own: o.OwnFileOptions) -> None:
+def train(
+    options: o.TrainOptions,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="STUDY",
+            help="Take every hyperparameter of this study's winner, its method, task, model and "
+            "protocol; other options replace these.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+) -> None:
     """Train one configuration with every seed: the space's starting point, changed by --set.
 
     --from takes the configuration of another study's winner instead.
 
     Example: sclsearch train --method scl --task cola --set tau=0.3
     """
-    if study.from_ is not None:
-        _train(resources, *winner_spec_and_options(study, own, resources))
+    if from_ is not None:
+        _train(options, *winner_spec_and_options(options, from_))
         return
-    if study.task is None:
+    if options["task"] is None:
         raise SclsearchError("--task: must be given without --from. Pass it.")
-    study = replace(study, method=study.method or "scl")
-    _train(resources, *spec_and_options(study, own, None, resources))
+    _train(options, *spec_and_options(options, searched=False))
 
 
 def rerun(
@@ -103,16 +108,16 @@ def _ended(found: "Comparison") -> str:
     return f"differs in {', '.join(found.differing)}."
 
 
-def _train(resources: o.ResourceOptions, spec: "StudySpec", options: "RunOptions") -> None:
+def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
     """Train a study, or print its plan."""
     from sclsearch.cli.output import print_plan
     from sclsearch.cli.search import run_search
 
-    if not resources.dry_run:
-        run_search(spec, options, as_json=resources.json_)
+    if not values["dry_run"]:
+        run_search(spec, options, as_json=values["json_"])
         return
     from sclsearch.search.estimate import finished
     from sclsearch.search.plan import plan
 
     planned = plan(spec, options, partial(finished, options.storage))
-    print_plan(planned, as_json=resources.json_)
+    print_plan(planned, as_json=values["json_"])

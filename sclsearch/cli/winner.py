@@ -30,12 +30,12 @@ def confirm(
     from sclsearch.papers.terminal import show_confirmation
 
     options = repeat_options(resources, rule=rule, custom_method=method)
-    if resources.dry_run:
+    if resources["dry_run"]:
         _print_plan(study, seeds, resources, options)
         return
     progress = Console(stderr=True)
     chosen, fresh = again(study, seeds, options, progress)
-    if resources.json_:
+    if resources["json_"]:
         print_json({"chosen": asdict(chosen), "fresh": asdict(fresh)})
     else:
         show_confirmation(Console(), chosen, fresh)
@@ -51,4 +51,4 @@ def _print_plan(
     from sclsearch.search.estimate import finished
 
     planned = plan_confirmation(study, seeds, options, partial(finished, options.storage))
-    print_plan(planned, as_json=resources.json_)
+    print_plan(planned, as_json=resources["json_"])

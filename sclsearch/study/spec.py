@@ -1,4 +1,8 @@
-"""Typed options of a search; the command line's options are their fields."""
+"""Options of a search: what to train, and how to run it.
+
+Each field is declared once: its type, its default, and its meaning as an `Option`. The command
+line, the keyword arguments of the Python API and the reference are made from the fields.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 from annotated_types import Ge, Gt, Interval
 from pydantic import BeforeValidator
 
-from sclsearch.arguments import check_fields
+from sclsearch.arguments import DATA, Option, check_fields
 from sclsearch.protocols.draws import Unlabeled
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage
 from sclsearch.tasks.custom import CustomTask, RowSource
@@ -23,11 +27,13 @@ Sampler = Literal["tpe", "gp", "random", "grid"]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
 CudaGraphs = Literal["auto", "off"]
+SEARCH, BUDGET, RESOURCES, STORAGE = "Search", "Budget", "Resources", "Storage and tracking"
 DEFAULT_METHOD = "scl"
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
 AtLeastOne = Annotated[int, Ge(1)]
+Band = Annotated[float, Interval(gt=0, le=100)] | Literal["exact", "off"]
 _SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 
 
@@ -49,60 +55,142 @@ def parse_seconds(duration: object) -> object:
     return seconds
 
 
+Seconds = Annotated[float, BeforeValidator(parse_seconds), Gt(0)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySpec:
-    """Identity of a study: what to search or train.
-
-    Paths may be given as text.
+    """Identity of a study: what to search or train. Paths may be given as text.
 
     Attributes:
-        task: Name in `TASKS`, or a user's own files.
-        method: Name in `METHODS`, `FILE.py:CLASS` for a user's own method, or its class.
-        model: Alias, folder or name on the Hugging Face hub; None uses the protocol's model.
-        protocol: Name of a protocol, as `find_protocol` accepts it; None uses the task's, or the
-            one of the method's paper.
-        scale: Name in `SCALES`: reduces the protocol's rows, updates and repetitions.
-        splits: Number of random splits of the training rows into training and validation, for
-            protocol plain. Replicates use them in turn. None uses the task's own split.
         fresh: Number of new replicates beyond the protocol's, used instead of the protocol's own.
         first_fresh: Number of the first new replicate. None, or a number below the protocol's
             count, means the first one beyond the protocol's own.
-        train_size: Number of training examples in total.
-        shots: Number of training examples per class.
-        unlabeled: Size of the text pool of stages that read no labels: a number, or `all`. It
-            includes the training examples. None means the training examples only.
-        space: `practical`, `paper` or a file. None means `paper` if encoder, task and amount of
-            data are those of the protocol's paper, else `practical`.
-        settings: Fields with a fixed value; the search does not vary them.
-        sampler: Sampler used after the published configurations.
-        search_seed: Seed of the sampler only.
-        paraphrases: File with paraphrases of each training text, for methods and protocols that
-            read them; None generates them with EDA (easy data augmentation).
-        precision: Precision of matrix products; `tf32` on GPUs alone. `auto` is bf16 on GPUs of
-            compute capability 8.0 or higher, else fp32. Results of two precisions differ.
         searched: False trains one configuration: every field has its default or its setting.
         restored: True if the settings are all fields of a stored configuration. A space then adds
             none: a field that is absent has its default.
         shown: Names of the settings that reports show, of a restored configuration.
     """
 
-    task: str | CustomTask
-    method: "str | type[Method]" = DEFAULT_METHOD
-    model: str | Path | None = None
-    protocol: str | None = None
-    scale: str | None = None
-    splits: int | None = None
+    task: Annotated[
+        str | CustomTask,
+        Option(
+            "A name from `sclsearch ls tasks`, a CSV, TSV, JSON Lines or Parquet file, or a data "
+            "set on the Hugging Face hub, hf:owner/name@revision.",
+            DATA,
+            kind=str,
+        ),
+    ]
+    train_size: Annotated[
+        int | None, Option("Training examples in total. Example: 100. Default: all.", DATA)
+    ] = None
+    shots: Annotated[
+        int | None, Option("Training examples per class. Example: 16. Default: all.", DATA)
+    ] = None
+    method: Annotated[
+        "str | type[Method]",
+        Option(
+            "A name from `sclsearch ls methods`, or FILE.py:CLASS; for `tune` also several, "
+            "separated by commas. Example: ce,scl.",
+            SEARCH,
+            kind=str,
+        ),
+    ] = DEFAULT_METHOD
+    model: Annotated[
+        str | Path | None,
+        Option(
+            "Encoder: a folder, a hub name or one of `sclsearch ls models`. Default: the "
+            "protocol's.",
+            SEARCH,
+            kind=str | None,
+        ),
+    ] = None
+    settings: Annotated[
+        Mapping[str, object],
+        Option(
+            "Hyperparameters to fix, see `sclsearch ls methods METHOD`. Example: tau=0.3.",
+            SEARCH,
+            name="--set",
+            metavar="KEY=VALUE",
+            kind=list[str] | None,
+        ),
+    ] = field(default_factory=dict)
+    protocol: Annotated[
+        str | None,
+        Option(
+            "Rules of splits, seeds and selection, see `sclsearch ls protocols`. Default: the "
+            "protocol of the method's paper.",
+            DATA,
+            more=True,
+        ),
+    ] = None
+    scale: Annotated[
+        str | None,
+        Option(
+            "Reduced scale. laptop: MiniLM, 3 seeds, at most 150 updates per stage, 200 "
+            "validation and 500 test rows. Default: full scale.",
+            DATA,
+            more=True,
+        ),
+    ] = None
+    splits: Annotated[
+        int | None,
+        Option(
+            "Number of random splits of the training rows into training and validation, which the "
+            "seeds use in turn; only for protocol plain. A validation split is then not used. "
+            "Example: 5.",
+            DATA,
+            more=True,
+        ),
+    ] = None
+    unlabeled: Annotated[
+        Unlabeled | None,
+        Option(
+            "Number of texts for stages that read no labels, including the training examples, or "
+            "all. Further texts may be unlabeled rows of your file. Default: the training "
+            "examples. Example: 500.",
+            DATA,
+            more=True,
+            metavar="N|all",
+            kind=str | None,
+        ),
+    ] = None
+    paraphrases: Annotated[
+        Path | None,
+        Option(
+            "File written by `sclsearch augment`. Default: paraphrases by EDA (easy data "
+            "augmentation).",
+            DATA,
+            more=True,
+        ),
+    ] = None
+    space: Annotated[
+        Literal["practical", "paper"] | Path | None,
+        Option(
+            "Search space: practical (any encoder and data), paper (its grid), or a YAML file. "
+            "Default: paper if encoder, task and amount of data are the paper's, else practical.",
+            SEARCH,
+            metavar="practical|paper|FILE",
+            kind=str | None,
+        ),
+    ] = None
+    sampler: Annotated[
+        Sampler, Option("Sampler used after the published configurations.", SEARCH, more=True)
+    ] = "tpe"
+    search_seed: Annotated[
+        int, Option("Seed of the sampler; it does not affect training.", SEARCH, more=True)
+    ] = 0
+    precision: Annotated[
+        Precision,
+        Option(
+            "Precision of matrix products. auto: bf16 on GPUs that are fast with it, else fp32. "
+            "tf32: GPUs alone. Results of two precisions differ.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = "auto"
     fresh: int | None = None
     first_fresh: int | None = None
-    train_size: int | None = None
-    shots: int | None = None
-    unlabeled: Unlabeled | None = None
-    space: Literal["practical", "paper"] | Path | None = None
-    settings: Mapping[str, object] = field(default_factory=dict)
-    sampler: Sampler = "tpe"
-    search_seed: int = 0
-    paraphrases: Path | None = None
-    precision: Precision = "auto"
     searched: bool = True
     restored: bool = False
     shown: tuple[str, ...] = ()
@@ -116,62 +204,150 @@ class StudySpec:
 class RunOptions:
     """Execution options of a study: storage, resources, limits and tracking.
 
-    They do not affect the results of a seed run, except that CPU and GPU results differ.
-
-    Paths may be given as text.
+    They do not affect the results of a seed run, except that CPU and GPU results differ. Paths may
+    be given as text.
 
     Attributes:
-        study: The study's name; None derives one from its identity.
-        storage: Folder of runs and studies, or `s3://bucket/folder`, `gs://bucket/folder`.
-        data_dir: Folder with the tasks' own files; None uses SCLSEARCH_DATA, then the hub.
-        tracking: MLflow tracking URI. None uses MLFLOW_TRACKING_URI, then a SQLite file in the
-            storage if that is a folder. `none` disables MLflow.
-        register: Name of the winner in MLflow's model registry; None does not register it.
-        configs: Configurations in total; None means 20, fewer for a user's own files, or all of a
-            smaller space.
-        seeds: Replicates per configuration; None uses the protocol's number.
-        rule: Rule that combines seeds into a score; None uses the protocol's, even if an earlier
-            run of the study used another.
-        race: After 2, 4 and 8 seeds (3 and 6 under top-k), leaves out configurations that are
-            neither in the best third nor within this many standard errors of the leader. `exact`
-            leaves out only those that cannot win, `off` none. None means 2.5 (3.5 under top-k) from
-            6 configurations and 5 seeds on, else `off`.
-        address: Address of a Ray cluster; None starts Ray on this machine.
-        cpus_per_trial: CPU cores, and torch threads, per seed run.
-        gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
-        cuda_graphs: `auto` replays updates on a GPU as CUDA graphs where the results are the same
-            to the bit; `off` launches each kernel.
-        concurrency: Seed runs at a time; None means as many as fit, on a cluster at least 64.
-        test_scores: Seed runs that get a test score: `all` of them, at the end of their training;
-            or those of the `winner` alone, at the end of the search. `auto` means `winner` if a
-            test takes over a quarter of a seed run's time and reads over 1,000 rows, else `all`.
-        time_budget: Wall-clock time of this start after which no further seed run starts: seconds,
-            or a text such as `45m` or `12h`.
-        trial_timeout: Time after which a seed run counts as hung, likewise.
-        retry_failed: Train failed seed runs again.
         custom_method: `FILE.py:CLASS`, required to repeat a study whose method is in a file. Code
             that a storage names runs only with this consent, and only if its hash equals the stored
             one.
     """
 
-    study: str | None = None
-    storage: Storage = DEFAULT_STORAGE
-    data_dir: Path | None = None
-    tracking: str | None = None
-    register: str | None = None
-    configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
-    seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
-    rule: str | None = None
-    race: Annotated[float, Interval(gt=0, le=100)] | Literal["exact", "off"] | None = None
-    test_scores: TestScores = "auto"
-    address: str | None = None
-    cpus_per_trial: AtLeastOne = 1
-    gpus_per_trial: Annotated[float, Ge(0)] | None = None
-    cuda_graphs: CudaGraphs = "auto"
-    concurrency: AtLeastOne | None = None
-    time_budget: Annotated[float, BeforeValidator(parse_seconds), Ge(0)] | None = None
-    trial_timeout: Annotated[float, BeforeValidator(parse_seconds), Gt(0)] | None = None
-    retry_failed: bool = False
+    seeds: Annotated[
+        Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None,
+        Option(
+            "Seeds per configuration. Default: the protocol's; 2 to 5 for your own file.", SEARCH
+        ),
+    ] = None
+    configs: Annotated[
+        Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None,
+        Option("Configurations in total. Default: 20; 5 to 10 for your own file.", SEARCH),
+    ] = None
+    rule: Annotated[
+        str | None,
+        Option(
+            "Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule. "
+            "Example: mean/best.",
+            SEARCH,
+            more=True,
+        ),
+    ] = None
+    race: Annotated[
+        Band | None,
+        Option(
+            "After 2, 4 and 8 seeds, go on with the best third of the configurations and those "
+            "within BAND standard errors of the leader. exact: also with all that can still win. "
+            "Default: 2.5 (3.5 under top-k) from 6 configurations x 5 seeds on, else off.",
+            BUDGET,
+            metavar="BAND|exact|off",
+            kind=str | None,
+        ),
+    ] = None
+    time_budget: Annotated[
+        Annotated[float, BeforeValidator(parse_seconds), Ge(0)] | None,
+        Option(
+            "Wall-clock time after which no seed run starts; exit code 3 if seed runs remain. "
+            "Default: no limit. Examples: 45m, 12h.",
+            BUDGET,
+            kind=str | None,
+        ),
+    ] = None
+    test_scores: Annotated[
+        TestScores,
+        Option(
+            "Seed runs to test: all, or those of the winner, at the end. auto: winner if a test "
+            "takes over a quarter of a seed run's time and has over 1,000 rows.",
+            BUDGET,
+            more=True,
+        ),
+    ] = "auto"
+    trial_timeout: Annotated[
+        Seconds | None,
+        Option(
+            "Treat a seed run as hung after this time. Default: no limit. Examples: 45m, 12h.",
+            BUDGET,
+            more=True,
+            kind=str | None,
+        ),
+    ] = None
+    retry_failed: Annotated[bool, Option("Train failed seed runs again.", BUDGET, more=True)] = (
+        False
+    )
+    address: Annotated[
+        str | None,
+        Option(
+            "Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = None
+    cpus_per_trial: Annotated[
+        AtLeastOne, Option("CPU cores per seed run.", RESOURCES, more=True)
+    ] = 1
+    gpus_per_trial: Annotated[
+        Annotated[float, Ge(0)] | None,
+        Option(
+            "GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a GPU.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = None
+    cuda_graphs: Annotated[
+        CudaGraphs,
+        Option(
+            "Replay updates on a GPU as CUDA graphs, with equal results: auto or off.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = "auto"
+    concurrency: Annotated[
+        AtLeastOne | None,
+        Option(
+            "Most seed runs at a time. Default: as many as fit; on a cluster at least 64.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = None
+    study: Annotated[
+        str | None,
+        Option("Name of the study. Default: a name made from the other options.", STORAGE),
+    ] = None
+    storage: Annotated[
+        Storage,
+        Option(
+            "Folder, s3://bucket/folder or gs://bucket/folder of all results.",
+            STORAGE,
+            envvar="SCLSEARCH_STORAGE",
+            kind=str,
+        ),
+    ] = DEFAULT_STORAGE
+    tracking: Annotated[
+        str | None,
+        Option(
+            "MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI, then "
+            "SQLite if the storage is a folder.",
+            STORAGE,
+            more=True,
+        ),
+    ] = None
+    register: Annotated[
+        str | None,
+        Option(
+            "Register the winner in MLflow's model registry under this name. Default: not "
+            "registered. Example: sentiment.",
+            STORAGE,
+            metavar="NAME",
+        ),
+    ] = None
+    data_dir: Annotated[
+        Path | None,
+        Option(
+            "Folder with the data sets (CoLA/, RTE/, …). Default: SCLSEARCH_DATA, then the "
+            "Hugging Face hub.",
+            DATA,
+            more=True,
+        ),
+    ] = None
     custom_method: str | None = None
 
     def __post_init__(self) -> None:
@@ -179,14 +355,7 @@ class RunOptions:
         check_fields(self)
 
 
-SEARCH_OPTIONS = (
-    "configs",
-    "sampler",
-    "search_seed",
-    "time_budget",
-    "race",
-    "test_scores",
-)
+SEARCH_OPTIONS = ("configs", "sampler", "search_seed", "time_budget", "race", "test_scores")
 """Options that a search has and the training of one configuration lacks."""
 
 
@@ -224,7 +393,7 @@ class TuneKeywords(TypedDict, total=False):
     configs: int | None
     seeds: int | None
     rule: str | None
-    race: float | Literal["exact", "off"] | None
+    race: Band | None
     test_scores: TestScores
     address: str | None
     cpus_per_trial: int

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 import numpy as np
+from pydantic import BeforeValidator
 
-from sclsearch.arguments import check_fields
+from sclsearch.arguments import OWN, Option, check_fields
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
@@ -68,6 +69,10 @@ TEXT_NAMES = ("text", "sentence")
 LABEL_NAME = "label"
 
 
+def _numbers(value: object) -> object:
+    return value.split(",") if isinstance(value, str) else value
+
+
 @dataclass(frozen=True, slots=True)
 class CustomTask:
     """Description of a task in a user's own rows.
@@ -88,33 +93,62 @@ class CustomTask:
     Attributes:
         path: Training rows, or all rows; files are CSV, TSV, JSON, JSON Lines or Parquet, which
             may be compressed as `.gz`.
-        text: Column of the text, or columns of the two texts. None takes the column `text` or
-            `sentence`, or in a table with two columns the one that is not the label.
-        label: Column of the label, which may be empty in training rows. None takes the column
-            `label`, or the other one of two.
-        validation: Validation rows.
-        test: Test rows.
-        split_column: Column with `train`, `validation` (or `valid`, `dev`) or `test`.
-        fractions: Fractions of train, validation and test, drawn stratified by class. Without test
-            rows, reports have validation scores alone.
-        metric: Name in `METRICS`; None is `accuracy`, or `pearson` in regression.
-        regression: True if labels are scores.
-        id: Column that identifies a row in reports; None takes the row's number in its file.
-        delimiter: Delimiter of a CSV file: a character or `tab`. None detects it.
         name: Name of the task if the rows are in memory; a file gives its own name.
     """
 
     path: Path
-    text: str | Sequence[str] | None = None
-    label: str | None = None
-    validation: Path | None = None
-    test: Path | None = None
-    split_column: str | None = None
-    fractions: tuple[float, float, float] | None = None
-    metric: str | None = None
-    regression: bool = False
-    id: str | None = None
-    delimiter: str | None = None
+    text: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Column of the text, twice for pairs of texts. Default: text or sentence, or the other "
+            "of two columns.",
+            OWN,
+            kind=list[str] | None,
+        ),
+    ] = None
+    label: Annotated[
+        str | None,
+        Option(
+            "Column of the label. Default: label, or the other of two columns.",
+            OWN,
+        ),
+    ] = None
+    validation: Annotated[Path | None, Option("Validation rows.", OWN, more=True)] = None
+    test: Annotated[Path | None, Option("Test rows.", OWN, more=True)] = None
+    split_column: Annotated[
+        str | None,
+        Option("Column of each row's split: train, validation or test.", OWN, more=True),
+    ] = None
+    fractions: Annotated[
+        Annotated[tuple[float, float, float], BeforeValidator(_numbers)] | None,
+        Option(
+            "Fractions of training, validation and test rows, drawn stratified by class. With no "
+            "test rows there is no test score. Example: 0.8,0.1,0.1.",
+            OWN,
+            more=True,
+            kind=str | None,
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        Option(
+            "accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy, or pearson in "
+            "regression.",
+            OWN,
+            more=True,
+        ),
+    ] = None
+    regression: Annotated[bool, Option("The labels are numbers.", OWN, more=True)] = False
+    id: Annotated[
+        str | None,
+        Option(
+            "Column that identifies a row in reports. Default: the row's number.", OWN, more=True
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        Option("Delimiter of a CSV file: a character or tab. Default: detected.", OWN, more=True),
+    ] = None
     name: InitVar[str | None] = None
 
     def __post_init__(self, name: str | None) -> None:

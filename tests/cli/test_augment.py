@@ -137,7 +137,7 @@ def test_progress_is_printed_at_intervals_without_a_terminal(
         ((*DEMO[1:3], *FEW[2:], "--backend", "eda"), "--unlabeled 60: needs a training size"),
         (
             (*DEMO[1:], "--unlabeled", "most"),
-            "--unlabeled: must be a number of texts or all",
+            "--unlabeled: must be a valid integer or must be 'all'",
         ),
         ((*NOISY[1:], "--views", "2"), "--views: must be at least 3, the number that"),
         ((*DEMO[1:], "--data-dir", "glue"), "--data-dir glue: must come with a published task"),

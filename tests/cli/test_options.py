@@ -1,15 +1,15 @@
 """Tests of the options of commands: parsers of values, and copies of the Python API's types."""
 
-from dataclasses import fields
+from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 
 from sclsearch.cli.formats import show
-from sclsearch.cli.options import SearchOptions, parse_fractions, parse_settings
+from sclsearch.cli.options import parse_settings
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.table import TableFormat, TableRows
-from sclsearch.study.spec import SEARCH_OPTIONS
+from sclsearch.tasks.custom import CustomTask
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,10 @@ def test_options_of_single_hyperparameters_are_settings_and_set_once() -> None:
         parse_settings(["tau=1", " tau =1"])
 
 
-def test_shares_are_three_numbers() -> None:
-    assert parse_fractions("0.8, 0.1,0.1") == (0.8, 0.1, 0.1)
-    assert parse_fractions(None) is None
-
-
 @pytest.mark.parametrize("text", ["0.8,0.2", "0.7,0.1,0.1,0.1", "a,b,c"])
-def test_invalid_shares_are_refused(text: str) -> None:
-    with pytest.raises(SclsearchError, match=r"^--fractions: must be three numbers"):
-        parse_fractions(text)
-
-
-def test_the_search_options_of_the_python_api_are_those_of_the_commands() -> None:
-    assert {field.name for field in fields(SearchOptions)} - {"space"} == set(SEARCH_OPTIONS)
+def test_invalid_shares_are_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"^--fractions: must "):
+        CustomTask(tmp_path, fractions=text)  # type: ignore[arg-type]
 
 
 def _choices(annotation: Any) -> set[object]:
