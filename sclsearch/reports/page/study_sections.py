@@ -225,7 +225,7 @@ def cost(all_results: Sequence[StudyResults]) -> Section:
             section.text.append(
                 f"{one.report.study}: {left} of {total} seed runs were not trained, about "
                 f"{duration(left_seconds)} at the mean time. A race skips seed runs of losing "
-                "configurations; the same command without --race trains them."
+                "configurations; the same command with --race off trains them."
             )
     header = ("study", "seed runs", "failed", "hours", "seconds each", "not trained")
     caption = (
@@ -270,7 +270,7 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
     section.text = [
         "A search resumes from the stored seed runs; in a new --storage it trains again. `rerun` "
         "trains one seed run again and compares it bit for bit. If the search had a space file of "
-        "its own or a race, add `--space FILE` or `--race RISK`."
+        "its own or another race, add `--space FILE` or `--race BAND`."
     ]
     for one in all_results:
         best = one.winner.seeds[one.winner.reported[0]]
