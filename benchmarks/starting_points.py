@@ -15,6 +15,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ HEADS: Mapping[str, tuple[str, Sequence[float]]] = {
     "supcl-seq": ("tau", (0.05, 0.3)),
 }
 """The other hyperparameter of the grid and its values, that of the start first."""
+LENGTHS = (0.5, 2.0)
+"""Further training lengths of the start, as multiples of its epochs."""
+FEW = ("tickets", "sst2 25", "eprstmt 40")
+"""Data sets of few rows, where the length is the 100 updates of the practical space."""
 SEEDS = 2
 SIZES: Mapping[str, tuple[str, int]] = {
     "sst2 25": ("sst2", 25),
@@ -55,6 +60,7 @@ WORDS, CHARACTERS = 12, 24
 """Texts of DBpedia are cut to so many words and those of eprstmt to so many characters."""
 LOGISTIC = "logistic regression"
 KEY = ["encoder", "method", "data"]
+POINT = ["factor", "other", "length", "seed"]
 INTRODUCTION = f"""\
 # Starting points of the practical spaces
 
@@ -164,27 +170,32 @@ def record(data: Path, models: Sequence[str], factors: int, seeds: int) -> None:
     done = set()
     if RECORDS.exists():
         stored = pd.read_csv(RECORDS)
-        columns = [*KEY, "factor", "other", "seed"]
+        columns = [*KEY, *POINT]
         done = {tuple(map(str, row)) for row in stored[columns].itertuples(index=False)}
     with tempfile.TemporaryDirectory() as folder:
         named = tasks(data, Path(folder))
-        every = [(LOGISTIC, 1.0, 0.0)]
+        every = [(LOGISTIC, 1.0, 0.0, 1.0)]
         points = product(range(2), FACTORS[:factors])
-        every += [(m, f, HEADS[m][1][n]) for n, f in points for m in METHODS]
-        for (method, factor, other), model, name in product(every, models, named):
+        every += [(m, f, HEADS[m][1][n], 1.0) for n, f in points for m in METHODS]
+        every += [(m, 1.0, HEADS[m][1][0], length) for length in LENGTHS for m in METHODS]
+        for (method, factor, other, length), model, name in product(every, models, named):
+            if length != 1 and name not in FEW:
+                continue
             for seed in range(seeds):
                 encoder = Path(model).name
-                key = (encoder, method, name, factor, other, seed)
+                key = (encoder, method, name, factor, other, length, seed)
                 if tuple(map(str, key)) in done:
                     continue
-                study = _study(named[name], model, method, factor, other)
+                study = _study(named[name], model, method, factor, other, length)
                 scores = frozen(study, seed) if method == LOGISTIC else seed_run(study, seed)
-                _add(dict(zip([*KEY, "factor", "other", "seed"], key, strict=True)) | scores)
+                _add(dict(zip([*KEY, *POINT], key, strict=True)) | scores)
                 print(*key, {name: round(float(score), 3) for name, score in scores.items()})
 
 
-def _study(task: CustomTask, model: str, method: str, factor: float, other: float) -> Study:
-    settings = {}
+def _study(
+    task: CustomTask, model: str, method: str, factor: float, other: float, length: float
+) -> Study:
+    settings: dict[str, float] = {}
     if method != LOGISTIC:
         start = encoder_traits(model_folder(model)).learning_rate
         settings = {"learning_rate": start * factor, HEADS[method][0]: other}
@@ -196,13 +207,18 @@ def _study(task: CustomTask, model: str, method: str, factor: float, other: floa
         settings=settings,
         searched=False,
     )
+    study = resolve(spec, RunOptions(gpus_per_trial=0))
+    if length == 1:
+        return study
+    epochs = round(length * int(str(study.defaults["epochs"].value)))
+    spec = replace(spec, settings={**settings, "epochs": epochs})
     return resolve(spec, RunOptions(gpus_per_trial=0))
 
 
 def _add(row: Mapping[str, Any]) -> None:
     new = not RECORDS.exists()
-    columns = [*KEY, "factor", "other", "seed", "validation", "validation_loss", "test"]
-    columns += ["test_loss", "kept", "updates", "seconds"]
+    columns = [*KEY, *POINT, "validation", "validation_loss", "test", "test_loss"]
+    columns += ["kept", "updates", "seconds"]
     with RECORDS.open("a", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         if new:
@@ -212,7 +228,7 @@ def _add(row: Mapping[str, Any]) -> None:
 
 def regrets(frame: pd.DataFrame) -> pd.DataFrame:
     """Return start, picked, best and frozen accuracy of each encoder, method and data set."""
-    grid = frame[frame["method"] != LOGISTIC]
+    grid = frame[(frame["method"] != LOGISTIC) & (frame["length"] == 1)]
     means = grid.groupby([*KEY, "factor", "other"]).agg(
         test=("test", "mean"),
         validation=("validation", "mean"),
@@ -239,6 +255,16 @@ def regrets(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def lengths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean test accuracy of the start with each training length, where all have one."""
+    rates = frame[(frame["method"] != LOGISTIC) & (frame["factor"] == 1)]
+    start = rates[[HEADS[row["method"]][1][0] == row["other"] for _, row in rates.iterrows()]]
+    every = start.pivot_table(index=KEY, columns="length", values="test")
+    every = every.reindex(columns=sorted([1.0, *LENGTHS])).dropna()
+    grouped = every.groupby(["encoder", "method"])
+    return grouped.mean()[grouped.size() == len(FEW)]
+
+
 def page(frame: pd.DataFrame) -> Iterator[str]:
     """Yield the lines of the page."""
     found = regrets(frame)
@@ -254,6 +280,12 @@ def page(frame: pd.DataFrame) -> Iterator[str]:
         for key, one in grouped
     ]
     yield from markdown(columns, rows)
+    yield "\n## Length of training\n"
+    yield f"Mean test accuracy of the start on {', '.join(FEW)}, by number of updates.\n"
+    yield from markdown(
+        ("encoder", "method", "50", "100", "200"),
+        ((key[0], f"`{key[1]}`", *map(_percent, row)) for key, row in lengths(frame).iterrows()),
+    )
     yield "\n## Accuracy\n"
     yield from markdown(
         ("encoder", "method", "data", "recorded", *names),

@@ -21,7 +21,7 @@ def test_the_command_prints_the_stored_page() -> None:
 
 
 def test_validation_picks_by_score_and_then_by_loss() -> None:
-    key = {"encoder": "e", "data": "d", "seed": 0}
+    key = {"encoder": "e", "data": "d", "seed": 0, "length": 1}
     rows = [
         {"method": "ce", "factor": 1, "other": 10, "validation": 0.9, "test": 0.7},
         {"method": "ce", "factor": 2, "other": 10, "validation": 0.9, "test": 0.8},
