@@ -284,7 +284,10 @@ def page(frame: pd.DataFrame) -> Iterator[str]:
     yield f"Mean test accuracy of the start on {', '.join(FEW)}, by number of updates.\n"
     yield from markdown(
         ("encoder", "method", "50", "100", "200"),
-        ((key[0], f"`{key[1]}`", *map(_percent, row)) for key, row in lengths(frame).iterrows()),
+        (
+            (row["encoder"], f"`{row['method']}`", *(_percent(row[n]) for n in (0.5, 1.0, 2.0)))
+            for _, row in lengths(frame).reset_index().iterrows()
+        ),
     )
     yield "\n## Accuracy\n"
     yield from markdown(

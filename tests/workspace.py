@@ -105,9 +105,9 @@ def prepare(make_spec: MakeSpec, tmp_path: Path) -> Prepare:
     usual = {"storage": tmp_path / "storage", "configs": 4, "seeds": 2, "concurrency": 2}
 
     def prepare(spec: StudySpec | None = None, **changes: Any) -> PreparedStudy:
-        return prepare_study(
-            spec or make_spec(), RunOptions(**{**usual, "gpus_per_trial": 0, **changes})
-        )
+        options = RunOptions(**{**usual, "gpus_per_trial": 0, **changes})
+        # The fake workers have no weights to store.
+        return replace(prepare_study(spec or make_spec(), options), weights=False)
 
     return prepare
 
@@ -132,7 +132,7 @@ class Workers:
         return replace(self.trained(task), evaluations=(), test={}, failure=failure)
 
     def finish(self, scheduler: Scheduler, task: SeedRunTask) -> None:
-        if task.id in scheduler.testing:
+        if task.id in scheduler.repeating:
             scheduler.runs.put_test(self.trained(task), RowResults({}, {}))
         else:
             scheduler.runs.put(self.trained(task))

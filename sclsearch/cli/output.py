@@ -87,12 +87,10 @@ def _show_work(console: Console, plan: "Plan") -> None:
     if plan.race is not None:
         console.print(f"race: {race_sentence(plan.stages, plan.race)}", soft_wrap=True)
         console.print(f"to train: about {counted(plan.missing, 'seed run')}")
-    if plan.test_scores == "winner":
-        console.print("test scores: only of the winner's seeds, when the search has ended")
-    if plan.to_test and not plan.missing:
-        again = f"; {plan.to_train_again} train again for it, as their weights are not stored"
-        seed_runs = counted(plan.to_test, "trained seed run")
-        console.print(f"to test: {seed_runs}{again if plan.to_train_again else ''}")
+    if plan.repeated:
+        why = "its weights" if plan.test_scores == "all" else "test scores and weights"
+        seed_runs = counted(plan.repeated, "seed run")
+        console.print(f"then to train again: {seed_runs} of the winner, for {why}")
     if plan.time is not None and plan.missing:
         _show_time(console, plan, plan.time)
 

@@ -2,7 +2,6 @@
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,26 +70,17 @@ def rerun(
     key: Annotated[str, typer.Argument(help="Key of a seed run, or a prefix of it.")],
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Write the weights to this .safetensors file.")
-    ] = None,
     method: o.OwnMethod = None,
 ) -> None:
     """Train one seed run again and check that the result is identical, bit for bit.
 
     Exit code 1 if the result differs.
     """
-    if weights is not None and weights.suffix != ".safetensors":
-        raise SclsearchError(
-            f"--weights {weights}: must end in .safetensors, the format of the file. Rename it."
-        )
     from sclsearch.search.rerun import rerun as again
     from sclsearch.store.storage import storage_folder
 
-    found = again(storage_folder(storage, make=False), key, data_dir, weights, method)
+    found = again(storage_folder(storage, make=False), key, data_dir, method)
     sys.stdout.write(f"{found.key[:12]} {_ended(found)}\n")
-    if weights is not None and found.now is None:
-        sys.stdout.write(f"weights {weights}\n")
     if not found.same:
         sys.exit(1)
 

@@ -77,7 +77,7 @@ def _prepare(
     if record.origin.get("paraphrases"):
         before = resolve(restore_spec_as_before(record.origin, spec.settings, spec.method), options)
         check_unchanged(study, "the study", replicates[0].rows, before.splits(0).digests)
-    prepared = prepare_study(spec, options, dry=dry)
+    prepared = replace(prepare_study(spec, options, dry=dry), weights=False)
     inputs = {name: value for name, value in record.training.items() if name not in may_differ}
     check_unchanged(study, "the study", inputs, prepared.record.training)
     return chosen, options, prepared

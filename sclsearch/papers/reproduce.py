@@ -18,13 +18,15 @@ from sclsearch.reports.export import ExportOptions, describe_winner, export
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, report
 from sclsearch.search.estimate import Estimate
-from sclsearch.search.plan import plan
-from sclsearch.search.run import run
+from sclsearch.search.plan import Plan, plan_prepared
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.run import run_prepared
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import Comparison, compare, holm
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import study_names
+from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
@@ -86,13 +88,23 @@ def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Stud
         if folder is None and one.first is not None:
             # The encoder is not trained yet, so no stored seed run uses it.
             with TemporaryDirectory() as empty:
-                found = plan(one.spec, replace(one.options, storage=Path(empty)), finished)
+                found = _plan(one.spec, replace(one.options, storage=Path(empty)), finished)
                 return StudyCost("", found.seed_runs, found.missing, found.time)
         spec = one.spec if folder is None else replace(one.spec, model=str(folder))
-        found = plan(spec, one.options, finished)
+        found = _plan(spec, one.options, finished)
         return StudyCost(found.study, found.seed_runs, found.missing, found.time)
     except SclsearchError as error:
         return StudyCost(reason=first_line(error))
+
+
+def _prepared(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
+    return replace(prepare_study(spec, options, dry=dry), weights=False)
+
+
+def _plan(
+    spec: StudySpec, options: RunOptions, finished: Callable[[], Sequence[SeedRun]] | None = None
+) -> Plan:
+    return plan_prepared(_prepared(spec, options, dry=True), options, finished)
 
 
 def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:
@@ -120,9 +132,9 @@ def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Ce
     options = one.options
     if deadline < math.inf:
         options = replace(options, time_budget=max(deadline - time.monotonic(), 0.0))
-        if not options.time_budget and plan(one.spec, options).missing:
+        if not options.time_budget and _plan(one.spec, options).missing:
             return CellScore(one.cell, reason=OUT_OF_TIME)
-    done = run(one.spec, options, console)
+    done = run_prepared(_prepared(one.spec, options), options, console)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     if done.ending != "complete":
@@ -213,7 +225,7 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
     """Return the folder of the encoder that a study fine-tuned, or None while it is missing."""
     if first.spec is None:
         return None
-    found = plan(first.spec, first.options)
+    found = _plan(first.spec, first.options)
     storage = storage_folder(first.options.storage, make=False)
     if found.stored < found.seed_runs or found.study not in study_names(storage):
         return None

@@ -4,6 +4,7 @@ Every run creates a new Tuner and never reads Ray's snapshots: the run store is 
 results, and the scheduler reads it.
 """
 
+import logging
 import math
 import signal
 import time
@@ -33,6 +34,8 @@ from sclsearch.ray_backend.worker_failures import WorkerFailure, WorkerFailures
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
 from sclsearch.study.spec import Ending, RunOptions
+
+_LOG = logging.getLogger(__name__)
 
 Tick = Callable[[Sequence[float], Sequence[float]], None]
 """Progress function: receives the seconds of each finished and of each running trial.
@@ -100,7 +103,7 @@ class SeedSearcher(Searcher):
             "replicate": task.replicate.number,
             "fields": canonical(task.configuration.fields),
             "test": task.test,
-            "weights_from": task.weights_from,
+            "weights": task.weights,
             "deadline": self.deadline,
         }
 
@@ -119,7 +122,10 @@ class SeedSearcher(Searcher):
         with self.keeping_fault():
             task = self.tasks.pop(trial_id)
             run = self.scheduler.runs.get(task.key)
-            if run is not None and task.is_done(run):
+            if result and result.get("warning"):
+                _LOG.warning("%s", result["warning"])
+            lost = error and task.weights
+            if run is not None and task.is_done(run) and not lost:
                 self.scheduler.finish(task, run, node=failure.node)
             elif result and result.get("late"):
                 self.late_worker = True  # its clock is ahead of this one

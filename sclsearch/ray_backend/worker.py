@@ -18,19 +18,18 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod, error_text
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.nodes import model_here, versions_here
-from sclsearch.store.local import DamagedError
 from sclsearch.store.rows import RowResults
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.environment import environment
+from sclsearch.study.seed_runs import with_result
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.training.data import TokenizedTask
 from sclsearch.training.device import is_of_machine, is_out_of_memory
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError
-from sclsearch.training.final_test import evaluate_test
 from sclsearch.training.result import TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
@@ -102,9 +101,8 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
 
     Args:
         config: The numbers `configuration` and `replicate`, `fields` as JSON, whether the result
-            needs a `test` score, `weights_from` (the lowest validation score with which weights are
-            stored), and `deadline` in Unix seconds. On a cluster, a trial may start hours after its
-            request.
+            needs a `test` score, whether its `weights` are stored, and `deadline` in Unix seconds.
+            On a cluster, a trial may start hours after its request.
         context: The shared data of the study's trials.
     """
     from ray import tune
@@ -120,8 +118,9 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
     fields, number = json.loads(config["fields"]), config["replicate"]
     spec = study.seed_run_spec(fields, number, context.splits[number])
     failure: tuple[str, ...] = ()
+    warning = ""
     try:
-        _finish(spec, config, context, store)
+        warning = _finish(spec, config, context, store)
     except UntestableError as error:
         failure = "untestable", str(error)
     except Exception as error:
@@ -132,30 +131,33 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
         torch.cuda.empty_cache()
         reason = traceback.format_exception_only(error)[-1].strip().rstrip(".")
         failure = "out-of-memory", f"{reason}. {MEMORY_ADVICE}"
-    tune.report({"key": spec.key, "failure": failure})
+    tune.report({"key": spec.key, "failure": failure, "warning": warning})
 
 
 def _finish(
     spec: SeedRunSpec, config: Mapping[str, Any], context: WorkerContext, store: StudyStore
-) -> None:
-    """Train and test a seed run as far as the storage lacks its results, and store them."""
+) -> str:
+    """Train a seed run if the storage lacks a result, and store it; return a warning or no text."""
     runs = RunStore(context.storage)
     with _storage_faults(context.storage):
         stored = runs.get(spec.key)
+    warning = ""
     if stored is None:
         run, result = attempt(spec, context, config["configuration"], test=config["test"])
-        rows = None
-        if result is not None:
-            score = run.validated(spec.metric)
-            if score is None or score >= config["weights_from"]:
-                _keep_weights(store, spec, result)
-            rows = row_results(spec, context, result)
+        rows = None if result is None else row_results(spec, context, result)
         with _storage_faults(context.storage):
             runs.put(run, rows)
-    elif config["test"] and stored.untested:
-        run, tested = with_test(stored, spec, context)
-        with _storage_faults(context.storage):
-            runs.put_test(run, tested)
+    elif config["weights"] or (config["test"] and stored.untested):
+        run, result = _again(stored, spec, context)
+        warning = stored.difference(run, spec.metric)
+        if stored.untested:
+            with _storage_faults(context.storage):
+                runs.put_test(run, row_results(spec, context, result))
+    else:
+        return warning
+    if config["weights"] and result is not None:
+        _keep_weights(store, spec, result)
+    return warning
 
 
 def return_freed_memory() -> None:
@@ -207,50 +209,25 @@ def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) 
         _LOG.warning("seed run %s: its weights cannot be kept: %s", spec.key[:12], error)
 
 
-def with_test(
-    run: SeedRun, spec: SeedRunSpec, context: WorkerContext
-) -> tuple[SeedRun, RowResults]:
-    """Return a trained seed run with its test score, and its row results.
-
-    The test uses as many threads as the training. If the storage has lost the weights, the seed run
-    is trained again. All of its results are then those of the new training, which differ on a
-    different machine.
+def _again(
+    stored: SeedRun, spec: SeedRunSpec, context: WorkerContext
+) -> tuple[SeedRun, TrainingResult]:
+    """Train a stored seed run again, on as many threads, with its test.
 
     Raises:
         UntestableError: The method raised an exception.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    data = TrainingData(spec, context.tokens[spec.training.max_length])
-    store = StudyStore(context.storage, context.name)
-    threads = int(run.environment.get("threads", context.threads))
+    threads = int(stored.environment.get("threads", context.threads))
     torch.set_num_threads(threads)
-    try:
-        content = store.weights(spec.key).read()
-        (rows,) = RunStore(context.storage).rows([run])
-        weights = None if content is None else load(content)
-    except (DamagedError, SafetensorError):
-        weights = rows = None
-    if weights is None or rows is None:
-        with _test_errors(context.study.method):
-            result = train(data, graphs=context.graphs)
-        _keep_weights(store, spec, result)
-        again = replace(
-            with_result(run, result),
-            seconds=run.seconds + result.seconds,
-            environment=environment(threads, context.gpus),
-        )
-        return again, row_results(spec, context, result)
     with _test_errors(context.study.method):
-        result = evaluate_test(data, weights)
-    tested = row_results(spec, context, result)
-    rows = RowResults(
-        {**rows.labels, **tested.labels}, {**rows.probabilities, **tested.probabilities}
+        data = TrainingData(spec, context.tokens[spec.training.max_length])
+        result = train(data, graphs=context.graphs)
+    run = replace(
+        with_result(stored, result),
+        seconds=stored.seconds + result.seconds,
+        environment=environment(threads, context.gpus),
     )
-    predictions = {**run.predictions, "test": result.predictions["test"]}
-    seconds = run.seconds + result.seconds
-    return replace(run, test=result.test, predictions=predictions, seconds=seconds), rows
+    return run, result
 
 
 def attempt(
@@ -284,20 +261,6 @@ def attempt(
             raise
         return _failed(run, error, context.study.method), None
     return with_result(run, result), result
-
-
-def with_result(run: SeedRun, result: TrainingResult) -> SeedRun:
-    """Return the seed run with the results of its training."""
-    return replace(
-        run,
-        notes=result.notes,
-        stages=tuple(result.stages),
-        evaluations=tuple(result.evaluations),
-        kept=result.kept,
-        test=result.test,
-        predictions=result.predictions,
-        seconds=result.seconds,
-    )
 
 
 def row_results(spec: SeedRunSpec, context: WorkerContext, result: TrainingResult) -> RowResults:

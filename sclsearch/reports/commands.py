@@ -42,10 +42,9 @@ def report_command(report: "Report") -> str:
     return f"sclsearch report {report.study}{options}"
 
 
-def rerun_command(report: "Report", key: str, weights: str | None = None) -> str:
-    """Return the command that trains a seed run of a study again, and writes weights to a file."""
-    file = "" if weights is None else f" --weights {shlex.quote(weights)}"
-    options = f"{method_option(report)}{storage_option(report.storage)}{file}"
+def rerun_command(report: "Report", key: str) -> str:
+    """Return the command that trains a seed run of a study again."""
+    options = f"{method_option(report)}{storage_option(report.storage)}"
     return f"sclsearch rerun {key[:12]}{options}"
 
 

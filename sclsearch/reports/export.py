@@ -10,7 +10,7 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from sclsearch.arguments import check_fields
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
-from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.export_record import (
     ExportRecord,
     Format,
@@ -43,6 +42,7 @@ from sclsearch.store.studies import StudyStore, existing_study
 from sclsearch.study.spec import AtLeastOne
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from torch import Tensor
 
     from sclsearch.methods.base import Method
@@ -61,10 +61,19 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Model to export: its description and its weights."""
+    """Model to export.
+
+    Attributes:
+        record: Its description.
+        weights: Its weights.
+        predictions: Predicted class or score of each row, by split.
+        probabilities: Probability of each class, `[rows, C]`, by split.
+    """
 
     record: ExportRecord
     weights: "Mapping[str, Tensor]"
+    predictions: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    probabilities: "Mapping[str, npt.NDArray[np.float32]]" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +165,10 @@ def export(
         options: The model to export.
 
     Raises:
-        SclsearchError: There is no winner, it is useless or has not been tested, its weights are
-            not stored, or the original encoder has changed. The written model predicts otherwise
-            than the stored one. Also if the folder is not empty or not
-            writable, an ensemble would have one member, or a refit fails.
+        SclsearchError: There is no winner, it is useless or has not been tested, or the original
+            encoder has changed. Also if the folder is not empty or not writable, an ensemble would
+            have one member, a training fails, or the written model predicts otherwise than the
+            stored one.
     """
     winner = tested_winner(found)
     if found.verdict is not None and not (options.force or options.baseline):
@@ -173,11 +182,11 @@ def export(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
             f"{len(winner.reported)}. Pass --rule top-3, for example."
         )
-    store, record = existing_study(storage, found.study)
+    _, record = existing_study(storage, found.study)
     members: list[_Member] = []
     if not (options.baseline or options.refit):
         seeds = [winner.seeds[position] for position in winner.reported]
-        members = _members(found, store, record, seeds if options.ensemble else seeds[:1])
+        members = _members(found, record, seeds if options.ensemble else seeds[:1], options)
     begun = _begun_with(record)
     check_writable(LocalPath(folder.parent))
     if options.baseline:
@@ -201,38 +210,35 @@ def _check_predictions(
     options: ExportOptions,
     storage: Storage,
 ) -> None:
-    """Raise SclsearchError if the written models predict otherwise than the stored seed runs."""
+    """Raise SclsearchError if the written models predict otherwise than the trained ones."""
     from sclsearch.reports.predictor import load
     from sclsearch.study.restore import restore_seed_run
 
-    store = RunStore(storage)
-    runs = [run for run in store.get_all([one.record.key for one in members]) if run is not None]
+    (run,) = RunStore(storage).get_all([members[0].record.key])
+    assert run is not None
     try:
-        study, _ = restore_seed_run(runs[0], options.data_dir, options.method)
+        study, _ = restore_seed_run(run, options.data_dir, options.method)
     except SclsearchError as error:
         _LOG.warning("Not compared with the predictions of the search: %s", error)
         return
-    for name, one, run, rows in zip(
-        written.members or ("",), members, runs, store.rows(runs), strict=True
-    ):
-        if rows is None:  # stored by release 0.1.0
+    for name, one in zip(written.members or ("",), members, strict=True):
+        if not one.probabilities:
             continue
-        split = "test" if "test" in rows.labels else "validation"
+        split = "test" if "test" in one.probabilities else "validation"
         read = getattr(study.splits(one.record.replicate), split)
         texts = [study.data.splits[read.split].texts[row] for row in read.index[:ROWS_COMPARED]]
         on_gpu = one.record.numerics.startswith("cuda")
         predictor = load(folder / name, options.method, None if on_gpu else "cpu")
         if written.labels:
-            found, stored = predictor.predict_proba(texts), rows.probabilities[split]
+            found, trained = predictor.predict_proba(texts), one.probabilities[split]
         else:
             found = np.array([prediction.label for prediction in predictor.predict(texts)])
-            stored = np.array(run.predictions[split])
+            trained = np.array(one.predictions[split])
         close = CLOSE_ON_GPU if on_gpu or one.record.numerics.endswith("bf16") else CLOSE
-        differing = ~np.isclose(found, stored[:ROWS_COMPARED], rtol=close, atol=close)
-        if differing.any():
+        if not np.allclose(found, trained[:ROWS_COMPARED], rtol=close, atol=close):
             raise SclsearchError(
-                f"{run.key[:12]}: the exported model predicts otherwise than the search on "
-                f"{split} rows. Train the seed run again with `sclsearch rerun {run.key[:12]}`."
+                f"{one.record.key[:12]}: the exported model predicts otherwise than the trained "
+                f"one on {split} rows. Report this with the study's page, please."
             )
 
 
@@ -242,30 +248,29 @@ def _check_empty(folder: Path) -> None:
 
 
 def _members(
-    found: Report, store: StudyStore, record: StudyRecord, seeds: Sequence[SeedLine]
+    found: Report, record: StudyRecord, seeds: Sequence[SeedLine], options: ExportOptions
 ) -> list[_Member]:
-    """Return the seed runs to export; raise SclsearchError with the commands for lost weights."""
+    """Return the seed runs to export; those without stored weights train again."""
     from safetensors.torch import load
 
-    storage = found.storage
-    weights = {seed.key: store.find_weights(seed.key).read() for seed in seeds}
-    lost = [store.weights(key) for key, content in weights.items() if content is None]
-    if lost:
-        which, where = f"{len(lost)} of {len(seeds)} seeds", store.folder / "weights"
-        if len(seeds) == 1:
-            which, where = "its best seed", lost[0]
-        commands = [
-            f"`{rerun_command(found, path.name, str(path.local or path.name))}`" for path in lost
-        ]
-        way = " These commands write them:\n" + "\n".join(commands)
-        if len(lost) == 1:
-            way = f" {commands[0]} writes them."
-        raise SclsearchError(f"{found.study}: the weights of {which} are not in {where}.{way}")
-    return [
-        _Member(_completed(_seed_record(found, seed), record, storage), load(content))
-        for seed in seeds
-        if (content := weights[seed.key]) is not None
-    ]
+    from sclsearch.reports.refit import train_again
+
+    runs, store = RunStore(found.storage), StudyStore(found.storage, found.study)
+    members = []
+    stored = runs.get_all([seed.key for seed in seeds])
+    for seed, run in zip(seeds, stored, strict=True):
+        assert run is not None
+        described = _completed(_seed_record(found, seed), record, found.storage)
+        content = store.weights(seed.key).read()
+        (rows,) = runs.rows([run])
+        if content is not None:
+            probabilities = {} if rows is None else rows.probabilities
+            trained = load(content), run.predictions, probabilities
+        else:
+            result = train_again(run, options.data_dir, options.method)
+            trained = result.weights, result.predictions, result.probabilities
+        members.append(_Member(described, *trained))
+    return members
 
 
 def _refitted(

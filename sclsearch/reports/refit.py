@@ -1,5 +1,6 @@
 """Training of a study's winner after the search, on all rows that the search held apart."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from sclsearch.reports.export_record import Refit, RefitRows
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.restore import restore_seed_run
+from sclsearch.study.seed_runs import with_result
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Split, TaskData
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sclsearch.methods.base import Method
+    from sclsearch.training.result import TrainingResult
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,30 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
         except NonFiniteLossError as error:
             raise SclsearchError(f"--refit: {error} Choose another winner by --rule.") from error
         yield RefittedModel(own, result.weights, replace(counts, updates=updates))
+
+
+def train_again(
+    run: SeedRun, data_dir: Path | None, method: "str | type[Method] | None"
+) -> "TrainingResult":
+    """Train a stored seed run once more, on as many threads, and return its result with weights.
+
+    Another processor may compute other last digits; a warning then has both scores.
+
+    Raises:
+        SclsearchError: Data, encoder or method are missing or have changed, or training needs a GPU
+            and there is none.
+    """
+    import torch
+
+    from sclsearch.training.engine import train
+
+    study, spec = restore_seed_run(run, data_dir, method)
+    tokens = tokenized(study, [spec.splits])[spec.training.max_length]
+    with torch.random.fork_rng(), _threads(int(run.environment.get("threads", 1))):
+        result = train(TrainingData(spec, tokens))
+    if warning := run.difference(with_result(run, result), spec.metric):
+        _LOG.warning("%s", warning)
+    return result
 
 
 def refit_rows(winner: RestoredWinner, rows: RefitRows) -> tuple[TaskData, Splits, Refit]:

@@ -216,7 +216,7 @@ def report(
     winner = best_line(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     damaged = [*faults, *more, *damaged]
-    weights = {key: store.find_weights(key) for key in reported}
+    weights = {key: store.weights(key) for key in reported}
     found = Report(
         study=store.name,
         storage=str(storage_path(storage)),

@@ -166,8 +166,6 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         folder = next(iter(report.weights.values())).rpartition("/")[0]
         names = ", ".join(f"{key[:12]}…" for key in report.weights)
         console.print(f"  weights {escape(folder)}: {names}", soft_wrap=True)
-    elif winner.reported:
-        console.print("  its weights are not stored; `sclsearch export` says how to make them")
 
 
 def show_savings(console: Console, report: Report, *, skipped: int, reused: int) -> None:

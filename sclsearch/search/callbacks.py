@@ -104,7 +104,7 @@ class Progress(Callback):
         self.shown = 0.0
         self.live: Live | None = None
         self.no_room = False  # no node has room for a seed run yet
-        self.testing = 0  # trained seed runs that are being tested, or will be
+        self.repeating = 0  # seed runs of the winner that train again
 
     def start(self) -> None:
         """Start the clock and show the live line."""
@@ -152,8 +152,8 @@ class Progress(Callback):
             parts.append(f"{self.stored} stored")
         if self.failed:
             parts.append(f"{self.failed} failed")
-        if self.testing:
-            parts.append(f"{self.testing} to test")
+        if self.repeating:
+            parts.append(f"{self.repeating} to train again")
         if self.best is not None:
             parts.append(f"best {self.best.score:.4f} (#{self.best.number})")
         elapsed = time.monotonic() - self.begun
@@ -169,7 +169,7 @@ class Progress(Callback):
     def left(self) -> float:
         """Return the estimated seconds left at the present speed, or 0 without an estimate."""
         running = self.running_seconds
-        if not self.finished_seconds or not running or self.testing:
+        if not self.finished_seconds or not running or self.repeating:
             return 0.0
         # Running seed runs count by their age. Without them the estimate would be too high before a
         # group of seed runs finishes, and would grow every second.

@@ -79,8 +79,7 @@ def estimate(
         stored: Returns successful seed runs of any study; called only if something is missing.
     """
     queued = [] if scheduler.decided else [one.configuration for one in scheduler.queue.values()]
-    untested = scheduler.untested
-    numbers = {number for number, _ in untested}
+    numbers = {number for number, _ in scheduler.to_repeat}
     known = queued or [one for one in scheduler.state.configurations if one.number in numbers]
     if not known:
         return Estimate(0.0, prepared.at_once, "")
@@ -95,9 +94,11 @@ def estimate(
         return Estimate(None, prepared.at_once, first_line(error))
     training, test = (statistics.mean(part) for part in zip(*each, strict=True))
     seed_run = training + prepared.tests_all * test
-    later = prepared.study.seeds if queued and not prepared.tests_all else len(untested)
-    waves, tests = (math.ceil(n / prepared.at_once) for n in (scheduler.remaining, later))
-    return Estimate(waves * seed_run + tests * test, prepared.at_once, basis)
+    waves, again = (
+        math.ceil(n / prepared.at_once) for n in (scheduler.remaining, scheduler.repeated)
+    )
+    seconds = waves * seed_run + again * (training + test)
+    return Estimate(seconds, prepared.at_once, basis)
 
 
 def _alike(prepared: PreparedStudy, run: SeedRun, fields: Fields, threads: int) -> bool:

@@ -40,8 +40,7 @@ class Plan:
         missing: Number of seed runs that are still to train; in a race an estimate.
         stored: Seed runs that the store already holds, of the configurations known so far.
         test_scores: Seed runs that are tested: `all`, or those of the `winner`.
-        to_test: Trained seed runs that still lack the test score that they must have.
-        to_train_again: Number of these whose weights are not stored: they train again.
+        repeated: Seed runs of the winner that train again at the end, for test scores or weights.
         time: Estimated time of the missing seed runs; None if not requested.
         tracking: The MLflow URI, without passwords; None if MLflow is off.
     """
@@ -68,8 +67,7 @@ class Plan:
     missing: int
     stored: int
     test_scores: str
-    to_test: int
-    to_train_again: int
+    repeated: int
     time: Estimate | None
     storage: str
     tracking: str | None
@@ -106,7 +104,6 @@ def plan_prepared(
     time = None
     if finished is not None:
         time = estimate(prepared, scheduler, options.cpus_per_trial, finished)
-    untested = [scheduler.state.seed_runs[run_id].key for run_id in scheduler.untested]
     splits = prepared.splits[0]
     searched = study.space.parameters
     task, train = study.data.task, study.data.splits["train"]
@@ -139,8 +136,7 @@ def plan_prepared(
         missing=scheduler.remaining,
         stored=len(scheduler.state.seed_runs),
         test_scores="all" if prepared.tests_all else "winner",
-        to_test=len(untested),
-        to_train_again=len({*untested} - prepared.store.kept_weights()),
+        repeated=scheduler.repeated,
         time=time,
         storage=str(prepared.storage),
         tracking=tracking and masked(tracking),

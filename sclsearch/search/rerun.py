@@ -1,13 +1,10 @@
 """Repetition of one stored seed run, with a bit-for-bit comparison."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.store.local import LocalPath
-from sclsearch.store.objects import check_writable
 from sclsearch.store.runs import Failure, RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.study.resources import first_sentence
@@ -44,7 +41,6 @@ def rerun(
     storage: Storage,
     start: str,
     data_dir: Path | None = None,
-    weights: Path | None = None,
     method: str | None = None,
 ) -> Comparison:
     """Train a stored seed run again, with the same number of threads, and compare every result.
@@ -53,28 +49,22 @@ def rerun(
         storage: The storage of the seed run.
         start: The first characters of the key.
         data_dir: Folder of the task's files, if they moved.
-        weights: `.safetensors` file for the weights; not written if the seed run fails.
         method: `FILE.py:CLASS`, required if the seed run's method is in a file: its hash must be
             the stored one.
 
     Raises:
-        SclsearchError: The seed run does not exist, its inputs have changed, or the file cannot be
-            written. Or it was trained on a GPU and this machine has none, or memory is too small.
+        SclsearchError: The seed run does not exist, or its inputs have changed. Or it was trained
+            on a GPU and this machine has none, or memory is too small.
     """
     import torch
 
     from sclsearch.ray_backend.worker import WorkerContext, attempt
     from sclsearch.study.tokenized import tokenized
-    from sclsearch.training.result import save_weights
 
     runs = RunStore(storage)
     run = runs.get(runs.find(start))
     if run is None:
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
-    if weights is not None:
-        check_writable(LocalPath(weights.absolute().parent))
-        if weights.is_dir():
-            raise SclsearchError(f"{weights}: must be a file, got a folder. Name a file in it.")
     study, seed_run_spec = restore_seed_run(run, data_dir, method)
     backend_for(study.numerics)  # raises if the seed run needs a GPU and there is none
     threads = int(run.environment.get("threads", 1))
@@ -90,7 +80,7 @@ def rerun(
     )
     try:
         number = int(run.origin["configuration"])
-        again, result = attempt(seed_run_spec, context, number, test=not run.untested)
+        again, _ = attempt(seed_run_spec, context, number, test=not run.untested)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -98,9 +88,6 @@ def rerun(
             f"{run.key[:12]}: out of memory: {first_sentence(str(error))}. Use a machine with more "
             "memory, or one without other work."
         ) from error
-    if weights is not None and result is not None:
-        save = partial(save_weights, result=result, spec=seed_run_spec)
-        LocalPath(weights.absolute()).save_file(save)
     differing = [
         name
         for name in COMPARED

@@ -18,7 +18,6 @@ from sclsearch.search.callbacks import Callback, Progress, notify
 from sclsearch.search.estimate import estimate
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.storage import Storage
@@ -116,9 +115,7 @@ def run_prepared(
             retry_failed=options.retry_failed,
             callbacks=[progress, *callbacks],
         )
-        store.delete_partial_weights()
         scheduler.refill()
-        scheduler.callbacks = [progress, *callbacks, WeightPruner(scheduler)]
         ending: Ending = "complete"
         tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
@@ -130,9 +127,9 @@ def run_prepared(
             if logger is not None:
                 logger.sync(scheduler.state)
                 tracking = logger.close()
-        delete_unneeded_weights(scheduler)
         _show_skipped_failures(scheduler, console)
         if ending == "complete":
+            _delete_other_weights(scheduler)
             complete_baselines(prepared, console)
             tracking = tracking or _publish(uri, prepared, options, console)
     return SearchResult(
@@ -144,7 +141,7 @@ def run_prepared(
         reused=progress.stored,
         skipped=scheduler.skipped,
         failed=progress.failed,
-        to_test=_to_test(scheduler),
+        to_test=len(scheduler.untested) if scheduler.decided else 0,
         ending=ending,
         tracking=tracking,
         rule=study.rule,
@@ -207,15 +204,18 @@ def _publish(
     return None
 
 
+def _delete_other_weights(scheduler: Scheduler) -> None:
+    """Delete weights of earlier winners, unless the search covers only a part of the study."""
+    state = scheduler.state
+    known = (len(state.configurations), len(state.replicates))
+    if scheduler.weights and state.best_seed is not None and scheduler.store.sizes() == known:
+        scheduler.store.keep_weights(state.seed_runs[state.best_seed].key)
+
+
 def _count_left(progress: Progress, scheduler: Scheduler) -> None:
     """Update the numbers of seed runs that the progress display uses."""
     progress.skipped = progress.wanted - progress.done - scheduler.remaining
-    progress.testing = _to_test(scheduler)
-
-
-def _to_test(scheduler: Scheduler) -> int:
-    """Return the number of trained seed runs that are yet to be tested."""
-    return len(scheduler.untested) if scheduler.decided else 0
+    progress.repeating = len(scheduler.to_repeat) if scheduler.decided else 0
 
 
 LONG = 600.0

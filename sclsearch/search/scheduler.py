@@ -44,7 +44,7 @@ class Scheduler:
     Attributes:
         state: The results so far.
         training: Seed runs that are training now.
-        testing: Trained seed runs that are being tested now.
+        repeating: Seed runs of the winner that train again now, for a test score or weights.
         queue: Seed runs that are neither stored nor running, including those of paused
             configurations.
         exhausted: True if no further configuration is added.
@@ -63,15 +63,16 @@ class Scheduler:
         self.study, self.record = prepared.study, prepared.record
         self.store, self.runs, self.configs = prepared.store, prepared.runs, prepared.configs
         self.dry, self.retry_failed, self.callbacks = dry, retry_failed, callbacks
+        self.weights = prepared.weights
         self.state = SearchState(self.record, prepared.replicates, self.study.rule, prepared.band)
         self.training: dict[SeedRunId, SeedRunTask] = {}
-        self.testing: dict[SeedRunId, SeedRunTask] = {}
+        self.repeating: dict[SeedRunId, SeedRunTask] = {}
         self.tests_all = prepared.tests_all
         self.queue: dict[SeedRunId, SeedRunTask] = {}
         self.worker_failures = WorkerFailures()
         self.exhausted = False
         self.trained: list[Failure | None] = []
-        self._untestable: set[SeedRunId] = set()
+        self._repeated: set[SeedRunId] = set()
         self._to_retry: set[SeedRunId] = set()
         self._stored = self.store.configurations()
         self._windows = self.store.windows(self.record)
@@ -91,13 +92,13 @@ class Scheduler:
 
     @property
     def running(self) -> dict[SeedRunId, SeedRunTask]:
-        """Seed runs that are training or being tested now."""
-        return self.training | self.testing
+        """Seed runs that are training now, for the first time or again."""
+        return self.training | self.repeating
 
     @property
     def complete(self) -> bool:
-        """True if nothing is left to train or to test, except tests that have failed."""
-        return self.decided and not self.testing and self._untestable.issuperset(self.untested)
+        """True if nothing is left to train, except what has failed to train again."""
+        return self.decided and not self.repeating and self._repeated.issuperset(self.to_repeat)
 
     @property
     def decided(self) -> bool:
@@ -131,14 +132,13 @@ class Scheduler:
             pass
 
     def next(self) -> SeedRunTask | None:
-        """Return the next seed run to train or to test, or None if there is none at present."""
+        """Return the next seed run to train, or None if there is none at present."""
         self.refill()
         run_id = self._next_id()
         if run_id is None:
-            return self._next_test()
-        # A seed run that is yet to be tested needs its weights for that.
-        least = self.state.weights_from(run_id[0]) if self.tests_all else -math.inf
-        task = replace(self.queue.pop(run_id), weights_from=least)
+            return self._next_repetition()
+        only = self.configs * len(self.state.replicates) == 1
+        task = replace(self.queue.pop(run_id), weights=self.weights and only)
         self.training[run_id] = task
         if self.retry_failed:
             self.runs.forget_failure(task.key)
@@ -155,19 +155,40 @@ class Scheduler:
             found = self.state.next_in_race(self.training, all_open=self._all_open)
         return found
 
-    def _next_test(self) -> SeedRunTask | None:
-        """Return the next trained seed run to test, once the winner is decided."""
+    def _next_repetition(self) -> SeedRunTask | None:
+        """Return the next seed run to train again, once the winner is decided."""
         if self.training or not self.decided:
             return None
-        not_now = self.testing.keys() | self._untestable
-        run_id = next((one for one in self.untested if one not in not_now), None)
+        not_now = self.repeating.keys() | self._repeated
+        run_id = next((one for one in self.to_repeat if one not in not_now), None)
         if run_id is None:
             return None
         number, replicate = run_id
         configuration = next(c for c in self.state.configurations if c.number == number)
         task = self._task(configuration, self.state.replicates[self.state.seeds[replicate]])
-        self.testing[run_id] = task = replace(task, test=True)
+        weights = self.weights and run_id == self.state.best_seed
+        self.repeating[run_id] = task = replace(task, test=True, weights=weights)
         return task
+
+    @property
+    def to_repeat(self) -> list[SeedRunId]:
+        """Seed runs that train again: for a test score, or the winner's best for its weights."""
+        best = self.state.best_seed
+        if not self.weights or best is None or best in self.untested:
+            return self.untested
+        if self.store.weights(self.state.seed_runs[best].key).exists():
+            return self.untested
+        return [*self.untested, best]
+
+    @property
+    def repeated(self) -> int:
+        """Number of seed runs that train again at the end; an estimate before the winner's."""
+        if self.decided:
+            return len(self.to_repeat)
+        seeds = len(self.state.replicates)
+        if not self.tests_all:
+            return seeds
+        return int(self.weights and self.configs * seeds > 1)
 
     @property
     def untested(self) -> list[SeedRunId]:
@@ -187,9 +208,11 @@ class Scheduler:
         self.training.pop(task.id, None)
         if node:
             self.worker_failures.finished_on(node)
-        if self.testing.pop(task.id, None) is not None:
-            self.state.add_test(*task.id, run)
-        if task.id in self.state.seed_runs:
+        if self.repeating.pop(task.id, None) is not None:
+            self._repeated.add(task.id)
+        if (known := self.state.seed_runs.get(task.id)) is not None:
+            if known.untested and not run.untested:
+                self.state.add_test(*task.id, run)
             return
         if not stored:
             self.trained.append(run.failure)
@@ -204,7 +227,7 @@ class Scheduler:
         """Record the running seed runs that workers have stored since Ray Tune stopped."""
         for task in self.running.values():
             run = self.runs.get(task.key)
-            if run is not None and task.is_done(run):
+            if run is not None and task.is_done(run) and not task.weights:
                 self.finish(task, run)
 
     def _check_failures(self) -> None:
@@ -231,19 +254,19 @@ class Scheduler:
 
     def release(self, task: SeedRunTask) -> None:
         """Return a seed run that did not start to the queue."""
-        if self.testing.pop(task.id, None) is None:
+        if self.repeating.pop(task.id, None) is None:
             del self.training[task.id]
             self.queue[task.id] = task
 
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
         """Record a worker failure; retry the seed run or store it as failed."""
-        test = self.testing.pop(task.id, None) is not None
+        again = self.repeating.pop(task.id, None) is not None
         self.training.pop(task.id, None)
         retried = self.worker_failures.add(task.id, failure)
-        if test:
+        if again:
             if not retried:
-                _LOG.warning("seed run %s: cannot be tested: %s", task.key[:12], failure.message)
-                self._untestable.add(task.id)
+                _LOG.warning("seed run %s: cannot train again: %s", task.key[:12], failure.message)
+                self._repeated.add(task.id)
             return
         if retried:
             self.queue[task.id] = task

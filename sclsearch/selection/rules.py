@@ -57,14 +57,6 @@ class Rule:
         """Smallest number of seeds that the rule needs."""
         return max(self.score.k or 1, self.report.k or 1)
 
-    @property
-    def weights(self) -> int:
-        """Number of the winner's best seeds that keep their weights.
-
-        A mean needs no weights, but users may want a model, so its best seed keeps them.
-        """
-        return self.report.k or 1
-
     def check(self, seeds: int) -> None:
         """Raise SclsearchError if the rule needs more seeds than `seeds`."""
         if seeds < self.least:

@@ -101,6 +101,16 @@ class SeedRun:
         has_rows = "test" in self.identity.get("rows", ["test"])
         return self.failure is None and not self.test and has_rows
 
+    def difference(self, again: "SeedRun", metric: str) -> str:
+        """Return a warning with both scores if a repetition predicts otherwise; else no text."""
+        if self.predictions["validation"] == again.predictions["validation"]:
+            return ""
+        before, now = self.validated(metric), again.validated(metric)
+        return (
+            f"seed run {self.key[:12]}: trained again, its validation {metric} is {now:.4f} "
+            f"instead of {before:.4f}. Another processor computes other last digits."
+        )
+
     def validated(self, metric: str) -> float | None:
         """Return the validation score in a metric; None for a failed seed run."""
         return None if self.validation is None else value(metric, self.validation)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import compress
-from pathlib import Path
 from typing import Any, TypeVar
 
 from sclsearch.canonical import canonical
@@ -232,25 +231,14 @@ class StudyStore:
         """Return the path for the weights of a seed run; the file may not exist."""
         return self.folder / "weights" / f"{key}.safetensors"
 
-    def find_weights(self, key: str) -> StoragePath:
-        """Return the path of the stored weights of a seed run, maybe in a study that shares it.
-
-        Without stored weights it is the path that they would have in this study.
-        """
-        own = self.weights(key)
-        if not own.exists():
-            for name in study_names(self.storage):
-                if (other := StudyStore(self.storage, name).weights(key)).exists():
-                    return other
-        return own
-
-    def kept_weights(self) -> set[str]:
-        """Return the keys of all seed runs with stored weights."""
-        return {Path(name).stem for name in (self.folder / "weights").names()}
-
-    def delete_partial_weights(self) -> None:
-        """Delete partially written weights; call it only while no process writes weights."""
-        (self.folder / "weights").remove_parts()
+    def keep_weights(self, key: str) -> None:
+        """Delete all stored weights but those of one seed run, also partly written ones."""
+        folder = self.folder / "weights"
+        folder.remove_parts()
+        for name in folder.names():
+            if name != f"{key}.safetensors":
+                with suppress(OSError):  # another user's file
+                    (folder / name).remove()
 
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""

@@ -24,6 +24,7 @@ class PreparedStudy:
         at_once: Number of seed runs that can run at the same time.
         band: Band of the race; None trains all seeds of all configurations.
         tests_all: Whether all seed runs are tested; otherwise only those of the winner, at the end.
+        weights: Whether the winner's best seed trains once more at the end, to store its weights.
         advice: Advice on this machine's resources, which does not affect results.
     """
 
@@ -38,6 +39,7 @@ class PreparedStudy:
     at_once: int
     band: Band
     tests_all: bool = True
+    weights: bool = True
     advice: Sequence[str] = ()
 
     @property

@@ -1,12 +1,12 @@
-"""Seed runs that a study has yet to train or to test."""
+"""Seed runs that a study has yet to train, and their stored form."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
 from sclsearch.store.runs import SeedRun
+from sclsearch.training.result import TrainingResult
 
 SeedRunId = tuple[int, int]
 """Configuration number and replicate number."""
@@ -14,7 +14,7 @@ SeedRunId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SeedRunTask:
-    """A seed run to train, or to test if it is trained already.
+    """A seed run to train, or to train again for a test score or its weights.
 
     Attributes:
         configuration: The record of its configuration.
@@ -22,7 +22,7 @@ class SeedRunTask:
         identity: Everything that determines its result.
         key: SHA-256 of the identity; names the seed run in the run store.
         test: Whether its result must have a test score.
-        weights_from: Lowest validation score with which a report may need its weights.
+        weights: Whether its weights are stored.
     """
 
     configuration: ConfigurationRecord
@@ -30,13 +30,27 @@ class SeedRunTask:
     identity: Mapping[str, Any]
     key: str
     test: bool = True
-    weights_from: float = -math.inf
+    weights: bool = False
 
     @property
     def id(self) -> SeedRunId:
         """Configuration number and replicate number."""
         return self.configuration.number, self.replicate.number
 
-    def is_done(self, run: SeedRun | None) -> bool:
-        """Return whether a stored seed run is all that this task asks for."""
-        return run is not None and not (self.test and run.untested)
+    def is_done(self, run: SeedRun) -> bool:
+        """Return whether a stored seed run has all the scores that this task asks for."""
+        return not (self.test and run.untested)
+
+
+def with_result(run: SeedRun, result: TrainingResult) -> SeedRun:
+    """Return the seed run with the results of its training."""
+    return replace(
+        run,
+        notes=result.notes,
+        stages=tuple(result.stages),
+        evaluations=tuple(result.evaluations),
+        kept=result.kept,
+        test=result.test,
+        predictions=result.predictions,
+        seconds=result.seconds,
+    )

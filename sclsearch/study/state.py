@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sclsearch.errors import lookup
 from sclsearch.selection.race import Band, Race
-from sclsearch.selection.rules import Rule, parse_rule, reported_test, score
+from sclsearch.selection.rules import Rule, reported, reported_test, score
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -158,21 +158,19 @@ class SearchState:
         }
 
     @property
-    def rules(self) -> set[Rule]:
-        """This rule, and that of the study's first run, which commands without a rule use."""
-        return {self.rule, parse_rule(str(self.record.origin["rule"]))}
-
-    def weights_from(self, configuration: int) -> float:
-        """Return the lowest validation score with which a report may need a further seed run."""
-        found = (run.validated(self.metric) for run in self.runs_of(configuration).values())
-        scores = sorted((one for one in found if one is not None), reverse=True)
-        places = max(rule.weights for rule in self.rules)
-        return scores[places - 1] if len(scores) >= places else -math.inf
-
-    @property
     def winner(self) -> ConfigurationScore | None:
         """The best complete configuration; None if there is none."""
         return max(self.scores.values(), key=lambda one: one.rank, default=None)
+
+    @property
+    def best_seed(self) -> SeedRunId | None:
+        """The winner's seed run with the best validation score; None if there is none."""
+        if self.winner is None:
+            return None
+        runs = self.runs_of(self.winner.number)
+        validation = [run.validated(self.metric) for run in runs.values()]
+        found = reported(self.rule, validation)
+        return (self.winner.number, [*runs][found[0]]) if found else None
 
     @property
     def paused(self) -> set[int]:

@@ -50,8 +50,7 @@ def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> Trai
 
     Args:
         data: The seed run and the data that it reads.
-        test: Whether to evaluate on the test rows, if there are any; `evaluate_test` can do that
-            later.
+        test: Whether to evaluate on the test rows, if there are any.
         graphs: Whether to replay updates as CUDA graphs on a GPU; the results are the same.
 
     Raises:

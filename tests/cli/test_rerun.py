@@ -48,15 +48,11 @@ def seed_run(spec: StudySpec, storage: Path) -> SeedRun:
 
 
 @pytest.mark.slow
-def test_a_repeated_seed_run_is_identical_and_writes_its_weights(
-    sclsearch: Call, workdir: Path, trained: SeedRun
-) -> None:
+def test_a_repeated_seed_run_is_identical(sclsearch: Call, workdir: Path, trained: SeedRun) -> None:
     RunStore(workdir / "sclsearch-storage").put(trained)
-    result = sclsearch("rerun", trained.key[:8], "--weights", "best.safetensors")
+    result = sclsearch("rerun", trained.key[:8])
     assert (result.returncode, result.stderr) == (0, "")
     assert f"{trained.key[:12]} is identical in every number; " in result.stdout
-    assert result.stdout.endswith("weights best.safetensors\n")
-    assert (workdir / "best.safetensors").stat().st_size > 10_000
 
 
 def test_a_difference_is_named_and_gives_exit_code_1(
@@ -120,16 +116,15 @@ def raising(
     return seed_run(replace(spec, train_size=8, settings={"max_length": 16}), folder)
 
 
-def test_a_failure_that_recurs_is_no_difference_and_writes_no_weights(
+def test_a_failure_that_recurs_is_no_difference(
     sclsearch: Call, workdir: Path, raising: SeedRun
 ) -> None:
     RunStore(workdir / "sclsearch-storage").put(raising)
     method = raising.origin["method"]
-    result = sclsearch("rerun", raising.key, "--weights", "none.safetensors", "--method", method)
+    result = sclsearch("rerun", raising.key, "--method", method)
     assert (result.returncode, result.stderr) == (0, "")
     message = "failed again in the same way (raised: RuntimeError: no scores today (mine.py:"
     assert result.stdout.startswith(f"{raising.key[:12]} {message}")
-    assert not (workdir / "none.safetensors").exists()
 
 
 def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
@@ -163,26 +158,6 @@ def test_a_different_or_new_failure_gives_exit_code_1(
         result = sclsearch("rerun", raising.key, "--method", raising.origin["method"])
         assert result.returncode == 1
         assert f" had {outcome}; this time it failed (raised: RuntimeError: no " in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("w.pt", "--weights w.pt: must end in .safetensors"),
-        ("folder.safetensors", ": must be a file, got a folder."),
-        ("taken/x/w.safetensors", ": is not writable"),
-    ],
-)
-def test_an_unwritable_weights_file_is_refused_before_the_model_is_read(
-    sclsearch: Call, workdir: Path, trained: SeedRun, file: str, message: str
-) -> None:
-    (workdir / "taken").touch()
-    (workdir / "folder.safetensors").mkdir(exist_ok=True)
-    without_model = replace(trained, origin={**trained.origin, "model": "./gone"})
-    RunStore(workdir / "sclsearch-storage").put(without_model)
-    result = sclsearch("rerun", trained.key, "--weights", file)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
 
 
 def test_a_seed_run_whose_model_has_changed_is_refused(

@@ -287,16 +287,6 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     assert not any(note.startswith("model ") for note in notes)
 
 
-def test_missing_weights_are_the_reason_for_a_missing_score(
-    one: PlannedCell, weights: Path
-) -> None:
-    weights.unlink()
-    score = reproduce_cell(one, QUIET)
-    assert score.mean is None
-    assert f"`sclsearch rerun {weights.stem[:12]} --storage" in score.reason
-    assert not Path(one.options.storage, "encoders").exists()
-
-
 def test_an_error_in_the_first_study_is_the_reason_for_a_missing_score(one: PlannedCell) -> None:
     assert one.first is not None
     assert one.first.spec is not None

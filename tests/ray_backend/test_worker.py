@@ -1,6 +1,5 @@
 """Tests of a worker: what it stores for seed runs that finish, fail or meet a machine error."""
 
-import math
 import resource
 import subprocess
 import sys
@@ -36,7 +35,7 @@ Raises = Callable[[Exception], None]
 def short(make_spec: MakeSpec, prepare: Prepare) -> PreparedStudy:
     """Return a study of one short seed run."""
     settings = {"epochs": 1, "max_length": 16}
-    prepared = prepare(make_spec(settings=settings), configs=1, seeds=1)
+    prepared = replace(prepare(make_spec(settings=settings), configs=1, seeds=1), weights=True)
     prepared.begin()
     return prepared
 
@@ -70,9 +69,7 @@ def test_a_worker_trains_without_mlflow(tiny_bert: Path, tmp_path: Path) -> None
     assert len(stored(tmp_path)) == 2
 
 
-def trial(
-    prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch, weights_from: float = -math.inf
-) -> tuple[Any, SeedRun | None]:
+def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:
     """Run the next trial of the only seed run; return the report and the stored seed run."""
     reports: list[Any] = []
     monkeypatch.setattr("ray.tune.report", reports.append)
@@ -83,7 +80,7 @@ def trial(
         "replicate": task.replicate.number,
         "fields": canonical(task.configuration.fields),
         "test": task.test,
-        "weights_from": weights_from,
+        "weights": task.weights,
         "deadline": time.time() + 3600,
     }
     seed_run_trial(config, worker_context(prepared, threads=1))
@@ -96,27 +93,33 @@ def test_a_finished_seed_run_is_stored_with_its_weights_and_can_be_rerun(
 ) -> None:
     report, run = trial(short, monkeypatch)
     assert run is not None
-    assert report == {"key": run.key, "failure": ()}
+    assert report == {"key": run.key, "failure": (), "warning": ""}
     assert run.failure is None
-    assert short.store.kept_weights() == {run.key}
+    assert short.store.weights(run.key).exists()
     (rows,) = short.runs.rows([run])
     assert rows is not None
     assert rows.probabilities["test"].argmax(1).tolist() == run.predictions["test"]
     assert rerun(short.storage, run.key).same
 
 
-def test_weights_that_no_report_can_need_are_not_written(
+def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
     short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, run = trial(short, monkeypatch, weights_from=1.1)
+    _, run = trial(replace(short, weights=False), monkeypatch)
     assert run is not None
-    assert run.test
-    assert short.store.kept_weights() == set()
-    score = run.validated(short.study.metric)
-    assert score is not None
+    assert not short.store.weights(run.key).exists()
+    report, again = trial(short, monkeypatch)
+    assert report == {"key": run.key, "failure": (), "warning": ""}
+    assert again == run
+    assert short.store.weights(run.key).exists()
+    short.store.weights(run.key).remove()
+    other = [1 - label for label in run.predictions["validation"]]
     short.runs.set_aside(run.key)
-    trial(short, monkeypatch, weights_from=score)  # an equal score may be reported
-    assert short.store.kept_weights() == {run.key}
+    (rows,) = short.runs.rows([run])
+    short.runs.put(replace(run, predictions={**run.predictions, "validation": other}), rows)
+    report, _ = trial(short, monkeypatch)
+    score = f"{run.validated(short.study.metric):.4f}"
+    assert f"is {score} instead of {score}. Another processor" in report["warning"]
 
 
 def test_running_out_of_memory_is_reported_and_stores_nothing(
@@ -171,17 +174,13 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
     assert caplog.text.count("its weights cannot be kept: [Errno 28] No space left") == 1
 
 
-@pytest.mark.parametrize(
-    ("method", "lost"), [("scl", True), ("supcl-seq", False), ("lacon", False), ("tapt", True)]
-)
+@pytest.mark.parametrize("method", ["scl", "supcl-seq", "lacon", "tapt"])
 def test_a_later_test_equals_a_test_at_the_end_of_training(
     make_spec: MakeSpec,
     prepare: Prepare,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     method: str,
-    *,
-    lost: bool,
 ) -> None:
     settings = {"epochs": 1, "max_length": 16} | ({"heads": 4} if method == "lacon" else {})
     spec = make_spec(method=method, space=None, settings=settings, searched=False)
@@ -197,15 +196,12 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     assert trained is not None
     assert trained.untested
     assert [*trained.predictions] == ["validation"]
-    if lost:
-        later.store.weights(trained.key).remove()
-        # The new training must not mix with results that another machine stored.
-        elsewhere = tuple({**one, "loss": {"ce": 9.0}} for one in trained.evaluations)
-        (trained_rows,) = later.runs.rows([trained])
-        assert trained_rows is not None
-        later.runs.put_test(replace(trained, evaluations=elsewhere), trained_rows)
+    # A new training must not mix with results that another machine stored.
+    elsewhere = tuple({**one, "loss": {"ce": 9.0}} for one in trained.evaluations)
+    (trained_rows,) = later.runs.rows([trained])
+    assert trained_rows is not None
+    later.runs.put_test(replace(trained, evaluations=elsewhere), trained_rows)
     _, tested = trial(later, monkeypatch)
-    assert later.store.kept_weights() == {trained.key}
     assert tested is not None
     others = {"started", "seconds", "origin"}
     for name, content in asdict(expected).items():
@@ -224,7 +220,6 @@ def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
     later = replace(short, tests_all=False)
     _, trained = trial(later, monkeypatch)
     assert trained is not None
-    later.store.weights(trained.key).remove()
     loss_raises(ValueError("an own error"))
     report, untested = trial(later, monkeypatch)
     assert untested == trained

@@ -16,17 +16,16 @@ from tests.reports.conftest import WriteStudy
 
 
 @pytest.mark.parametrize("method", ["scl", "/my files/mine.py:Mine"])
-def test_a_rerun_command_names_storage_weights_and_only_a_custom_method(
+def test_a_rerun_command_names_storage_and_only_a_custom_method(
     write_study: WriteStudy, method: str
 ) -> None:
     storage = write_study([(70, 60)])
     found = replace(report(storage, "made-up"), method_place=method)
-    program, name, *words = shlex.split(rerun_command(found, "0123456789abcdef", "w.safetensors"))
+    program, name, *words = shlex.split(rerun_command(found, "0123456789abcdef"))
     group: Any = typer.main.get_command(app)
     parsed = group.commands[name].make_context(name, words).params
     assert (program, parsed["key"]) == ("sclsearch", "0123456789ab")
     assert str(parsed["storage"]) == str(storage)
-    assert str(parsed["weights"]) == "w.safetensors"
     assert parsed["method"] == (None if method == "scl" else method)
 
 

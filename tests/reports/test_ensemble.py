@@ -15,7 +15,6 @@ from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export_record import read_record
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.store.local import LocalPath
 from tests.reports.trained import Trained
 
 TEXTS = ["the film was good", "it was awful, and very dull"]
@@ -57,28 +56,6 @@ def test_an_ensemble_of_one_seed_is_an_error(trained: Trained, tmp_path: Path) -
         "example."
     ).replace("--rule", "rule")
     assert not (tmp_path / "one").exists()
-
-
-def test_missing_weights_are_an_error_with_a_rerun_command_per_seed(
-    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = LocalPath.read
-    monkeypatch.setattr(
-        LocalPath,
-        "read",
-        lambda path, *limit: None if path.path.suffix == ".safetensors" else read(path, *limit),
-    )
-    with pytest.raises(SclsearchError) as raised:
-        sclsearch.export(
-            "mine", tmp_path / "both", storage=trained.storage, ensemble=True, force=True
-        )
-    first, *commands = str(raised.value).splitlines()
-    assert first.startswith("mine: the weights of 2 of 2 seeds are not in ")
-    winner = finished_winner(report(trained.storage, "mine"))
-    for seed, command in zip(
-        (winner.seeds[position] for position in winner.reported), commands, strict=True
-    ):
-        assert command.startswith(f"`sclsearch rerun {seed.key[:12]} --storage {trained.storage} ")
 
 
 def test_the_members_of_an_ensemble_are_encoders_but_not_the_ensemble(ensemble: Path) -> None:

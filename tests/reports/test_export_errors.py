@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 import sclsearch
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
-from sclsearch.search.rerun import rerun
 from sclsearch.store.objects import sealed
 from sclsearch.store.runs import Failure, SeedRun
 from tests.reports.conftest import WriteStudy
@@ -54,31 +53,12 @@ def test_of_two_exports_to_one_folder_only_the_first_is_written(
     assert [path.name for path in (tmp_path / "winner").iterdir()] == ["other"]
 
 
-def test_the_weights_of_a_seed_run_may_lie_in_another_study_that_shares_it(
-    study: Trained, tmp_path: Path
-) -> None:
-    best = study.best
-    shutil.copytree(best.parents[1], best.parents[2] / "other")
-    best.unlink()
-    study.export(tmp_path / "winner")
-    assert (tmp_path / "winner" / "config.json").is_file()
-
-
-def test_missing_weights_are_an_error_with_the_rerun_command(
-    study: Trained, tmp_path: Path
-) -> None:
-    kept = load_file(study.best)
+def test_seed_runs_without_stored_weights_train_again(study: Trained, tmp_path: Path) -> None:
+    study.export(tmp_path / "stored")
     study.best.unlink()
-    with pytest.raises(SclsearchError) as caught:
-        study.export(tmp_path / "encoder")
-    command = f"rerun {study.best.stem[:12]} --storage {study.storage} --weights {study.best}"
-    assert str(caught.value) == (
-        f"mine: the weights of its best seed are not in {study.best}. "
-        f"`sclsearch {command}` writes them."
-    )
-    rerun(study.storage, study.best.stem[:12], weights=study.best)
-    assert same(load_file(study.best), kept)
-    study.export(tmp_path / "encoder")
+    study.export(tmp_path / "again")
+    for one in (tmp_path / "stored").glob("*.safetensors"):
+        assert same(load_file(tmp_path / "again" / one.name), load_file(one))
 
 
 def test_a_failed_export_leaves_no_files(study: Trained, tmp_path: Path) -> None:

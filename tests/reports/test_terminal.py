@@ -159,9 +159,8 @@ def test_omitted_configurations_are_counted_and_the_winner_is_shown(
     assert len([line for line in text.splitlines() if " 1/1 " in line]) == 5
 
 
-def test_the_report_names_the_weights_or_the_export_command(write_study: WriteStudy) -> None:
+def test_the_report_names_the_stored_weights(write_study: WriteStudy) -> None:
     storage = write_study([(70, 60)])
-    assert "weights are not stored; `sclsearch export`" in printed(storage)
     store = StudyStore(storage, "made-up")
     key = report(storage, "made-up").configurations[0].seeds[0].key
     store.weights(key).save_file(Path.touch)

@@ -12,7 +12,6 @@ from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.weight_pruner import delete_unneeded_weights
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.training.cost import row_costs
 from tests.workspace import MakeSpec, Prepare, Workers
@@ -98,7 +97,7 @@ def test_another_rule_tests_its_own_winner(
     assert with_test(scheduler) == winner_seeds(first) | winner_seeds(scheduler)
 
 
-def test_a_test_that_did_not_start_is_repeated_and_a_failing_one_is_given_up(
+def test_a_repetition_that_did_not_start_comes_again_and_a_failing_one_is_given_up(
     winner_only: PreparedStudy, workers: Workers, caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler = Scheduler(winner_only)
@@ -109,7 +108,7 @@ def test_a_test_that_did_not_start_is_repeated_and_a_failing_one_is_given_up(
     failure = WorkerFailure("hang", "the machine is gone", "")
     while (again := scheduler.next()) is not None and again.id == task.id:
         scheduler.record_failure(again, failure)
-    assert "cannot be tested: the machine is gone" in caplog.text
+    assert "cannot train again: the machine is gone" in caplog.text
     workers.run_out(scheduler)
     assert scheduler.complete
     assert scheduler.untested == [task.id]
@@ -118,37 +117,43 @@ def test_a_test_that_did_not_start_is_repeated_and_a_failing_one_is_given_up(
     assert Scheduler(winner_only).next() is not None
 
 
-def test_weights_are_kept_until_their_seeds_are_tested(
-    winner_only: PreparedStudy, workers: Workers
+@pytest.mark.parametrize("tests_all", [True, False])
+def test_the_winners_best_seed_trains_once_more_for_its_weights(
+    winner_only: PreparedStudy, workers: Workers, *, tests_all: bool
 ) -> None:
-    scheduler = Scheduler(winner_only)
-    while not scheduler.decided:
-        (task, *_) = workers.running(scheduler, 1)
-        scheduler.store.weights(task.key).save_file(Path.touch)
-        workers.finish(scheduler, task)
-    delete_unneeded_weights(scheduler)
-    state = scheduler.state
-    assert {state.seed_runs[run_id].key for run_id in winner_seeds(scheduler)} <= (
-        scheduler.store.kept_weights()
-    )
-    workers.run_out(scheduler)
-    delete_unneeded_weights(scheduler)
-    assert len(scheduler.store.kept_weights()) == 1
-
-
-def test_weights_of_all_untested_seed_runs_are_kept_if_all_will_be_tested(
-    winner_only: PreparedStudy, workers: Workers
-) -> None:
-    scheduler = Scheduler(winner_only)
+    scheduler = Scheduler(replace(winner_only, tests_all=tests_all, weights=True))
+    assert scheduler.repeated == (1 if tests_all else 3)
     workers.decide(scheduler)
-    everything = Scheduler(replace(winner_only, tests_all=True))
-    everything.refill()
-    untested = {everything.state.seed_runs[one].key for one in everything.untested}
-    assert len(untested) == 9
-    for key in untested:
-        everything.store.weights(key).save_file(Path.touch)
-    delete_unneeded_weights(everything)
-    assert everything.store.kept_weights() == untested
+    best = scheduler.state.best_seed
+    assert best is not None
+    repeated = {}
+    while tasks := workers.running(scheduler, 1):
+        repeated[tasks[0].id] = tasks[0]
+        if tasks[0].weights:
+            scheduler.store.weights(tasks[0].key).save_file(Path.touch)
+        workers.finish(scheduler, tasks[0])
+    assert {one for one, task in repeated.items() if task.weights} == {best}
+    assert len(repeated) == (1 if tests_all else 3)
+    assert scheduler.complete
+    assert Scheduler(replace(winner_only, tests_all=tests_all, weights=True)).next() is None
+
+
+def test_weights_that_cannot_be_stored_are_tried_once(
+    winner_only: PreparedStudy, workers: Workers
+) -> None:
+    scheduler = Scheduler(replace(winner_only, tests_all=True, weights=True))
+    workers.run_out(scheduler)
+    assert scheduler.complete
+    again = Scheduler(replace(winner_only, tests_all=True, weights=True))
+    assert [task.weights for task in workers.running(again, 1)] == [True]
+
+
+def test_the_only_seed_run_of_a_study_stores_its_weights_at_once(prepare: Prepare) -> None:
+    only = replace(prepare(configs=1, seeds=1), weights=True)
+    task = Scheduler(only).next()
+    assert task is not None
+    assert task.weights
+    assert Scheduler(only).repeated == 0
 
 
 def report_of(prepared: PreparedStudy) -> Report:

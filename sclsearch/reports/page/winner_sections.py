@@ -8,7 +8,6 @@ import numpy as np
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
-from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
@@ -158,11 +157,11 @@ def embeddings(results: StudyResults, restored: Restored) -> Section:
         return Section(name, title, [NO_CLASSES])
     if isinstance(restored, str):
         return Section(name, title, [restored])
-    path = StudyStore(report.storage, report.study).weights(best.key)
-    weights = path.read()
+    weights = StudyStore(report.storage, report.study).weights(best.key).read()
     if weights is None:
-        rerun = rerun_command(report, best.key, str(path.local or path.name))
-        missing = f"The weights of the winner's best seed are not stored. `{rerun}` writes them."
+        missing = (
+            "The weights of the winner's best seed are not stored. Repeat the search's command."
+        )
         return Section(name, title, [missing])
     from sclsearch.reports.page import embeddings as embedded
 

@@ -174,7 +174,7 @@ def test_a_page_reports_missing_data_and_weights(studies: Studies, tmp_path: Pat
     copied = Studies(storage, studies.file)
     copied.write(tmp_path / "weights", "ce")
     section = read(tmp_path / "weights").sections["embeddings"]
-    assert "The weights of the winner's best seed are not stored. sclsearch rerun" in section
+    assert "The weights of the winner's best seed are not stored. Repeat the search" in section
     moved = shutil.move(studies.file, tmp_path / "moved.tsv")
     try:
         copied.write(tmp_path / "data", "ce")
