@@ -29,7 +29,6 @@ from sclsearch.ray_backend.startup import started_ray
 from sclsearch.ray_backend.worker import WorkerContext, worker_context
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.weight_pruner import WeightPruner
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -114,7 +113,6 @@ def run_out(prepared: PreparedStudy, options: RunOptions) -> int:
     prepared.begin()
     scheduler = Scheduler(prepared)
     scheduler.refill()
-    scheduler.callbacks = [WeightPruner(scheduler)]
     context = worker_context(prepared, options.cpus_per_trial)
     tuner.fit(scheduler, context, options, gpus=0, concurrency=2, tick=lambda *_: None)
     assert scheduler.complete

@@ -175,10 +175,10 @@ def test_only_the_winners_tests_add_time_if_only_they_are_tested(
     run = run if tested else replace(run, test={})
     every, winner = (estimated(prepared, run).seconds for prepared in tests.values())
     assert every == pytest.approx(6 * (training + test))
-    assert winner == pytest.approx(6 * training + 2 * test)
+    assert winner == pytest.approx(6 * training + 2 * (training + test))
 
 
-def test_a_decided_search_takes_the_time_of_its_missing_tests(
+def test_a_decided_search_takes_the_time_of_its_repetitions(
     prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner")
@@ -187,7 +187,7 @@ def test_a_decided_search_takes_the_time_of_its_missing_tests(
     training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
     run = seed_run(prepared, training + test, scheduler.state.configurations[0].fields)
     result = estimate(prepared, scheduler, 1, lambda: [run])
-    assert result.seconds == pytest.approx(2 * test)
+    assert result.seconds == pytest.approx(2 * (training + test))
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
