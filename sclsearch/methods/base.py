@@ -240,8 +240,7 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     """Base class of training methods: frozen dataclasses whose fields are hyperparameters.
 
     Everything that a method does not override is cross-entropy fine-tuning of the encoder and a
-    head, in one stage. A method in a user's file may also define all attributes, `check`, `stages`
-    and `scores` itself, without this base class.
+    head, in one stage.
 
     Attributes:
         protocol: Name of the paper's protocol on full data.
