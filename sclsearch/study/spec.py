@@ -139,8 +139,8 @@ class RunOptions:
         address: Address of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, per seed run.
         gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
-        cuda_graphs: `auto` replays updates on a GPU as CUDA graphs where the results are the same
-            to the bit; `off` launches each kernel.
+        cuda_graphs: `auto` replays updates on a GPU as CUDA graphs, with the same results to the
+            bit; `off` launches each kernel.
         concurrency: Seed runs at a time; None means as many as fit, on a cluster at least 64.
         test_scores: Seed runs that get a test score: `all` of them, at the end of their training;
             or those of the `winner` alone, at the end of the search. `auto` means `winner` if a

@@ -120,7 +120,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
     if graphs and spec.graphs and not stage.whole_vocabulary:
-        update_weights = GraphedUpdates(update_weights, model, optimizer, training.chunk_tokens)
+        update_weights = GraphedUpdates(update_weights, training.chunk_tokens)
 
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
@@ -164,8 +164,6 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             final = update == total or spec.keep == "last"
             best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
 
-    if isinstance(update_weights, GraphedUpdates) and update_weights.failure:
-        result.notes += (f"{stage.name}: no CUDA graphs, because {update_weights.failure}",)
     if last:
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
