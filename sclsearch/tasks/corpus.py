@@ -288,7 +288,6 @@ def _labels(column: Any, where: str, *, regression: bool) -> Labels:
 
 
 def _reachable(hub: Hub) -> bool:
-    """Return True if the hub is reachable; `datasets` reports all other errors."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 

@@ -151,18 +151,12 @@ def _check_text(text: str) -> str:
     return text
 
 
-def _check_not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
-
-
 Text = Annotated[str, AfterValidator(_check_text)]
 
 
 class _Header(BaseModel, strict=True):
     paraphrases: Literal[1]  # FORMAT
-    source: Annotated[Text, AfterValidator(_check_not_blank)]
+    source: Annotated[Text, MinLen(1)]
     note: Text = ""
     temperature: float | None = None
 
@@ -173,16 +167,12 @@ class _Record(BaseModel, strict=True, extra="forbid"):
 
     @model_validator(mode="after")
     def check(self) -> "_Record":
-        """Check that the text is not empty and each paraphrase has a counterpart of each part."""
-        if not any(part.strip() for part in self.text):
-            raise ValueError("text: must not be empty")
         for n, views in enumerate(self.paraphrases):
-            if len(views) != len(self.text):
-                raise ValueError(f"paraphrases[{n}]: must have {len(self.text)} texts, got {views}")
-            pairs = zip(self.text, views, strict=True)
+            pairs = zip(self.text, views, strict=False)
             # If one text of a pair is empty in the data, as in QQP, it needs no paraphrase.
-            if any(part.strip() and not view.strip() for part, view in pairs):
-                raise ValueError(f"paraphrases[{n}]: a text is empty")
+            empty = any(part.strip() and not view.strip() for part, view in pairs)
+            if empty or len(views) != len(self.text):
+                raise ValueError(f"paraphrases[{n}]: must have {len(self.text)} texts, got {views}")
         return self
 
 
