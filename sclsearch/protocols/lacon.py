@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Family, Protocol, Replicate, Size, Splits, fixed_training
+from sclsearch.protocols.base import Protocol, Replicate, Size, Splits, fixed_training
 from sclsearch.protocols.draws import class_counts, draw_alike, draw_counts, draw_subset
 from sclsearch.protocols.splits import from_train, hold_out
 from sclsearch.randomness import stream
@@ -175,21 +175,3 @@ def first_classes(count: int) -> Protocol:
         redraw=rows_by_classes,
         classes=count,
     )
-
-
-IMBALANCE = Family(
-    name="lacon-imbalance",
-    parameter="R",
-    values=(1, 3, 5, 10, 20),
-    summary="Zhang et al.: 32 rows of one class, R times as many of the other, mean of 10; "
-    "R is 1, 3, 5, 10 or 20",
-    make=imbalanced,
-)
-CLASSES = Family(
-    name="lacon-classes",
-    parameter="N",
-    values=range(2, 15),
-    summary="Zhang et al.: at most 1000 rows of each of a task's first N classes, mean of 10; "
-    "N is 2 to 14",
-    make=first_classes,
-)

@@ -53,12 +53,15 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     in_turn = any(protocol.replicate(number).subset != number for number in range(2 * start))
     subsets = ", new subsets" if protocol.few_shot and in_turn else ""
     begin = f" from {start}" if start > protocol.replicates else ""
+    repetition = f"{FRESH_REPLICATES}{begin}{subsets}"
+    if protocol.repetition:
+        repetition = f"{protocol.repetition}, {repetition}"
     return replace(
         protocol,
         replicates=count,
         rule=MEAN,
         replicate=replicate,
-        repetition=_further(protocol, f"{FRESH_REPLICATES}{begin}{subsets}"),
+        repetition=repetition,
     )
 
 
@@ -120,11 +123,6 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
         return hold_out(data, plain_pool(data), share=HELD_OUT, seed=number)
 
     return replace(protocol, redraw=redraw, repetition=f"{count} splits")
-
-
-def _further(protocol: Protocol, repetition: str) -> str:
-    """Return how replicates differ from the paper's, if they already do."""
-    return ", ".join(filter(None, [protocol.repetition, repetition]))
 
 
 def laptop(protocol: Protocol) -> Protocol:
