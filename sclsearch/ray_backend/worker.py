@@ -28,9 +28,8 @@ from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.training.data import TokenizedTask
 from sclsearch.training.device import is_of_machine, is_out_of_memory
-from sclsearch.training.engine import train
+from sclsearch.training.engine import evaluate_test, train
 from sclsearch.training.evaluation import NonFiniteLossError
-from sclsearch.training.final_test import evaluate_test
 from sclsearch.training.result import TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 

@@ -56,21 +56,6 @@ def read_space(raw: object, file: str, method: type[Method] | None) -> Space:
     return _typed(space, found)
 
 
-def stored_parameters(space: Any) -> dict[str, Parameter]:
-    """Return the searched parameters of a stored space."""
-    entries = {
-        entry["name"]: {key: value for key, value in entry.items() if key != "name"}
-        for entry in space["parameters"]
-    }
-    try:
-        return SpaceFile.model_validate({"method": "-", "source": "-", "space": entries}).space
-    except ValidationError as error:
-        place, reason = _fault(error.errors()[0])
-        raise SclsearchError(
-            f"stored {place}: {reason.rstrip('.')}. Restore the study's record."
-        ) from error
-
-
 def _error(file: str, faults: list[Fault]) -> SclsearchError:
     lines = [f"{place}: {reason}" if place else reason for place, reason in faults]
     return SclsearchError("\n".join(f"{file}: {line}" for line in lines))

@@ -23,10 +23,10 @@ from sclsearch.training.device import Backend, backend_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
+    compute_features,
     evaluate_predictions,
     predict,
 )
-from sclsearch.training.final_test import add_test, features_of
 from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import (
     adamw,
@@ -70,6 +70,32 @@ def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> Trai
     return result
 
 
+def evaluate_test(data: TrainingData, weights: Mapping[str, Tensor]) -> TrainingResult:
+    """Evaluate a trained seed run on its test rows.
+
+    On the machine that trained it, the result is the one that training itself would have had.
+
+    Args:
+        data: The seed run and the data that it reads.
+        weights: Its weights, as in `TrainingResult.weights`.
+
+    Returns:
+        A result that has `test`, its predictions, its probabilities and `seconds` alone.
+    """
+    started, spec = time.perf_counter(), data.spec
+    backend, stage = backend_for(spec.numerics), spec.stages[-1]
+    encoder = load_encoder(spec.model, spec.model_name, backend.device)
+    model = Model(encoder, stage.new_modules(encoder, data.tokens.classes))
+    model.load_state_dict(weights)
+    model.to(backend.device)
+    last = len(spec.stages) - 1
+    features = _features(data, last, model, backend) if stage.frozen_pooling is not None else None
+    result = TrainingResult()
+    _add_test(result, data, model, features, backend)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
 def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     data: TrainingData,
     position: int,
@@ -97,7 +123,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
     if frozen:
-        features = features_of(data, position, model, backend)
+        features = _features(data, position, model, backend)
     elif not stage.whole_vocabulary:
         occurring = torch.from_numpy(data.occurring).to(device)
         vocabulary = CutEmbedding.install(encoder.model, occurring)
@@ -169,7 +195,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if vocabulary is not None:
             vocabulary.decay = best_decay
         if test:
-            add_test(result, data, model, features, backend)
+            _add_test(result, data, model, features, backend)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:
@@ -190,6 +216,36 @@ def make_update(
     optimizer.step()
     optimizer.zero_grad()  # gradients would take memory during the next forward pass
     return {name: term.detach().float() for name, term in terms.items()}
+
+
+def _add_test(
+    result: TrainingResult,
+    data: TrainingData,
+    model: Model,
+    features: Features | None,
+    backend: Backend,
+) -> None:
+    spec = data.spec
+    predictions, probabilities = predict(
+        model, spec.method, data.tokens, spec.splits.test, features, backend
+    )
+    result.predictions["test"] = predictions.tolist()
+    result.probabilities["test"] = probabilities
+    result.test = evaluate_predictions(
+        spec, data.tokens, spec.splits.test, predictions, probabilities
+    )
+
+
+def _features(data: TrainingData, position: int, model: Model, backend: Backend) -> Features:
+    """Return the embeddings of all rows that a stage with a frozen encoder reads.
+
+    A later test computes them all again: in other batches the last digits would differ.
+    """
+    spec, stage = data.spec, data.spec.stages[position]
+    last = position == len(spec.stages) - 1
+    evaluated = (spec.splits.validation, spec.splits.test) if last else ()
+    read = (data.rows_of(stage), *evaluated)
+    return compute_features(model, data.tokens, read, str(stage.frozen_pooling), backend)
 
 
 def _class_weights(data: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:
