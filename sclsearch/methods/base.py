@@ -258,7 +258,8 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
         Raises:
             SclsearchError: The encoder lacks a capability that the method needs.
         """
-        encoder.check_pooling(self.pooling, "pooling")
+        for name, value in {"pooling": self.pooling, **vars(self)}.items():
+            encoder.check_pooling(value, name)
         return ()
 
     def stages(self, training: Training) -> tuple[Stage, ...]:

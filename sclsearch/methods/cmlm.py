@@ -1,7 +1,4 @@
-"""Contrastive masked language modeling, CMLM (Luo et al., 2021).
-
-Paper: https://arxiv.org/abs/2106.02327.
-"""
+"""Contrastive masked language modeling, CMLM."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -24,13 +21,11 @@ from sclsearch.objectives.self_supervised import feature_spread
 class CMLM(PostTraining):
     """Post-training by masked words and complementary masks, then cross-entropy fine-tuning.
 
-    Post-training minimizes Eq. (12), L_MLM + α L_CL, on the training texts without labels. The
-    first view hides few tokens and predicts them. Each further view hides many of the other tokens.
-    L_CL contrasts the views of a text. The monitored term `feature_spread` is 0 if all texts have
-    the same embedding. Without contrast (α = 0) the method is `tapt`.
-
-    Stage 1 minimizes `masked_lm` + α `sim_siam` or `sim_clr`, stage 2 `prediction_loss`: Eq. (6),
-    (7), (9) and (12) of Luo et al., 2021, https://arxiv.org/abs/2106.02327.
+    Stage 1 minimizes `masked_lm` + α `sim_siam` or `sim_clr`, Eq. (6), (7), (9) and (12) of Luo et
+    al., 2021, https://arxiv.org/abs/2106.02327, stage 2 `prediction_loss`. The first view hides few
+    tokens and predicts them. Each further view hides many of the other tokens. The views of a text
+    are contrasted. The monitored term `feature_spread` is 0 if all texts have the same embedding.
+    Without contrast (α = 0) the method is `tapt`.
 
     Attributes:
         alpha: α, weight of the contrast; the paper's best is 0.5.

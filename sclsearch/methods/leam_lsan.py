@@ -1,8 +1,4 @@
-"""LEAM and LSAN, LaCon's baselines with label vectors, on an encoder.
-
-LEAM: Wang et al., 2018, https://arxiv.org/abs/1805.04174. LSAN: Xiao et al., 2019,
-https://aclanthology.org/D19-1044. LaCon: Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
-"""
+"""LEAM and LSAN, LaCon's baselines with label vectors, on an encoder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

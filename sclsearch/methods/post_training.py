@@ -1,9 +1,4 @@
-"""Post-training of the encoder on unlabeled texts, then cross-entropy fine-tuning: TAPT and CSSL.
-
-TAPT: Gururangan et al., 2020, https://arxiv.org/abs/2004.10964. CSSL: CERT, Fang & Xie, 2020,
-https://arxiv.org/abs/2005.12766. Both have the form of CMLM's comparison (Luo et al., 2021, section
-4.4, https://arxiv.org/abs/2106.02327).
-"""
+"""Post-training of the encoder on texts without labels, then fine-tuning: TAPT and CSSL."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -89,12 +84,10 @@ class PostTraining(Method):
 class TAPT(PostTraining):
     """Masked language modeling on the training texts, then cross-entropy: TAPT, CMLM at α = 0.
 
-    The schedule is that of CMLM's comparison. Gururangan et al. themselves post-train with learning
-    rate 1e-4, batches of 256 and 100 epochs.
-
-    Stage 1 minimizes `masked_lm`, Eq. (6) of CMLM (Luo et al., 2021,
-    https://arxiv.org/abs/2106.02327), stage 2 `prediction_loss`. Gururangan et al., 2020,
-    https://arxiv.org/abs/2004.10964, have no equation.
+    Stage 1 minimizes `masked_lm`, stage 2 `prediction_loss`. Form and schedule are those of CMLM's
+    comparison (Luo et al., 2021, section 4.4, https://arxiv.org/abs/2106.02327). Gururangan et al.,
+    2020, https://arxiv.org/abs/2004.10964, post-train with learning rate 1e-4, batches of 256 and
+    100 epochs.
 
     Attributes:
         p_m: Share of the tokens that are selected for prediction; 0.15 in both papers.
@@ -122,13 +115,11 @@ class TAPT(PostTraining):
 class CSSL(PostTraining):
     """Contrast of two paraphrases of each training text, then cross-entropy fine-tuning.
 
-    Eq. (13) and (14) of CMLM: two back-translations replace the masked views, and masked language
-    modeling is omitted. It contrasts within the batch, where CERT has a queue (MoCo). The contrast
-    is SimCLR's, as in the authors' README; the text of Eq. (14) also permits CMLM's SimSiam. First
-    paraphrases are the anchors, second ones the candidates.
-
-    Stage 1 minimizes `sim_clr`, Eq. (7) and (14), stage 2 `prediction_loss`. Luo et al., 2021,
-    https://arxiv.org/abs/2106.02327.
+    Stage 1 minimizes `sim_clr`, Eq. (7) and (14) of CMLM (Luo et al., 2021,
+    https://arxiv.org/abs/2106.02327), stage 2 `prediction_loss`. First paraphrases are the anchors,
+    second ones the candidates. It contrasts within the batch, where CERT (Fang & Xie, 2020,
+    https://arxiv.org/abs/2005.12766) has a queue. The contrast is SimCLR's, as in the authors'
+    README; the text of Eq. (14) also permits CMLM's SimSiam.
 
     Attributes:
         tau: Temperature τ; not stated in CMLM's comparison; CERT's released code has 0.07.

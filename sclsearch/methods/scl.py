@@ -1,8 +1,4 @@
-"""Cross-entropy and contrast in one loss: SCL, and LaCon's baseline CE+CL.
-
-SCL: Gunel et al., 2021, https://arxiv.org/abs/2011.01403. LaCon: Zhang et al., 2022,
-https://arxiv.org/abs/2205.10227.
-"""
+"""Cross-entropy and contrast in one loss: SCL, and LaCon's baseline CE+CL."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -50,10 +46,6 @@ class SCL(Method):
     lam: Annotated[float, Interval(ge=0, le=1)] = 0.9
     scl_features: Literal["cls_raw", "head_hidden", "cls_pooled", "mean"] = "cls_raw"
     pooling: Pooling = "head_hidden"
-
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        encoder.check_pooling(self.scl_features, "scl_features")
-        return super().check(encoder)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         hidden = "head_hidden" in {self.pooling, self.scl_features}
@@ -111,10 +103,6 @@ class CECL(Method):
     alpha: Annotated[float, Ge(0)] = 0.3
     pooling: Pooling = "head_hidden"
     contrast_pooling: Literal["mean", "cls_raw", "cls_pooled"] = "mean"
-
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        encoder.check_pooling(self.contrast_pooling, "contrast_pooling")
-        return super().check(encoder)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         rates = (training.dropout, training.dropout)

@@ -1,8 +1,4 @@
-"""SupCL-Seq and the two comparisons of its tables: SimCSE with a probe, and dropout views.
-
-SupCL-Seq: Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424. SimCSE: Gao et al., 2021,
-https://arxiv.org/abs/2104.08821.
-"""
+"""SupCL-Seq and the two comparisons of its tables: SimCSE with a probe, and dropout views."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -43,10 +39,8 @@ TRAINING: Mapping[str, object] = MappingProxyType(
 class ContrastAndProbe(Method):
     """Contrast of dropout views, then a linear probe on the frozen encoder.
 
-    The contrastive loss is averaged over anchors where the paper prints a sum. All views are
-    anchors, as in Eq. (2). In regression the probe minimizes squared error. The paper names
-    transformers' Trainer but no warm-up; here it is fairseq's 0.06, as in all methods. The probe
-    has the batch settings of the contrast.
+    All views are anchors. The paper names transformers' Trainer but no warm-up; here it is 0.06 as
+    in all methods. The probe has the batch settings of the contrast.
 
     Attributes:
         tau: Temperature τ; the paper has 0.05, as SimCSE.
@@ -91,11 +85,9 @@ class ContrastAndProbe(Method):
 class SupCLSeq(ContrastAndProbe):
     """Supervised contrast of dropout views, then a linear probe on the frozen encoder.
 
-    The contrastive loss is Eq. (2). In regression, texts have the same class if their scores agree
-    to one decimal (the paper's footnote).
-
-    Stage 1 minimizes `sup_con`, stage 2 `prediction_loss`. Sedghamiz et al., 2021,
-    https://arxiv.org/abs/2109.07424.
+    Stage 1 minimizes `sup_con`, Eq. (2) of Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424,
+    stage 2 `prediction_loss`. In regression, texts have the same class if their scores agree to one
+    decimal (the paper's footnote).
 
     Attributes:
         view_mode: `paper` makes one view per listed probability. `official_code` follows the
@@ -108,7 +100,6 @@ class SupCLSeq(ContrastAndProbe):
     view_mode: Literal["paper", "official_code"] = "paper"
 
     def view_rates(self, update: int) -> tuple[float, ...]:
-        """Return the dropout probability of each view at an update, counted from 0."""
         if self.view_mode == "paper":
             return self.dropouts
         rates, left_over = _official_views(self.dropouts, OFFICIAL_RATE)
