@@ -29,13 +29,7 @@ class WindowAttention(nn.Module):
         self.conv = nn.Conv1d(classes, classes, kernel, padding=kernel // 2)
 
     def forward(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return the weighted sum of states, `[B, d]`.
-
-        Args:
-            states: Last hidden states, `[B, T, d]`.
-            labels: Label vectors, `[C, d]`.
-            mask: True at tokens, `[B, T]`; at least one in a row.
-        """
+        """Return the weighted sum, `[B, d]`, of states `[B, T, d]`, by labels `[C, d]`."""
         return (self.weights(states, labels, mask)[:, None] @ states).squeeze(1)
 
     def weights(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
@@ -67,13 +61,7 @@ class LabelSpecificAttention(nn.Module):
         self.label_gate = nn.Linear(width, 1)
 
     def forward(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return the text vector of each label, `[B, C, d]`.
-
-        Args:
-            states: Last hidden states, `[B, T, d]`.
-            labels: Label vectors, `[C, d]`.
-            mask: True at tokens, `[B, T]`.
-        """
+        """Return the text vector of each label, `[B, C, d]`, from states `[B, T, d]`."""
         logits = self.second(self.first(states).tanh()).mT  # [B, C, T]
         own = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1) @ states  # [B, C, d]
         by_label = (labels @ states.mT * mask[:, None]) @ states  # [B, C, d]

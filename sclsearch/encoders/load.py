@@ -26,14 +26,6 @@ def load_encoder(folder: Path, name: str, device: torch.device = CPU) -> Encoder
 
     A process reads the files once, and again if they change. A worker that trains many seed runs
     copies the weights, on a GPU within its memory. Errors show `name`.
-
-    Args:
-        folder: The folder with the model's files.
-        name: The model's name.
-        device: The device of the copy.
-
-    Raises:
-        SclsearchError: transformers cannot load the folder as an encoder.
     """
     return copy.deepcopy(_pretrained(folder, name, device, _files(folder)))
 
@@ -44,11 +36,7 @@ def forget_encoder() -> None:
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
-    """Return the fast tokenizer of a model's folder.
-
-    Raises:
-        SclsearchError: transformers cannot load a tokenizer from the folder.
-    """
+    """Return the fast tokenizer of a model's folder."""
     from transformers import AutoTokenizer
 
     try:

@@ -94,11 +94,7 @@ ALIASES: Mapping[str, Alias] = MappingProxyType(
 def model_folder(name: str) -> Path:
     """Return the folder with a model's files; download them from the hub if necessary.
 
-    Args:
-        name: An alias, a folder (of an export, too), or a name on the hub.
-
-    Raises:
-        SclsearchError: The model is neither on this machine nor available on the hub.
+    A name is an alias, a folder (of an export, too), or a name on the hub.
     """
     packaged = local_folder(name)
     if packaged is not None:
@@ -127,11 +123,7 @@ def local_folder(name: str) -> Path | None:
 
 
 def base_model(name: str) -> str:
-    """Return the base encoder of an exported encoder, or the given name if it is not exported.
-
-    Raises:
-        SclsearchError: The metadata file of the folder does not name the base encoder.
-    """
+    """Return the base encoder of an exported encoder, or the given name if it is not exported."""
     card = Path(name).expanduser() / CARD
     if name in ALIASES or not card.is_file():
         return name

@@ -74,11 +74,7 @@ class EncoderTraits:
 
 
 def encoder_traits(folder: Path) -> EncoderTraits:
-    """Return the traits of the encoder in a folder.
-
-    Raises:
-        SclsearchError: config.json is damaged, or states no width or no number of layers.
-    """
+    """Return the traits of the encoder in a folder."""
     file = folder / "config.json"
     try:
         config = json.loads(file.read_bytes())
@@ -107,9 +103,6 @@ def has_pooler(folder: Path) -> bool:
     """Return whether a checkpoint has the weights of a pooler like BERT's.
 
     A pooler outside the encoder belongs to a classification head, as DeBERTa's does.
-
-    Raises:
-        SclsearchError: The file of the weights is damaged.
     """
     from safetensors import SafetensorError, safe_open
 

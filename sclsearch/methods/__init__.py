@@ -53,12 +53,7 @@ class NamedMethod:
 
 
 def find_method(method: "str | type[Method]") -> NamedMethod:
-    """Return a method, given its name, `FILE.py:CLASS`, or its class.
-
-    Raises:
-        SclsearchError: The method does not exist, or a custom method is invalid or has the name of
-            a built-in method.
-    """
+    """Return a method, given its name, `FILE.py:CLASS`, or its class."""
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
     from sclsearch.methods.custom import check_custom_method, load_custom_method, source_file

@@ -16,11 +16,7 @@ from sclsearch.methods.fields import field_types
 
 
 def load_custom_method(place: str) -> type[Any]:
-    """Import a custom method, `FILE.py:CLASS`, and return its class.
-
-    Raises:
-        SclsearchError: The file or class does not exist.
-    """
+    """Import a custom method, `FILE.py:CLASS`, and return its class."""
     path, _, name = place.rpartition(":")
     file = Path(path).expanduser().resolve()
     if not file.is_file():
@@ -40,9 +36,6 @@ def check_custom_method(kind: type[Any], place: str) -> None:
 
     Workers get the class without its module, in which annotations that are texts have their
     meaning.
-
-    Raises:
-        SclsearchError: The class is not a valid method.
     """
     parameters = vars(kind).get("__dataclass_params__")
     if not (issubclass(kind, Method) and parameters is not None and parameters.frozen):
@@ -70,11 +63,7 @@ def check_custom_method(kind: type[Any], place: str) -> None:
 
 
 def source_file(kind: type) -> Path:
-    """Return the source file of a class.
-
-    Raises:
-        SclsearchError: The class has no file, as in an interactive session, and thus no digest.
-    """
+    """Return the source file of a class."""
     try:
         return Path(inspect.getfile(kind)).resolve(strict=True)
     except (TypeError, OSError) as error:

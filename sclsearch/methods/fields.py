@@ -126,16 +126,7 @@ def typed(method: type[Method], values: Mapping[str, object], where: str) -> dic
 def build(
     method: type[Method], values: Mapping[str, object], where: str
 ) -> tuple[Method, Training]:
-    """Return the method and the training settings with the given hyperparameter values.
-
-    Args:
-        method: Class of the method.
-        values: Fields of the method and of `Training`; the other fields keep their defaults.
-        where: Source of the values, for the error.
-
-    Raises:
-        SclsearchError: A field is unknown or out of bounds; the message names all such fields.
-    """
+    """Return the method and the training settings with the given hyperparameter values."""
     checked: dict[str, Any] = typed(method, values, f"{where}: ")
     shared = {name: checked.pop(name) for name in _field_names(Training) if name in checked}
     return method(**checked), Training(**shared)

@@ -251,11 +251,7 @@ class Protocol:
         return self.metrics.get(data.task.public_name, data.task.metric)
 
     def data(self, whole: TaskData) -> TaskData:
-        """Return the task with the protocol's classes only, as `splits` and `metric` expect it.
-
-        Raises:
-            SclsearchError: The task has fewer classes than the protocol takes, or is a regression.
-        """
+        """Return the task with the protocol's classes only, as `splits` and `metric` expect it."""
         if self.classes is None:
             return whole
         task = whole.task
@@ -272,12 +268,7 @@ class Protocol:
         return self.redraw is None and (self.draw is None or size is None)
 
     def splits(self, data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
-        """Return the rows of one replicate.
-
-        Raises:
-            SclsearchError: There are too few rows, or validation lacks the class that the metric
-                needs.
-        """
+        """Return the rows of one replicate."""
         splits = self.split(data)
         if self.redraw is not None:
             splits = self.redraw(data, splits, size, replicate)

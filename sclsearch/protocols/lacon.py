@@ -70,11 +70,7 @@ def _at_most(most: int, data: TaskData, splits: Splits, replicate: Replicate) ->
 def few_shot_rows(
     data: TaskData, splits: Splits, size: Size | None, replicate: Replicate
 ) -> Splits:
-    """Return the training subset of a replicate and as many validation rows from the rest.
-
-    Raises:
-        SclsearchError: There are fewer rows than requested, or no row is left for validation.
-    """
+    """Return the training subset of a replicate and as many validation rows from the rest."""
     if size is None:
         raise ValueError("a few-shot protocol is given no size")
     train = draw_subset(data, splits.train, size, replicate)
@@ -89,9 +85,6 @@ def imbalanced_rows(
     The paper does not state its validation rows here. We draw as many as for training from the
     rest, as in its few-shot setting. The paper does not state its epochs either; we use those of
     full data. The paper does not define the class sizes for more than two classes.
-
-    Raises:
-        SclsearchError: The task does not have two classes, or one class has too few rows.
     """
     where = f"--protocol lacon-imbalance:{rho}"
     counts = {} if data.task.regression else class_counts(data, splits.train)

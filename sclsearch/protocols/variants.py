@@ -88,11 +88,6 @@ def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Pr
     A user's own files have fewer seeds and configurations the more rows they have. Without
     validation rows of their own, few rows are divided anew into training and validation rows by
     each of 10 seeds.
-
-    Args:
-        protocol: The protocol.
-        data: The task with its rows.
-        splits: Number of random splits, for `with_splits`; None decides it by the rows.
     """
     rows = data.splits["train"].labeled
     if not data.task.own or protocol.name != "plain":
@@ -105,11 +100,7 @@ def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Pr
 
 
 def with_splits(protocol: Protocol, count: int) -> Protocol:
-    """Return `plain` with random splits of the training rows: replicate r has split r mod `count`.
-
-    Raises:
-        SclsearchError: The protocol defines its own splits, or the number is below 2.
-    """
+    """Return `plain` with random splits of the training rows: replicate r has split r mod `count`."""
     if protocol.name != "plain":
         raise SclsearchError(
             f"--splits {count}: needs --protocol plain, because {protocol.name} defines its own "

@@ -34,9 +34,6 @@ def read_space(raw: object, file: str, method: type[Method] | None) -> Space:
     """Return the search space in parsed YAML content.
 
     If `method` is None, the file may name any method.
-
-    Raises:
-        SclsearchError: The content has errors. The message has one line per error.
     """
     try:
         content = SpaceFile.model_validate(raw)

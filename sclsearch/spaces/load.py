@@ -21,14 +21,6 @@ def find_space(method: str, task: str = PAPER, folder: Path | None = None) -> Pa
     """Return the path of the file with the paper's search space of a method for a task.
 
     The function tries the task's file, the file of the similar task (`like`), then `paper.yaml`.
-
-    Args:
-        method: Name of the method.
-        task: Name of the task.
-        folder: Folder with one folder per method. None uses the search spaces of the package.
-
-    Raises:
-        SclsearchError: The method has none of these files.
     """
     from sclsearch.tasks import TASKS
 
@@ -48,15 +40,7 @@ def practical_file(method: str) -> Path:
 
 
 def load_space(path: Path, method: "type[Method] | str") -> "Space":
-    """Return the validated search space of a file.
-
-    Args:
-        path: The YAML file.
-        method: Required method, by class or by name.
-
-    Raises:
-        SclsearchError: The file has errors. The message has one line per error.
-    """
+    """Return the validated search space of a file."""
     from sclsearch.methods import method_class
 
     return _loaded(path, method_class(method) if isinstance(method, str) else method)

@@ -43,9 +43,6 @@ def read_table(
         delimiter: Delimiter of CSV cells. None detects it, and reads a TSV file as GLUE's are
             written: its quotes are text.
         header: Names of all columns, for a CSV or TSV file without a header.
-
-    Raises:
-        SclsearchError: The ending is unknown or the file is unreadable.
     """
     ending = ending_of(path)
     if ending not in FORMATS:
@@ -197,11 +194,7 @@ def to_frame(data: Any, where: str) -> "pd.DataFrame":
 
 
 def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "pd.DataFrame":
-    """Return some columns as text: whole numbers without decimals, missing values empty.
-
-    Raises:
-        SclsearchError: A column is missing, or a value is neither text nor a number.
-    """
+    """Return some columns as text: whole numbers without decimals, missing values empty."""
     import pandas as pd
 
     header = frame.columns.tolist()
@@ -279,9 +272,6 @@ def to_split(
         where: The file, for errors.
         blank_texts: True if a text may be empty.
         ids: Identifier of each row, for people.
-
-    Raises:
-        SclsearchError: There is no row, or a text is empty, or a label is not a class or a number.
     """
     import pandas as pd
 

@@ -167,13 +167,7 @@ def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -
 
 
 def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
-    """Return the drawn rows and their paraphrases, `[(1 + K) * rows]`.
-
-    Args:
-        drawn: A subset of the n rows.
-        count: K, paraphrases per text.
-        total: Rows of the split including all paraphrases, (1 + K)·n.
-    """
+    """Return the drawn rows and their K paraphrases, among the `total` rows of all texts."""
     starts = np.arange(0, total, total // (1 + count))
     return Rows(drawn.split, (starts[:, None] + drawn.index).reshape(-1))
 

@@ -75,10 +75,6 @@ def evaluate_test(data: TrainingData, weights: Mapping[str, Tensor]) -> Training
 
     On the machine that trained it, the result is the one that training itself would have had.
 
-    Args:
-        data: The seed run and the data that it reads.
-        weights: Its weights, as in `TrainingResult.weights`.
-
     Returns:
         A result that has `test`, its predictions, its probabilities and `seconds` alone.
     """
