@@ -44,7 +44,7 @@ def check_custom_method(kind: type[Any], place: str) -> None:
             "sclsearch.methods.base.Method. Decorate it with @dataclass(frozen=True)."
         )
     shared = {field.name for field in fields(Training)}
-    for field in fields(kind):
+    for field in fields(kind):  # type: ignore[arg-type]
         if field.name in shared:
             raise SclsearchError(
                 f"--method {place}: {field.name} is a field of every method. Rename it."

@@ -100,7 +100,7 @@ def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Pr
 
 
 def with_splits(protocol: Protocol, count: int) -> Protocol:
-    """Return `plain` with random splits of the training rows: replicate r has split r mod `count`."""
+    """Return `plain` with random splits: replicate r has split r mod `count`."""
     if protocol.name != "plain":
         raise SclsearchError(
             f"--splits {count}: needs --protocol plain, because {protocol.name} defines its own "

@@ -145,7 +145,6 @@ class CustomTask:
 
     @property
     def task_name(self) -> str:
-        """Name of the file without its ending."""
         return Path(self.path.stem).stem if self.path.suffix.lower() == ".gz" else self.path.stem
 
     @property

@@ -47,7 +47,6 @@ class Tokens:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Number of tokens of each row, `[rows]`."""
         return np.diff(self.starts)
 
     def lengths_of(self, index: Index) -> npt.NDArray[np.int64]:

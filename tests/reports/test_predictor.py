@@ -126,7 +126,7 @@ def test_a_folder_without_a_valid_record_is_refused(exported: Path, tmp_path: Pa
     with pytest.raises(SclsearchError, match="seeds: must be a valid integer, got 'many'"):
         sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "method_digest": "0" * 64}))
-    with pytest.raises(SclsearchError, match="is a built-in method, but the record has"):
+    with pytest.raises(SclsearchError, match="must be scl, the method of the training"):
         sclsearch.predict(exported, ["one"])
 
 
