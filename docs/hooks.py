@@ -40,7 +40,7 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 def _methods() -> Iterator[str]:
     from sclsearch.canonical import shown
     from sclsearch.methods import METHODS, method_class, method_summaries
-    from sclsearch.methods.fields import describe_fields
+    from sclsearch.methods.fields import describe_fields, description
 
     yield "# Methods\n"
     yield (
@@ -54,8 +54,7 @@ def _methods() -> Iterator[str]:
     for name in METHODS:
         kind = method_class(name)
         yield f"\n## {name}\n"
-        yield _without_sections(kind)
-        yield from _objective(kind)
+        yield _linked(description(kind))
         own = [one for one in describe_fields(kind) if not one.shared]
         if own:
             yield header
@@ -69,19 +68,6 @@ def _methods() -> Iterator[str]:
         if one.shared:
             default = shown(one.default)
             yield f"| `{one.name}` | {_cell(one.kind)} | `{default}` | {_cell(one.meaning)} |"
-
-
-def _objective(kind: Any) -> Iterator[str]:
-    from sclsearch.methods.fields import describe_objective
-
-    objective = describe_objective(kind)
-    if objective is None:
-        return
-    yield f"\n```text\n{objective.equations}\n```\n"
-    yield "| symbol | meaning |\n|---|---|"
-    for symbol, meaning in objective.symbols.items():
-        yield f"| `{_cell(symbol)}` | {_cell(meaning)} |"
-    yield f"\n{_linked(objective.source)}"
 
 
 def _options() -> Iterator[str]:
@@ -188,12 +174,6 @@ def _value_name(annotation: Any) -> str:
 def _default(parameter: Any) -> str:
     shown = parameter.show_default and parameter.default not in (None, False, [], ())
     return f" Default: `{parameter.default}`." if shown and not callable(parameter.default) else ""
-
-
-def _without_sections(kind: type) -> str:
-    """Return a class's docstring without its sections, such as `Attributes:`."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    return _linked(re.split(r"\n\n\w+:\n", text)[0])
 
 
 def _linked(text: str) -> str:

@@ -12,14 +12,8 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.console import Console
-
     from sclsearch.methods import NamedMethod
-    from sclsearch.methods.fields import ObjectiveDescription
     from sclsearch.reports.studies import DamagedStudy, StudyLine
-
-SYMBOLS = {"tau": "τ", "lam": "λ", "alpha": "α", "beta": "β", "gamma": "γ"}
-"""Symbols of the papers for hyperparameters with an ASCII name."""
 
 Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
@@ -30,7 +24,7 @@ def ls(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A method, whose loss and hyperparameters are listed; only after `methods`. "
+            help="A method to describe with its hyperparameters; only after `methods`. "
             "Example: scl."
         ),
     ] = None,
@@ -39,7 +33,7 @@ def ls(
 ) -> None:
     """List methods, tasks, protocols, spaces, models or studies, one per line.
 
-    `sclsearch ls methods scl` prints the loss and the hyperparameters of a method.
+    `sclsearch ls methods scl` prints the description and the hyperparameters of a method.
     """
     from sclsearch.cli.output import print_json
 
@@ -91,7 +85,7 @@ def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
 
 
 def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
-    """Print a method's loss, and type, default, searched values and meaning of its fields."""
+    """Print a method's description and hyperparameters, with the values that a search tries."""
     from rich.console import Console
     from rich.markup import escape
     from rich.padding import Padding
@@ -99,26 +93,23 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
     from sclsearch.canonical import shown
     from sclsearch.cli.output import print_json, searched_values
     from sclsearch.methods import find_method
-    from sclsearch.methods.fields import describe_fields, describe_objective
+    from sclsearch.methods.fields import describe_fields, description
 
     if kind != "methods":
         raise SclsearchError(f"ls {kind} {name}: only methods have details. Leave out {name}.")
     method = find_method(name)
-    descriptions, objective = describe_fields(method.kind), describe_objective(method.kind)
+    text, descriptions = description(method.kind), describe_fields(method.kind)
     if as_json:
-        print_json({"objective": objective, "hyperparameters": descriptions})
+        print_json({"description": text, "hyperparameters": descriptions})
         return
     searched = _searched(method)
     console = Console()
-    if objective is not None:
-        _print_objective(objective, console)
+    console.print(f"{escape(text)}\n\n[bold]Hyperparameters[/]\n", soft_wrap=True)
     for position, one in enumerate(descriptions):
         if one.shared and not descriptions[position - 1].shared:
             console.print("\n[bold]Training, the same for every method[/]\n")
-        symbol = f" ({SYMBOLS[one.name]})" if one.name in SYMBOLS else ""
         console.print(
-            f"[bold]{one.name}[/]{symbol} = {escape(shown(one.default))}  "
-            f"[dim]{escape(one.kind)}[/]"
+            f"[bold]{one.name}[/] = {escape(shown(one.default))}  [dim]{escape(one.kind)}[/]"
         )
         lines = [one.meaning]
         if one.name in searched:
@@ -136,19 +127,6 @@ def _searched(method: "NamedMethod") -> dict[str, dict[str, Any]]:
     except SclsearchError:  # a method without a built-in space
         return {}
     return {name: parameter.spec() for name, parameter in space.parameters.items()}
-
-
-def _print_objective(objective: "ObjectiveDescription", console: "Console") -> None:
-    from rich.markup import escape
-    from rich.padding import Padding
-
-    console.print(escape(objective.equations), soft_wrap=True)
-    console.print()
-    for symbol, meaning in objective.symbols.items():
-        console.print(Padding(f"[bold]{escape(symbol)}[/]: {escape(meaning)}", (0, 0, 0, 4)))
-    if objective.source:
-        console.print(f"\n{escape(objective.source)}")
-    console.print("\n[bold]Hyperparameters[/]\n")
 
 
 def _studies(storage: str) -> "Sequence[StudyLine | DamagedStudy]":

@@ -50,13 +50,9 @@ class Head(nn.Module):
 
 
 def projection(width: int, *, layers: int = 3) -> nn.Sequential:
-    """Return LaCon's projection g: linear layers of one width with ReLU between them.
+    """Return LaCon's projection g: linear layers with ReLU between them; identity without layers.
 
     Weights have the initialization of `nn.Linear`, a standard deviation of 0.02 at BERT's width.
-
-    Args:
-        width: d, of input and output.
-        layers: Number of linear layers; 0 gives the identity.
     """
     modules = [module for _ in range(layers) for module in (nn.Linear(width, width), nn.ReLU())]
     return nn.Sequential(*modules[:-1])

@@ -15,8 +15,9 @@ from sclsearch.errors import SclsearchError
 class WindowAttention(nn.Module):
     """LEAM's attention, which weights tokens by the best label match in a window around them.
 
-    G = cos(label, token); then a convolution over tokens that mixes the C rows of G, ReLU, the
-    maximum over labels, and softmax over tokens.
+    With the vector l_c of label c and the state E_t of token t, the convolution mixes the C rows of
+    G: z = Σ_t β_t E_t, β = softmax(m), m_t = max_c ReLU(conv(G))_ct, G_ct = cos(l_c, E_t). It is
+    Eq. (9) of LaCon.
 
     Args:
         classes: C.
@@ -28,13 +29,7 @@ class WindowAttention(nn.Module):
         self.conv = nn.Conv1d(classes, classes, kernel, padding=kernel // 2)
 
     def forward(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return the weighted sum of states, `[B, d]`.
-
-        Args:
-            states: Last hidden states, `[B, T, d]`.
-            labels: Label vectors, `[C, d]`.
-            mask: True at tokens, `[B, T]`; at least one in a row.
-        """
+        """Return the weighted sum, `[B, d]`, of states `[B, T, d]`, by labels `[C, d]`."""
         return (self.weights(states, labels, mask)[:, None] @ states).squeeze(1)
 
     def weights(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
@@ -46,6 +41,11 @@ class WindowAttention(nn.Module):
 
 class LabelSpecificAttention(nn.Module):
     """LSAN's attention: one text vector per label, from a gated mix of self- and label attention.
+
+        M_c = α_c M_c^l + (1 - α_c) M_c^s
+        M_c^l = Σ_t (l_c·E_t) E_t
+        M_c^s = Σ_t softmax_t(W_2 tanh(W_1 E_t))_c E_t
+        α_c = σ(w_l·M_c^l) / (σ(w_l·M_c^l) + σ(w_s·M_c^s))
 
     Args:
         width: d, of states and label vectors.
@@ -61,13 +61,7 @@ class LabelSpecificAttention(nn.Module):
         self.label_gate = nn.Linear(width, 1)
 
     def forward(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return the text vector of each label, `[B, C, d]`.
-
-        Args:
-            states: Last hidden states, `[B, T, d]`.
-            labels: Label vectors, `[C, d]`.
-            mask: True at tokens, `[B, T]`.
-        """
+        """Return the text vector of each label, `[B, C, d]`, from states `[B, T, d]`."""
         logits = self.second(self.first(states).tanh()).mT  # [B, C, T]
         own = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1) @ states  # [B, C, d]
         by_label = (labels @ states.mT * mask[:, None]) @ states  # [B, C, d]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sclsearch.canonical import counted
+from sclsearch.canonical import counted, one_line
 from sclsearch.encoders.encoder import FORWARD_ERRORS, Encoder
 from sclsearch.encoders.masked_lm_head import load_head_weights
 from sclsearch.errors import SclsearchError
@@ -26,14 +26,6 @@ def load_encoder(folder: Path, name: str, device: torch.device = CPU) -> Encoder
 
     A process reads the files once, and again if they change. A worker that trains many seed runs
     copies the weights, on a GPU within its memory. Errors show `name`.
-
-    Args:
-        folder: The folder with the model's files.
-        name: The model's name.
-        device: The device of the copy.
-
-    Raises:
-        SclsearchError: transformers cannot load the folder as an encoder.
     """
     return copy.deepcopy(_pretrained(folder, name, device, _files(folder)))
 
@@ -44,11 +36,7 @@ def forget_encoder() -> None:
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
-    """Return the fast tokenizer of a model's folder.
-
-    Raises:
-        SclsearchError: transformers cannot load a tokenizer from the folder.
-    """
+    """Return the fast tokenizer of a model's folder."""
     from transformers import AutoTokenizer
 
     try:
@@ -57,7 +45,7 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
         )
     except Exception as error:  # transformers documents no errors for damaged files
         raise SclsearchError(
-            f"{folder}: transformers cannot load tokenizer.json: {_first_line(error)}"
+            f"{folder}: transformers cannot load tokenizer.json: {_text(error)}"
         ) from error
     return tokenizer
 
@@ -80,7 +68,7 @@ def _pretrained(
     if lacking:
         raise SclsearchError(
             f"--model {name}: model.safetensors lacks {counted(len(lacking), 'weight')} of {kind}, "
-            f"the first {lacking[0]}. Take a complete checkpoint."
+            f"or has other shapes, the first {lacking[0]}. Take a complete checkpoint."
         )
     if missing:
         model.pooler = None  # type: ignore[assignment]  # its weights would be random
@@ -104,7 +92,7 @@ def _pretrained(
     except FORWARD_ERRORS as error:
         raise SclsearchError(
             f"--model {name}: {kind} must encode a text of any length, but fails for four short "
-            f"ones: {_first_line(error)}. Choose a model such as BERT or RoBERTa."
+            f"ones: {_text(error)}. Choose a model such as BERT or RoBERTa."
         ) from error
     if encoder.causal:
         raise SclsearchError(f"--model {name}: {kind} is a decoder. Choose an encoder.")
@@ -117,7 +105,7 @@ def _pretrained(
 
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
-    """Return the model and the names of the weights that its file lacks."""
+    """Return the model and the names of the weights that its file lacks or has in other shapes."""
     from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoConfig, AutoModel
 
     with quiet_transformers():
@@ -131,32 +119,25 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
                 dtype=torch.float32,
                 use_safetensors=True,
                 trust_remote_code=False,
-                ignore_mismatched_sizes=True,  # reported below, by name
+                ignore_mismatched_sizes=True,  # otherwise its error does not name them
                 output_loading_info=True,
             )
         except Exception as error:  # transformers documents no errors for damaged files
             raise SclsearchError(
-                f"--model {name}: transformers cannot load it as an encoder: {_first_line(error)}"
+                f"--model {name}: transformers cannot load it as an encoder: {_text(error)}"
             ) from error
-    for weight, stored, wanted in sorted(loading["mismatched_keys"]):
-        raise SclsearchError(
-            f"--model {name}: model.safetensors: {weight} must have shape {list(wanted)}, as "
-            f"config.json has it, got {list(stored)}. Take both files from one checkpoint."
-        )
     for weight, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise SclsearchError(
                 f"--model {name}: model.safetensors: {weight} holds NaN or infinite values. Take "
                 "an undamaged checkpoint."
             )
-    return model, sorted(loading["missing_keys"])
+    mismatched = {name for name, *_ in loading["mismatched_keys"]}
+    return model, sorted(mismatched | loading["missing_keys"])
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().split("\n")
-    first = " ".join(lines[: 1 + lines[0].endswith(":")]).replace("  ", " ")
-    known = isinstance(error, OSError | ValueError | RuntimeError)
-    return first if first and known else f"{type(error).__name__}: {first}"
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(str(error), 300)}"
 
 
 @contextmanager

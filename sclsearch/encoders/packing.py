@@ -129,11 +129,7 @@ class Packing:
         return self.unpack(output)
 
     def keys_and_values(self, attention: nn.Module, width: int) -> tuple[Tensor, Tensor]:
-        """Return the last layer's keys and values of all positions, `[V * B, heads, T, width]`.
-
-        Raises:
-            AttributeError: The attention module has none of the known projections.
-        """
+        """Return the last layer's keys and values of all positions, `[V * B, heads, T, width]`."""
         names = next((n for n in PROJECTIONS if hasattr(attention, n[0])), PROJECTIONS[0])
         key, value = (self._projected(getattr(attention, name), width) for name in names)
         return key, value

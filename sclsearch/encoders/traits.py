@@ -74,17 +74,19 @@ class EncoderTraits:
 
 
 def encoder_traits(folder: Path) -> EncoderTraits:
-    """Return the traits of the encoder in a folder.
-
-    Raises:
-        SclsearchError: config.json does not state the width or the number of layers.
-    """
-    config = json.loads((folder / "config.json").read_bytes())
-    width, layers = _first(config, WIDTHS), _first(config, DEPTHS)
+    """Return the traits of the encoder in a folder."""
+    file = folder / "config.json"
+    try:
+        config = json.loads(file.read_bytes())
+        width, layers = _first(config, WIDTHS), _first(config, DEPTHS)
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise SclsearchError(
+            f"{file}: cannot be read: {error}. Take the model's own file."
+        ) from error
     if width is None or layers is None:
         raise SclsearchError(
-            f"{folder / 'config.json'}: must state {' or '.join(WIDTHS)}, and "
-            f"{' or '.join(DEPTHS)}. Take an encoder that transformers supports."
+            f"{file}: must state {' or '.join(WIDTHS)}, and {' or '.join(DEPTHS)}. Take an encoder "
+            "that transformers supports."
         )
     positions = _first(config, POSITIONS)
     return EncoderTraits(
@@ -101,9 +103,6 @@ def has_pooler(folder: Path) -> bool:
     """Return whether a checkpoint has the weights of a pooler like BERT's.
 
     A pooler outside the encoder belongs to a classification head, as DeBERTa's does.
-
-    Raises:
-        SclsearchError: The file of the weights is damaged.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -127,4 +126,5 @@ def _sentence_pooling(folder: Path) -> Literal["mean", "cls", ""]:
 
 
 def _first(config: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    return next((config[name] for name in names if isinstance(config.get(name), int)), None)
+    sizes = (config.get(name) for name in names)
+    return next((size for size in sizes if isinstance(size, int) and size > 0), None)

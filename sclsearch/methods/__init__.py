@@ -1,7 +1,7 @@
 """Registry of the training methods; a new method needs a file and one line in `METHODS`."""
 
-import ast
-import importlib
+import inspect
+import pkgutil
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "cssl": "sclsearch.methods.post_training:CSSL",
     }
 )
+"""Class of each method by name, imported at its first use: the classes import torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,7 @@ class NamedMethod:
 
 
 def find_method(method: "str | type[Method]") -> NamedMethod:
-    """Return a method, given its name, `FILE.py:CLASS`, or its class.
-
-    Raises:
-        SclsearchError: The method does not exist, or a custom method is incomplete or has the
-            name of a built-in method.
-    """
+    """Return a method, given its name, `FILE.py:CLASS`, or its class."""
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
     from sclsearch.methods.custom import check_custom_method, load_custom_method, source_file
@@ -69,12 +65,13 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     if METHODS.get(name) == _place(kind):
         return NamedMethod(name, kind, name)
     file = source_file(kind)
+    place = f"{file}:{name}"
     if name in METHODS:
         raise SclsearchError(
-            f"--method {file}:{name}: {name} is the name of a built-in method. Rename the class."
+            f"--method {place}: {name} is the name of a built-in method. Rename the class."
         )
-    check_custom_method(kind, method if isinstance(method, str) else f"{file}:{name}")
-    return NamedMethod(name, kind, f"{file}:{name}", file_digest(file))
+    check_custom_method(kind, method if isinstance(method, str) else place)
+    return NamedMethod(name, kind, place, file_digest(file))
 
 
 def find_recorded_method(
@@ -94,37 +91,21 @@ def find_recorded_method(
     Raises:
         SclsearchError: The record names a file but the caller does not, or the file has changed.
     """
-    if not is_own(recorded):
-        if digest:
-            raise SclsearchError(
-                f"{where}: {recorded}: is a built-in method, but the record has the hash of a "
-                "file. Restore the record, or train again."
-            )
-        found = find_method(recorded)
-        if given is not None and find_method(given) != found:
-            raise SclsearchError(
-                f"{where}: --method: the method is {recorded}, a built-in one. Leave it out."
-            )
-        return found
-    if given is None:
+    if given is None and is_own(recorded):
         raise SclsearchError(
             f"{where}: names a method in a Python file, {recorded}, which is not imported without "
             "your consent. Read the file, then pass --method FILE.py:CLASS."
         )
-    if isinstance(given, str) and is_own(given):
-        file = Path(given.rpartition(":")[0]).expanduser()
-        if file.is_file() and file_digest(file) != digest:
-            raise SclsearchError(_other_method(where, given))
-    found = find_method(given)
-    if found.digest != digest:
-        raise SclsearchError(_other_method(where, found.place))
-    return found
-
-
-def _other_method(where: str, place: str) -> str:
-    return (
-        f"{where}: --method {place}: is not the file of the training: its hash differs. Pass the "
-        "file of the training, or train again."
+    given = recorded if given is None else given
+    file = Path(str(given).rpartition(":")[0]).expanduser()
+    changed = file.is_file() and file_digest(file) != digest
+    if not changed:
+        found = find_method(given)
+        if (found.digest or found.name) == (digest or recorded):
+            return found
+    raise SclsearchError(
+        f"{where}: --method {given}: must be {recorded}, the method of the training, with an "
+        "unchanged file. Pass that file, or train again."
     )
 
 
@@ -161,9 +142,8 @@ def check_method_name(method: str) -> None:
 
 def method_class(name: str) -> "type[Method]":
     """Return the class of a built-in method."""
-    module, _, attribute = lookup(METHODS, name, "method").partition(":")
-    found: type[Method] = getattr(importlib.import_module(module), attribute)
-    return found
+    kind: type[Method] = pkgutil.resolve_name(lookup(METHODS, name, "method"))
+    return kind
 
 
 def _place(kind: "type[Method]") -> str:
@@ -171,12 +151,5 @@ def _place(kind: "type[Method]") -> str:
 
 
 def method_summaries() -> dict[str, str]:
-    """Return the first docstring line of each built-in method, without importing torch."""
-    folder = Path(__file__).parent
-    summaries = {}
-    for name, place in METHODS.items():
-        module, _, attribute = place.partition(":")
-        tree = ast.parse((folder / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8"))
-        node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == attribute)
-        summaries[name] = (ast.get_docstring(node) or "").partition("\n")[0]
-    return summaries
+    """Return the first docstring line of each built-in method."""
+    return {name: str(inspect.getdoc(method_class(name))).splitlines()[0] for name in METHODS}

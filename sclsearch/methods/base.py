@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt, Interval, Lt
@@ -212,36 +212,22 @@ class Stage:
         """Return the sum of the terms that are not monitored, a scalar.
 
         Raises:
-            SclsearchError: The terms are not scalar tensors by name.
+            SclsearchError: A term is not a scalar.
         """
-        _check_terms(terms, self.name)
+        for name, term in terms.items():
+            if term.ndim:
+                raise SclsearchError(
+                    f"{self.name}: loss term {name!r}: must be a scalar, such as a mean, got the "
+                    f"shape {list(term.shape)}."
+                )
         return torch.stack([t for name, t in terms.items() if name not in self.monitored]).sum()
-
-
-def _check_terms(terms: Any, stage: str) -> None:
-    if not isinstance(terms, Mapping):
-        raise SclsearchError(
-            f"{stage}: the loss terms must be a mapping of names to scalar tensors, got an object "
-            f"of type {type(terms).__name__}."
-        )
-    for name, term in terms.items():
-        if not isinstance(term, Tensor):
-            raise SclsearchError(
-                f"{stage}: loss term {name!r}: must be a tensor, got {type(term).__name__}."
-            )
-        if term.ndim:
-            raise SclsearchError(
-                f"{stage}: loss term {name!r}: must be a scalar, such as a mean, got the shape "
-                f"{list(term.shape)}."
-            )
 
 
 class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     """Base class of training methods: frozen dataclasses whose fields are hyperparameters.
 
     Everything that a method does not override is cross-entropy fine-tuning of the encoder and a
-    head, in one stage. A method in a user's file may also define all attributes, `check`, `stages`
-    and `scores` itself, without this base class.
+    head, in one stage.
 
     Attributes:
         protocol: Name of the paper's protocol on full data.
@@ -272,7 +258,8 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
         Raises:
             SclsearchError: The encoder lacks a capability that the method needs.
         """
-        encoder.check_pooling(self.pooling, "pooling")
+        for name, value in {"pooling": self.pooling, **vars(self)}.items():
+            encoder.check_pooling(value, name)
         return ()
 
     def stages(self, training: Training) -> tuple[Stage, ...]:

@@ -14,18 +14,8 @@ from sclsearch.methods.base import Batch, Method, Model, Pooling, encoder_poolin
 class CE(Method):
     """Cross-entropy fine-tuning of encoder and head; squared error in regression.
 
-    Objective:
-        L = Σ_i w_i · -log softmax(s_i)[y_i] / Σ_i w_i
-        L = 1/B Σ_i (s_i - y_i)²                          in regression
-
-        s_i: Class scores of text i, in regression its predicted score: a linear layer on the
-            embedding of `pooling`, after the projection g if `projection` is g.
-        y_i: Class of text i, in regression its score.
-        w_i: Weight of class y_i: 1, or n / (C n_c) if `class_weights` is balanced.
-        B: Number of texts in a batch, `batch_size`.
-
-        Eq. (2) of Gunel et al., 2021 (https://arxiv.org/abs/2011.01403), is the cross-entropy of
-        two classes.
+    The loss is `prediction_loss`. Its form for two classes is Eq. (2) of Gunel et al., 2021,
+    https://arxiv.org/abs/2011.01403.
 
     Attributes:
         pooling: Input of the linear layer: the head's dense+tanh layer on the first token's state
@@ -41,14 +31,12 @@ class CE(Method):
     projection: Literal["none", "g"] = "none"
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return a new head, and g if `projection` selects it."""
         new_modules = super().new_modules(encoder, classes)
         if self.projection == "g":
             new_modules["g"] = projection(encoder.width)
         return new_modules
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
         if self.projection == "g":
             z = model.new_modules["g"](z)

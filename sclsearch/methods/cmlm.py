@@ -1,7 +1,4 @@
-"""Contrastive masked language modeling, CMLM (Luo et al., 2021).
-
-Paper: https://arxiv.org/abs/2106.02327.
-"""
+"""Contrastive masked language modeling, CMLM."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -24,35 +21,11 @@ from sclsearch.objectives.self_supervised import feature_spread
 class CMLM(PostTraining):
     """Post-training by masked words and complementary masks, then cross-entropy fine-tuning.
 
-    Post-training minimizes Eq. (12), L_MLM + α L_CL, on the training texts without labels. The
-    first view hides few tokens and predicts them. Each further view hides many of the other tokens.
-    L_CL contrasts the views of a text. The monitored term `feature_spread` is 0 if all texts have
-    the same embedding. Without contrast (α = 0) the method is `tapt`.
-
-    Objective:
-        Stage 1: L = MLM + α CL                                                          Eq. (12)
-                 MLM = -1/|S| Σ_{t ∈ S} log p(T_t | T^0)                                 Eq. (6)
-                 CL = 1/(K B) Σ_k Σ_b exp(-1/2 (cos(z_b^k, h_b^0) + cos(z_b^0, h_b^k)))  Eq. (9)
-                 z = W_2 gelu(W_1 h)                                                     Eq. (10)
-           or    CL = -1/(K B) Σ_k Σ_b log( exp(cos(h_b^k, h_b^0) / τ)
-                                           / Σ_{i=1..B} exp(cos(h_i^k, h_b^0) / τ) )     Eq. (7)
-        Stage 2: L = CE
-
-        α: `alpha`.
-        CL: Selected by `contrast`: simsiam, Eq. (9), without gradient into h, or simclr, Eq. (7).
-        τ: `tau`.
-        K: Number of further views of a text, `k`.
-        B: Number of texts in a batch, `post_batch_size`.
-        MLM: Part of the loss if `mlm`.
-        T^0: First view, whose tokens S are selected with probability `p_m` and corrupted.
-        h_b^k: Embedding of view k of text b, selected by `contrast_pooling`. View 0 is T^0. In a
-            further view each token outside S is selected with probability `p_c` and corrupted.
-            `masking` selects the paper's ablation.
-        z: Output of the predictor.
-        CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
-            mean squared error. The head reads the embedding of `pooling`.
-
-        Luo et al., 2021, https://arxiv.org/abs/2106.02327.
+    Stage 1 minimizes `masked_lm` + α `sim_siam` or `sim_clr`, Eq. (6), (7), (9) and (12) of Luo et
+    al., 2021, https://arxiv.org/abs/2106.02327, stage 2 `prediction_loss`. The first view hides few
+    tokens and predicts them. Each further view hides many of the other tokens. The views of a text
+    are contrasted. The monitored term `feature_spread` is 0 if all texts have the same embedding.
+    Without contrast (α = 0) the method is `tapt`.
 
     Attributes:
         alpha: α, weight of the contrast; the paper's best is 0.5.
@@ -81,13 +54,11 @@ class CMLM(PostTraining):
     tau: Annotated[float, Gt(0)] = 0.1
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Return a note if the head is new; raise SclsearchError without mask token or pooler."""
         encoder.check_mask_token("p_m")
         notes = super().check(encoder)
         return (*notes, *masked_lm_notes(encoder)) if self.mlm else notes
 
     def post_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
-        """Return the masked-LM head and the predictor, if post-training needs them."""
         new_modules = nn.ModuleDict()
         if self.mlm:
             new_modules["mlm"] = masked_lm_head(encoder)
@@ -96,14 +67,12 @@ class CMLM(PostTraining):
         return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the two stages, post-training and fine-tuning."""
         post, tuning = super().stages(training)
         rates = (training.dropout,) * (1 + self.k)
         monitored = ("feature_spread",)
         return replace(post, dropout_rates=lambda _update: rates, monitored=monitored), tuning
 
     def post_terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the post-training terms `contrast`, `mlm` and the monitored `feature_spread`."""
         selected = draw_selection(batch.content, self.p_m)  # [B, T]
         views, texts = 1 + self.k, len(batch.ids)
         further = [

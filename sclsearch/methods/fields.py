@@ -15,8 +15,7 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
 
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-"""Bounds of a JSON schema and their signs."""
-
+"""Signs of the bounds in a JSON schema."""
 LARGEST = 100_000
 """Largest integer value of a field; a training with more epochs, for example, never ends."""
 
@@ -51,35 +50,9 @@ class FieldDescription:
     shared: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectiveDescription:
-    """Loss of a method for users: the section `Objective` of its docstring.
-
-    Attributes:
-        equations: Equations, one or more lines, with their numbers in the paper.
-        symbols: Meaning of each symbol; hyperparameters stand in backticks.
-        source: Papers of the equations; may be empty.
-    """
-
-    equations: str
-    symbols: Mapping[str, str]
-    source: str
-
-
-def describe_objective(method: type[Method]) -> ObjectiveDescription | None:
-    """Return the loss of a method; None if its docstring has no section `Objective`.
-
-    The section has up to three paragraphs: equations, symbols as `symbol: meaning`, and source.
-    """
-    section = _section(method, "Objective")
-    if not section:
-        return None
-    equations, symbols, source, *_ = [*section.rstrip().split("\n\n"), "", ""]
-    return ObjectiveDescription(
-        equations=inspect.cleandoc("\n" + equations),
-        symbols=_entries(symbols),
-        source=" ".join(source.split()),
-    )
+def description(method: type[Method]) -> str:
+    """Return the docstring of a method without `Attributes`, which `describe_fields` returns."""
+    return (inspect.getdoc(method) or "").partition("\n\nAttributes:\n")[0]
 
 
 def describe_fields(method: type[Method]) -> list[FieldDescription]:
@@ -90,7 +63,7 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
             name=field.name,
             kind=_kind(field_types(method)[field.name].json_schema()),
             default=method.training.get(field.name, field.default),
-            meaning=_attribute_docs(owner).get(field.name, ""),
+            meaning=_meanings(owner).get(field.name, ""),
             shared=owner is Training,
         )
         for owner in owners
@@ -98,25 +71,14 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
     ]
 
 
-def _attribute_docs(owner: type[Any]) -> dict[str, str]:
-    """Return the docstring entries `Attributes` of a class and its bases, each as one line."""
-    entries: dict[str, str] = {}
-    for kind in reversed(owner.__mro__):
-        entries |= _entries(_section(kind, "Attributes"))
-    return entries
-
-
-def _section(kind: type, title: str) -> str:
-    """Return the lines of a section of a class's docstring, indented; empty if there is none."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    found = re.search(rf"^{title}:\n((?: {{4}}.*(?:\n|$)|\n)+)", text, flags=re.MULTILINE)
-    return found[1] if found else ""
-
-
-def _entries(section: str) -> dict[str, str]:
-    """Return the entries `name: meaning` of a section, each meaning as one line."""
-    found = re.findall(r"^ {4}(\S.*?): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
-    return {name: " ".join(meaning.split()) for name, meaning in found}
+def _meanings(kind: type) -> dict[str, str]:
+    """Return the entries `Attributes` in the docstrings of a class and its bases, by their name."""
+    meanings: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
+        entries = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
+        meanings |= {name: " ".join(meaning.split()) for name, meaning in entries}
+    return meanings
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -164,16 +126,7 @@ def typed(method: type[Method], values: Mapping[str, object], where: str) -> dic
 def build(
     method: type[Method], values: Mapping[str, object], where: str
 ) -> tuple[Method, Training]:
-    """Return the method and the training settings with the given hyperparameter values.
-
-    Args:
-        method: Class of the method.
-        values: Fields of the method and of `Training`; the other fields keep their defaults.
-        where: Source of the values, for the error.
-
-    Raises:
-        SclsearchError: A field is unknown or out of bounds; the message names all such fields.
-    """
+    """Return the method and the training settings with the given hyperparameter values."""
     checked: dict[str, Any] = typed(method, values, f"{where}: ")
     shared = {name: checked.pop(name) for name in _field_names(Training) if name in checked}
     return method(**checked), Training(**shared)

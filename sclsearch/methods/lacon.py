@@ -66,7 +66,6 @@ class LabelMatching(Method):
         """Return the input of g, `[B, d]`."""
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError if heads do not divide the width, or no loss reads the texts."""
         notes = super().check(encoder)
         if encoder.width % self.heads:
             divisors = [str(d) for d in range(1, encoder.width + 1) if encoder.width % d == 0]
@@ -81,13 +80,11 @@ class LabelMatching(Method):
         return notes
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return new label vectors and a new projection g."""
         g = projection(encoder.width, layers=self.g_layers)
         labels = label_vectors(classes, encoder.width)
         return nn.ModuleDict({"labels": labels, "g": g})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the one stage, matching of texts and labels."""
         return (
             Stage(
                 "matching",
@@ -100,7 +97,6 @@ class LabelMatching(Method):
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss terms `icl`, `lcl` and `ler`, without those that are disabled."""
         h, labels = model.new_modules["g"](self.text_embeddings(model, batch)), vectors_of(model)
         terms = {"ler": self.lam * label_embedding_regularizer(labels)}
         if self.icl:
@@ -110,7 +106,6 @@ class LabelMatching(Method):
         return terms
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the cosine of each text and label, `[B, C]`."""
         h = model.new_modules["g"](self.text_embeddings(model, batch))
         return label_scores(h, vectors_of(model))
 
@@ -123,31 +118,8 @@ class LabelMatching(Method):
 class LaCon(LabelMatching):
     """Texts and trained label vectors drawn together in both directions; the nearest label wins.
 
-    Objective:
-        L = ICL' + LCL + λ LER                                                     Eq. (7)
-        ICL' = -1/B Σ_{k=1..m} Σ_i log( exp(cos(h_i^k, l_{y_i}^k) / τ)
-                                        / Σ_{c=1..C} exp(cos(h_i^k, l_c^k) / τ) )  Eq. (4)
-        LCL = -1/|P| Σ_{c ∈ P} Σ_{a ∈ A(c)} log( exp(cos(l_c, h_a) / τ)
-                                        / Σ_{b ∈ B(c)} exp(cos(l_c, h_b) / τ) )   Eq. (5)
-        LER = 1/(C (C - 1)) Σ_{c ≠ d} (exp(1 + cos(l_c, l_d)) - 1)                 Eq. (6)
-        h_i = g(e_i)
-        prediction = argmax_c cos(h, l_c)                                          Eq. (8)
-
-        λ: `lam`.
-        τ: `tau`.
-        ICL': Part of the loss if `icl`.
-        LCL: Part of the loss if `lcl`.
-        B: Number of texts in a batch, `batch_size`.
-        m: Number of `heads`.
-        g: Projection of `g_layers` layers.
-        e_i: Embedding of text i, selected by `pooling`.
-        l_c: Vector of label c, trained; see `label_lr_mult`.
-        h_i^k: Slice k of h_i, of width d / m, and l_c^k likewise.
-        A(c): Texts of the batch with label c.
-        B(c): Texts of the batch with other labels.
-        P: Labels with nonempty A(c) and B(c).
-
-        Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
+    The loss is `instance_centered` + `label_centered` + λ `label_embedding_regularizer`: Eq. (4) to
+    (7) of Zhang et al., 2022, https://arxiv.org/abs/2205.10227. `label_scores`, Eq. (8), predict.
 
     Attributes:
         pooling: Input of g: the first token's last state (the paper), the pretrained pooler's
@@ -157,7 +129,6 @@ class LaCon(LabelMatching):
     pooling: Literal["cls_raw", "cls_pooled", "mean"] = "cls_raw"
 
     def text_embeddings(self, model: Model, batch: Batch) -> Tensor:
-        """Return the pooled states of the encoder, `[B, d]`."""
         return model.embed(batch, self.pooling)
 
 
@@ -170,20 +141,7 @@ class LaConFusion(LabelMatching):
     follow LEAM's code, but the width does not: LEAM's is 55. The convolution has the encoder's
     learning rate.
 
-    Objective:
-        L = ICL' + LCL + λ LER, as in lacon                            Eq. (7)
-        h_i = g(z_i)
-        z = Σ_t β_t E_t, β = softmax(m), m_t = max_c ReLU(conv(G))_ct  Eq. (9)
-        G_ct = cos(l_c, E_t)
-
-        λ: `lam`.
-        z_i: Embedding z of text i.
-        E_t: Last state of token t of a text.
-        β_t: Weight of token t.
-        conv: Convolution over `fusion_kernel` tokens.
-        l_c: Vector of label c, trained; see `label_lr_mult`.
-
-        Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
+    The loss is that of `lacon`. Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
 
     Attributes:
         fusion_kernel: Tokens in the convolution's window, odd; not stated in the paper; 5.
@@ -192,18 +150,15 @@ class LaConFusion(LabelMatching):
     fusion_kernel: Annotated[int, Ge(1)] = 5
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError as `LabelMatching.check` does, or if `fusion_kernel` is even."""
         check_window(self.fusion_kernel, "fusion_kernel")
         return super().check(encoder)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return label vectors, projection g and a new attention module."""
         new_modules = super().new_modules(encoder, classes)
         new_modules["attention"] = WindowAttention(classes, self.fusion_kernel)
         return new_modules
 
     def text_embeddings(self, model: Model, batch: Batch) -> Tensor:
-        """Return the fused text embedding z of Eq. (9), `[B, d]`."""
         states = model.hidden(batch)
         z: Tensor = model.new_modules["attention"](states, vectors_of(model), batch.mask)
         return z

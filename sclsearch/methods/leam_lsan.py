@@ -1,8 +1,4 @@
-"""LEAM and LSAN, LaCon's baselines with label vectors, on an encoder.
-
-LEAM: Wang et al., 2018, https://arxiv.org/abs/1805.04174. LSAN: Xiao et al., 2019,
-https://aclanthology.org/D19-1044. LaCon: Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
-"""
+"""LEAM and LSAN, LaCon's baselines with label vectors, on an encoder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +36,6 @@ class WithLabelVectors(Method):
     label_lr_mult: Annotated[float, Gt(0)] = 1.0
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the one stage, fine-tuning."""
         (stage,) = super().stages(training)
         scales = {"labels": self.label_lr_mult}
         return (replace(stage, lr_scales=scales, no_weight_decay=("labels",)),)
@@ -55,22 +50,11 @@ class LEAM(WithLabelVectors):
     initializes each label vector with the mean word vector of the label's name; here they are
     random.
 
-    Objective:
-        L = CE + γ · 1/C Σ_c -log softmax(f(l_c))[c]
-        s_i = f(z_i)
-        z = Σ_t β_t E_t, β = softmax(m), m_t = max_c ReLU(conv(G))_ct
-        G_ct = cos(l_c, E_t)
-
-        γ: `label_penalty`.
-        CE: Mean cross-entropy of the class scores s_i, weighted by `class_weights`.
-        f: Classifier of two layers, with ReLU between; see `mlp_dropout`. Its hidden layer has
-            the encoder's width; the released code has the width of the word vectors, 300.
-        l_c: Vector of label c, trained; see `label_lr_mult`.
-        E_t: Last state of token t of a text.
-        conv: Convolution over `kernel` tokens, which mixes the rows of the labels, as in the
-            released code; the paper applies one filter to each row.
-
-        Wang et al., 2018, https://arxiv.org/abs/1805.04174.
+    The loss is `prediction_loss` of the texts + γ `prediction_loss` of the label vectors. The
+    embedding of a text is `WindowAttention`, whose convolution mixes the rows of the labels, as in
+    the released code; the paper applies one filter to each row. The classifier's hidden layer has
+    the encoder's width; that of the released code has the width of the word vectors, 300. Wang et
+    al., 2018, https://arxiv.org/abs/1805.04174.
 
     Attributes:
         kernel: Tokens in the convolution's window, odd; the released code has 55.
@@ -84,12 +68,10 @@ class LEAM(WithLabelVectors):
     mlp_dropout: Rate = 0.5
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError if `kernel` is even."""
         check_window(self.kernel, "kernel")
         return super().check(encoder)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return new label vectors, a new attention module and a new classifier."""
         width = encoder.width
         mlp = nn.Sequential(
             nn.Dropout(self.mlp_dropout),
@@ -103,14 +85,12 @@ class LEAM(WithLabelVectors):
         return nn.ModuleDict({"labels": labels, "attention": attention, "mlp": mlp})
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss terms `ce` and `label`, the cross-entropy of the label vectors."""
         vectors = vectors_of(model)
         classes = torch.arange(len(vectors), device=vectors.device)
         own = prediction_loss(model.new_modules["mlp"](vectors), classes)
         return {**super().terms(model, batch), "label": self.label_penalty * own}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the class scores, `[B, C]`."""
         z = model.new_modules["attention"](model.hidden(batch), vectors_of(model), batch.mask)
         scores: Tensor = model.new_modules["mlp"](z)
         return scores
@@ -124,23 +104,8 @@ class LSAN(WithLabelVectors):
     states, and softmax replaces the sigmoid, as in LaCon's comparison. LSAN's label vectors are
     given and fixed; here they start at random and are trained.
 
-    Objective:
-        L = CE
-        s = W · 1/C Σ_c M_c + b
-        M_c = α_c M_c^l + (1 - α_c) M_c^s
-        M_c^l = Σ_t (l_c·E_t) E_t
-        M_c^s = Σ_t softmax_t(W_2 tanh(W_1 E_t))_c E_t
-        α_c = σ(w_l·M_c^l) / (σ(w_l·M_c^l) + σ(w_s·M_c^s))
-
-        M_c: Text vector of label c, a mix of label attention M_c^l and self-attention M_c^s.
-        W: Linear layer with bias b.
-        CE: Mean cross-entropy of the class scores s, weighted by `class_weights`.
-        l_c: Vector of label c, trained; see `label_lr_mult`.
-        E_t: Last state of token t of a text.
-        W_1: Linear layer of width `attention_dim`. Like W_2, w_l and w_s it has a bias.
-        σ: Sigmoid.
-
-        Xiao et al., 2019, https://aclanthology.org/D19-1044.
+    The loss is `prediction_loss`. The embedding of a text is the mean of `LabelSpecificAttention`
+    over the labels. Xiao et al., 2019, https://aclanthology.org/D19-1044.
 
     Attributes:
         attention_dim: Width of the hidden layer in the self-attention; the released code has 200.
@@ -149,7 +114,6 @@ class LSAN(WithLabelVectors):
     attention_dim: Annotated[int, Ge(1)] = 200
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return new label vectors, a new attention module and a new linear layer."""
         width = encoder.width
         return nn.ModuleDict(
             {
@@ -160,7 +124,6 @@ class LSAN(WithLabelVectors):
         )
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the class scores, `[B, C]`."""
         by_label = model.new_modules["attention"](
             model.hidden(batch), vectors_of(model), batch.mask
         )  # [B, C, d]

@@ -16,16 +16,7 @@ RANDOM = 0.1
 
 
 def draw_selection(maskable: Tensor, p: float) -> Tensor:
-    """Return a dynamic random mask (DRM), Eq. (1): each token is selected with probability p.
-
-    Args:
-        maskable: True at tokens that are neither padding nor special, `[B, T]`; other tokens are
-            never selected.
-        p: Probability, from 0 to 1.
-
-    Returns:
-        True at selected tokens, `[B, T]`.
-    """
+    """Return a dynamic random mask (DRM), Eq. (1): each maskable token is selected with p."""
     return maskable & (torch.rand(maskable.shape, device=maskable.device) < p)
 
 
@@ -34,11 +25,6 @@ def corrupt(encoder: Encoder, ids: Tensor, selected: Tensor) -> Tensor:
 
     It masks 80 % of the selected tokens and keeps 10 %. It replaces 10 % by a uniform draw from the
     whole vocabulary, including special tokens as in transformers.
-
-    Args:
-        encoder: Encoder that passed `check_mask_token`: its mask token and vocabulary are used.
-        ids: Token ids, `[B, T]`.
-        selected: True at tokens to corrupt, `[B, T]`.
     """
     if encoder.mask_token is None:
         raise ValueError("check_mask_token has not been called")
@@ -50,14 +36,7 @@ def corrupt(encoder: Encoder, ids: Tensor, selected: Tensor) -> Tensor:
 
 
 def masked_lm_of(model: Model, batch: Batch, states: Tensor, selected: Tensor) -> Tensor:
-    """Return the masked-LM loss over the selected tokens, a scalar.
-
-    Args:
-        model: Model with the masked-LM head as new module `mlm`.
-        batch: The uncorrupted texts.
-        states: Last hidden states of the corrupted texts, `[B, T, d]`.
-        selected: True at tokens to predict, `[B, T]`.
-    """
+    """Return the masked-LM loss over the selected tokens, given the states of corrupted texts."""
     # `nonzero` waits for the device to count the tokens. One call serves all three index_selects.
     places = selected.flatten().nonzero()[:, 0]  # [S]
     hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]

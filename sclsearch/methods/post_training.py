@@ -1,9 +1,4 @@
-"""Post-training of the encoder on unlabeled texts, then cross-entropy fine-tuning: TAPT and CSSL.
-
-TAPT: Gururangan et al., 2020, https://arxiv.org/abs/2004.10964. CSSL: CERT, Fang & Xie, 2020,
-https://arxiv.org/abs/2005.12766. Both have the form of CMLM's comparison (Luo et al., 2021, section
-4.4, https://arxiv.org/abs/2106.02327).
-"""
+"""Post-training of the encoder on texts without labels, then fine-tuning: TAPT and CSSL."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -60,7 +55,6 @@ class PostTraining(Method):
     pooling: Pooling = "head_hidden"
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the two stages, post-training and fine-tuning."""
         settings = replace(
             training,
             learning_rate=self.post_learning_rate,
@@ -79,7 +73,6 @@ class PostTraining(Method):
         return (post, *super().stages(training))
 
     def post_modules(self, _encoder: Encoder, _classes: int) -> nn.ModuleDict:
-        """Return the new modules of post-training."""
         return nn.ModuleDict()
 
     @abstractmethod
@@ -91,20 +84,10 @@ class PostTraining(Method):
 class TAPT(PostTraining):
     """Masked language modeling on the training texts, then cross-entropy: TAPT, CMLM at α = 0.
 
-    The schedule is that of CMLM's comparison. Gururangan et al. themselves post-train with learning
-    rate 1e-4, batches of 256 and 100 epochs.
-
-    Objective:
-        Stage 1: L = -1/|S| Σ_{t ∈ S} log p(T_t | T^0)
-        Stage 2: L = CE
-
-        T^0: Text T, whose tokens S are selected with probability `p_m` and corrupted. The mean is
-            over all tokens S of the batch, as in the released code.
-        CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
-            mean squared error. The head reads the embedding of `pooling`.
-
-        Eq. (6) of Luo et al., 2021 (CMLM), https://arxiv.org/abs/2106.02327. Gururangan et al.,
-        2020, https://arxiv.org/abs/2004.10964, have no equation.
+    Stage 1 minimizes `masked_lm`, stage 2 `prediction_loss`. Form and schedule are those of CMLM's
+    comparison (Luo et al., 2021, section 4.4, https://arxiv.org/abs/2106.02327). Gururangan et al.,
+    2020, https://arxiv.org/abs/2004.10964, post-train with learning rate 1e-4, batches of 256 and
+    100 epochs.
 
     Attributes:
         p_m: Share of the tokens that are selected for prediction; 0.15 in both papers.
@@ -115,16 +98,13 @@ class TAPT(PostTraining):
     p_m: Share = 0.15
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Return a note if the head is new; raise SclsearchError without mask token or pooler."""
         encoder.check_mask_token("p_m")
         return (*super().check(encoder), *masked_lm_notes(encoder))
 
     def post_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
-        """Return the masked-LM head for post-training."""
         return nn.ModuleDict({"mlm": masked_lm_head(encoder)})
 
     def post_terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the post-training term `mlm`."""
         selected = draw_selection(batch.content, self.p_m)
         ids = corrupt(model.encoder, batch.ids, selected)
         states = model.hidden(replace(batch, ids=ids))  # [B, T, d]
@@ -135,24 +115,11 @@ class TAPT(PostTraining):
 class CSSL(PostTraining):
     """Contrast of two paraphrases of each training text, then cross-entropy fine-tuning.
 
-    Eq. (13) and (14) of CMLM: two back-translations replace the masked views, and masked language
-    modeling is omitted. It contrasts within the batch, where CERT has a queue (MoCo). The contrast
-    is SimCLR's, as in the authors' README; the text of Eq. (14) also permits CMLM's SimSiam. First
-    paraphrases are the anchors, second ones the candidates.
-
-    Objective:
-        Stage 1: L = -1/B Σ_b log( exp(cos(h_b^1, h_b^0) / τ)
-                                 / Σ_{i=1..B} exp(cos(h_i^1, h_b^0) / τ) )  Eq. (7), (14)
-        Stage 2: L = CE
-
-        τ: `tau`.
-        B: Number of texts in a batch, `post_batch_size`.
-        h_b^0: Embedding of the first paraphrase of text b, selected by `contrast_pooling`; h_b^1 is
-            that of the second paraphrase.
-        CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
-            mean squared error. The head reads the embedding of `pooling`.
-
-        Luo et al., 2021 (CMLM), https://arxiv.org/abs/2106.02327.
+    Stage 1 minimizes `sim_clr`, Eq. (7) and (14) of CMLM (Luo et al., 2021,
+    https://arxiv.org/abs/2106.02327), stage 2 `prediction_loss`. First paraphrases are the anchors,
+    second ones the candidates. It contrasts within the batch, where CERT (Fang & Xie, 2020,
+    https://arxiv.org/abs/2005.12766) has a queue. The contrast is SimCLR's, as in the authors'
+    README; the text of Eq. (14) also permits CMLM's SimSiam.
 
     Attributes:
         tau: Temperature τ; not stated in CMLM's comparison; CERT's released code has 0.07.
@@ -166,6 +133,5 @@ class CSSL(PostTraining):
     contrast_pooling: ContrastPooling = "cls_raw"
 
     def post_terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the post-training term `sim_clr`."""
         first, second = model.embed(batch, self.contrast_pooling).chunk(2)  # [B, d] each
         return {"sim_clr": sim_clr(first, second[None], tau=self.tau)}

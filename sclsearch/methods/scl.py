@@ -1,8 +1,4 @@
-"""Cross-entropy and contrast in one loss: SCL, and LaCon's baseline CE+CL.
-
-SCL: Gunel et al., 2021, https://arxiv.org/abs/2011.01403. LaCon: Zhang et al., 2022,
-https://arxiv.org/abs/2205.10227.
-"""
+"""Cross-entropy and contrast in one loss: SCL, and LaCon's baseline CE+CL."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -35,20 +31,8 @@ class SCL(Method):
     At λ = 1 the head gets no gradient. A second stage then trains it on the frozen encoder, with
     learning rate 1e-3.
 
-    Objective:
-        L = (1 - λ) CE + λ SCL  Eq. (1)
-        SCL = 1/n Σ_i ℓ_i       Eq. (3)
-        ℓ_i = -1/|P(i)| Σ_{p ∈ P(i)} log( exp(z_i·z_p / τ) / Σ_{a ≠ i} exp(z_i·z_a / τ) )
-
-        λ: `lam`.
-        τ: `tau`.
-        CE: Mean cross-entropy of the class scores, Eq. (2), weighted by `class_weights`; the head
-            reads the embedding of `pooling`.
-        z_i: L2-normalized embedding of text i, selected by `scl_features`.
-        P(i): The other texts of the batch with the class of text i. If there are none, ℓ_i is 0.
-        n: Number of texts with a positive; 1 in the paper.
-
-        Gunel et al., 2021, https://arxiv.org/abs/2011.01403.
+    The loss is (1 - λ) `prediction_loss` + λ `sup_con`: Eq. (1) to (3) of Gunel et al., 2021,
+    https://arxiv.org/abs/2011.01403.
 
     Attributes:
         tau: Temperature τ of the contrastive term; the paper's best is 0.3.
@@ -63,18 +47,11 @@ class SCL(Method):
     scl_features: Literal["cls_raw", "head_hidden", "cls_pooled", "mean"] = "cls_raw"
     pooling: Pooling = "head_hidden"
 
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError if a pooling needs a pretrained pooler that the encoder lacks."""
-        encoder.check_pooling(self.scl_features, "scl_features")
-        return super().check(encoder)
-
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return a new head, with the dense+tanh layer if `pooling` or `scl_features` needs it."""
         hidden = "head_hidden" in {self.pooling, self.scl_features}
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the stage of the joint loss; at λ = 1 also a probe."""
         joint = Stage("contrast", training, self.contrast, self.new_modules)
         if self.lam < 1:
             return (joint,)
@@ -84,7 +61,6 @@ class SCL(Method):
         return joint, probe
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
-        """Return the terms `ce` and `scl` of the joint loss."""
         head: Head = model.new_modules["head"]  # type: ignore[assignment]
         rate = batch.dropout_rates[0]
         poolings = encoder_pooling(self.pooling), encoder_pooling(self.scl_features)
@@ -108,21 +84,8 @@ class CECL(Method):
     0.15 is 0.3 here. LaCon does not state whether cross-entropy reads one view or both; here it
     averages both. Both views have the normal dropout probability, as in SimCSE.
 
-    Objective:
-        L = CE + α NT-Xent
-        NT-Xent = 1/(2B) Σ_i -log( exp(z_i·z_p(i) / τ) / Σ_{j ≠ i} exp(z_i·z_j / τ) )
-
-        α: `alpha`.
-        τ: `tau`.
-        CE: Mean cross-entropy of the class scores of both views, weighted by `class_weights`; the
-            head reads the embedding of `pooling`.
-        z_i: L2-normalized embedding of view i, selected by `contrast_pooling`. Each of the B texts
-            of a batch has two views with different dropout, with probability `dropout`.
-        p(i): The other view of the same text.
-        B: Number of texts in a batch, `batch_size`.
-
-        Zhang et al., 2022 (LaCon), name this baseline without an equation. NT-Xent is Eq. (1) of
-        SimCLR (Chen et al., 2020, https://arxiv.org/abs/2002.05709).
+    The loss is `prediction_loss` + α `nt_xent`. Zhang et al., 2022 (LaCon,
+    https://arxiv.org/abs/2205.10227) name this baseline without an equation.
 
     Attributes:
         tau: Temperature τ of the contrast; not stated in the paper; ConSERT's code has 0.1.
@@ -141,18 +104,11 @@ class CECL(Method):
     pooling: Pooling = "head_hidden"
     contrast_pooling: Literal["mean", "cls_raw", "cls_pooled"] = "mean"
 
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError if a pooling needs a pretrained pooler that the encoder lacks."""
-        encoder.check_pooling(self.contrast_pooling, "contrast_pooling")
-        return super().check(encoder)
-
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the one stage, joint training on two views."""
         rates = (training.dropout, training.dropout)
         return (Stage("joint", training, self.terms, self.new_modules, lambda _update: rates),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss terms `ce` and `nt_xent`."""
         poolings = encoder_pooling(self.pooling), self.contrast_pooling
         pooled, contrasted = model.embeddings(batch, *poolings)  # [2 * B, d] each
         logits: Tensor = model.new_modules["head"](pooled, batch.dropout_rates[0])  # [2 * B, C]

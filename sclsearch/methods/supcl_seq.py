@@ -1,8 +1,4 @@
-"""SupCL-Seq and the two comparisons of its tables: SimCSE with a probe, and dropout views.
-
-SupCL-Seq: Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424. SimCSE: Gao et al., 2021,
-https://arxiv.org/abs/2104.08821.
-"""
+"""SupCL-Seq and the two comparisons of its tables: SimCSE with a probe, and dropout views."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -43,10 +39,8 @@ TRAINING: Mapping[str, object] = MappingProxyType(
 class ContrastAndProbe(Method):
     """Contrast of dropout views, then a linear probe on the frozen encoder.
 
-    The contrastive loss is averaged over anchors where the paper prints a sum. All views are
-    anchors, as in Eq. (2). In regression the probe minimizes squared error. The paper names
-    transformers' Trainer but no warm-up; here it is fairseq's 0.06, as in all methods. The probe
-    has the batch settings of the contrast.
+    All views are anchors. The paper names transformers' Trainer but no warm-up; here it is 0.06 as
+    in all methods. The probe has the batch settings of the contrast.
 
     Attributes:
         tau: Temperature τ; the paper has 0.05, as SimCSE.
@@ -70,7 +64,6 @@ class ContrastAndProbe(Method):
     probe_epochs: Annotated[int, Ge(1)] = 5
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the two stages, contrast and linear probe."""
         probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
         return (
             Stage("contrast", training, self.contrast, dropout_rates=self.view_rates),
@@ -82,11 +75,9 @@ class ContrastAndProbe(Method):
         return self.dropouts
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss term `sup_con`, with all views as anchors."""
         return {"sup_con": sup_con(model.embed(batch, self.pooling), batch.view_y, tau=self.tau)}
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss term `probe`, cross-entropy or squared error."""
         return {"probe": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
 
@@ -94,25 +85,9 @@ class ContrastAndProbe(Method):
 class SupCLSeq(ContrastAndProbe):
     """Supervised contrast of dropout views, then a linear probe on the frozen encoder.
 
-    The contrastive loss is Eq. (2). In regression, texts have the same class if their scores agree
-    to one decimal (the paper's footnote).
-
-    Objective:
-        Stage 1: L = 1/N Σ_i ℓ_i  Eq. (2)
-                 ℓ_i = -1/|P(i)| Σ_{p ∈ P(i)} log( exp(z_i·z_p / τ) / Σ_{b ≠ i} exp(z_i·z_b / τ) )
-        Stage 2: L = CE, with the encoder frozen
-
-        τ: `tau`.
-        z_i: L2-normalized embedding of view i, selected by `pooling`. Each text of a batch has one
-            view per dropout probability in `dropouts`, see `view_mode`.
-        N: Number of views: those of one text times `batch_size`.
-        P(i): The other views with the class of view i, in regression with its score rounded to one
-            decimal.
-        CE: Mean cross-entropy of the class scores of a linear layer, weighted by `class_weights`;
-            in regression the mean squared error. Its settings are `probe_learning_rate` and
-            `probe_epochs`.
-
-        Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424.
+    Stage 1 minimizes `sup_con`, Eq. (2) of Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424,
+    stage 2 `prediction_loss`. In regression, texts have the same class if their scores agree to one
+    decimal (the paper's footnote).
 
     Attributes:
         view_mode: `paper` makes one view per listed probability. `official_code` follows the
@@ -125,14 +100,12 @@ class SupCLSeq(ContrastAndProbe):
     view_mode: Literal["paper", "official_code"] = "paper"
 
     def view_rates(self, update: int) -> tuple[float, ...]:
-        """Return the dropout probability of each view at an update, counted from 0."""
         if self.view_mode == "paper":
             return self.dropouts
         rates, left_over = _official_views(self.dropouts, OFFICIAL_RATE)
         return rates if update == 0 else _official_views(self.dropouts, left_over)[0]
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss term `sup_con`, with the texts of a class as positives."""
         y = (batch.y * 10).round().long() if batch.y.is_floating_point() else batch.y
         return super().contrast(model, replace(batch, y=y))
 
@@ -160,30 +133,15 @@ class SimCSE(ContrastAndProbe):
     comparison: they are those of SupCL-Seq. SimCSE itself has the views (0.1, 0.1) and an MLP on
     the embedding, which is omitted, as in SupCL-Seq. Only the probe reads labels.
 
-    Objective:
-        Stage 1: L = 1/N Σ_i ℓ_i  Eq. (1)
-                 ℓ_i = -1/|P(i)| Σ_{p ∈ P(i)} log( exp(z_i·z_p / τ) / Σ_{b ≠ i} exp(z_i·z_b / τ) )
-        Stage 2: L = CE, with the encoder frozen
-
-        τ: `tau`.
-        z_i: L2-normalized embedding of view i, selected by `pooling`. Each text of a batch has one
-            view per dropout probability in `dropouts`.
-        N: Number of views: those of one text times `batch_size`.
-        P(i): The other views of the same text.
-        CE: Mean cross-entropy of the class scores of a linear layer, weighted by `class_weights`;
-            in regression the mean squared error. Its settings are `probe_learning_rate` and
-            `probe_epochs`.
-
-        Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424.
+    Stage 1 minimizes `sup_con`, stage 2 `prediction_loss`. Sedghamiz et al., 2021,
+    https://arxiv.org/abs/2109.07424; Gao et al., 2021, https://arxiv.org/abs/2104.08821.
     """
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the two stages, contrast and linear probe."""
         contrast, probe = super().stages(training)
         return replace(contrast, labeled=False), probe
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss term `sup_con`, with the views of a text as positives."""
         texts = torch.arange(len(batch.y), device=batch.y.device)
         return super().contrast(model, replace(batch, y=texts))
 
@@ -197,15 +155,8 @@ class DropoutAug(Method):
     dropout is added to the listed ones; here it is not. The head has the dropout of its view, which
     the paper does not state either.
 
-    Objective:
-        L = 1/V Σ_v CE_v
-
-        V: Number of views: one per dropout probability in `dropouts`.
-        CE_v: Mean cross-entropy of the class scores of view v, weighted by `class_weights`; in
-            regression the mean squared error. The head reads the embedding of `pooling`.
-
-        Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424, describe it in section 3.2.1
-        without an equation.
+    The loss is `prediction_loss` of all views. Sedghamiz et al., 2021,
+    https://arxiv.org/abs/2109.07424, describe it without an equation.
 
     Attributes:
         dropouts: Dropout probability of each view, as in `supcl-seq`.
@@ -221,12 +172,10 @@ class DropoutAug(Method):
     pooling: Pooling = "cls_pooled"
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the one stage, fine-tuning."""
         (stage,) = super().stages(training)
         return (replace(stage, dropout_rates=lambda _update: self.dropouts),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss term `ce`, the mean over all views."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [V * B, d]
         views = zip(z.chunk(len(batch.dropout_rates)), batch.dropout_rates, strict=True)
         scores = torch.cat([model.new_modules["head"](view, rate) for view, rate in views])

@@ -1,6 +1,7 @@
 """Losses of the papers as pure functions of tensors, one module per loss.
 
-Letters in shapes: B texts, V views, N = B * V rows, T tokens, d width, C classes.
+A loss is a scalar, float32 or float64; a temperature τ is above 0. Letters in shapes: B texts, V
+views, N = B * V rows, T tokens, d width, C classes.
 """
 
 from sclsearch.objectives.lacon import (

@@ -28,9 +28,6 @@ def instance_centered(
         y: Class of each text, `[B]`, below C.
         tau: Temperature τ > 0.
         heads: m, a divisor of d: number of slices of the width that are compared separately.
-
-    Returns:
-        The loss, a scalar, float32 or float64.
     """
     if heads > 1:
         h, labels = _slices(h, heads), _slices(labels, heads)
@@ -49,16 +46,13 @@ def label_centered(h: Tensor, labels: Tensor, y: Tensor, *, tau: float) -> Tenso
     As printed, the denominator does not contain the positive. The loss of a pair can thus be as
     low as -2/τ + log |B(p)|, far below 0, and the sum over A(p) grows with the batch. One departure
     from the paper: P contains only classes of the batch that have a negative. B(p) is empty if all
-    texts of a batch have one class; such a batch has loss 0.
+    texts of a batch have one class; such a batch has loss 0. The gradients are finite for every y.
 
     Args:
         h: Texts, `[B, d]`.
         labels: Label vectors, `[C, d]`.
         y: Class of each text, `[B]`, below C.
         tau: Temperature τ > 0.
-
-    Returns:
-        The loss, a scalar, float32 or float64, with finite gradients for every `y`.
     """
     logits = similarities(normalize(labels, 1 / tau), normalize(h))  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y  # [C, B]
@@ -71,18 +65,13 @@ def label_centered(h: Tensor, labels: Tensor, y: Tensor, *, tau: float) -> Tenso
 
 
 def label_embedding_regularizer(labels: Tensor) -> Tensor:
-    r"""Return the label embedding regularizer LER, Eq. (6), which spreads the label vectors.
+    r"""Return the label embedding regularizer LER, Eq. (6), of label vectors, `[C, d]`.
 
     $$\operatorname{avg}_{i \ne j} (\exp(1 + \cos(l_i, l_j)) - 1)$$
 
-    Each pair contributes between 0 and e² - 1. Only with two classes can all pairs reach 0; the
-    minimum for C classes is exp(1 - 1 / (C - 1)) - 1. With a single class the loss is 0.
-
-    Args:
-        labels: Label vectors, `[C, d]`.
-
-    Returns:
-        The loss, a scalar, float32 or float64.
+    It spreads the vectors. Each pair contributes between 0 and e² - 1. Only with two classes can
+    all pairs reach 0; the minimum for C classes is exp(1 - 1 / (C - 1)) - 1. With a single class
+    the loss is 0.
     """
     classes, directions = len(labels), normalize(labels)
     own = torch.eye(classes, dtype=torch.bool, device=labels.device)

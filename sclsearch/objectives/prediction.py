@@ -12,9 +12,6 @@ def prediction_loss(scores: Tensor, y: Tensor, weights: Tensor | None = None) ->
         scores: Logits `[B, C]`, or predicted scores `[B]`.
         y: Classes `[B]`, integer, or true scores `[B]`.
         weights: Weight of each class in the mean, `[C]`; None for equal weights.
-
-    Returns:
-        The loss, a scalar, float32 or float64.
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if scores.dim() == 1:
@@ -32,9 +29,6 @@ def masked_lm(logits: Tensor, targets: Tensor) -> Tensor:
     Args:
         logits: Scores over the vocabulary at the S selected positions, `[S, vocabulary]`.
         targets: Original token at each position, `[S]`.
-
-    Returns:
-        The loss, a scalar, float32 or float64.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     costs = F.cross_entropy(logits, targets, reduction="none")  # [S]

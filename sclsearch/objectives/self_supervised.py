@@ -27,9 +27,6 @@ def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
         a: Embeddings of one view, `[B, d]`.
         b: Embeddings of the other view of the same texts, `[B, d]`.
         tau: Temperature τ > 0.
-
-    Returns:
-        The loss, a scalar, float32 or float64, at least 0.
     """
     texts, z = torch.arange(len(a), device=a.device), torch.cat([a, b])
     z = normalize(z)
@@ -50,9 +47,6 @@ def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
         h0: The anchors: states of the first view, `[B, d]`.
         hk: The candidates: states of the K other views, `[K, B, d]`.
         tau: Temperature τ > 0.
-
-    Returns:
-        The loss, a scalar, float32 or float64, at least 0.
     """
     anchors, texts = normalize(h0, 1 / tau), torch.arange(len(h0), device=h0.device)
     costs = [F.cross_entropy(similarities(anchors, view), texts) for view in normalize(hk)]
@@ -65,24 +59,21 @@ def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor) -> Tensor:
     $$\frac{1}{K B} \sum_{k=1}^{K} \sum_{b=1}^{B}
       \exp(-\tfrac{1}{2} (D(z_b^k, h_b^0) + D(z_b^0, h_b^k)))$$
 
-    with D(z, h) the cosine of z and h, and no gradient into h, Eq. (11). SimSiam itself has no
-    exponential.
+    with D(z, h) the cosine of z and h, and no gradient into h, Eq. (11). The loss is between 1/e
+    and e. SimSiam itself has no exponential.
 
     Args:
         z0: Output of the predictor for `h0`, Eq. (10), `[B, d]`.
         zk: Output of the predictor for `hk`, `[K, B, d]`.
         h0: States of the first view, `[B, d]`.
         hk: States of the K other views, `[K, B, d]`.
-
-    Returns:
-        The loss, a scalar between 1/e and e, float32 or float64.
     """
     agreement = (cosines(zk, h0.detach()) + cosines(z0, hk.detach())) / 2  # [K, B]
     return (-agreement).exp().mean()
 
 
 def feature_spread(h: Tensor) -> Tensor:
-    """Return the spread of the directions of states: 0 if they collapsed, at most 1.
+    """Return the spread of the directions of states: 0 if they collapsed, at most 1; no gradient.
 
     It is √d times the measure in section 4.1 of Chen & He. They average the standard deviation over
     the batch of each coordinate of the normalized states. Their mean is 0 for constant states and
@@ -91,8 +82,5 @@ def feature_spread(h: Tensor) -> Tensor:
 
     Args:
         h: States, `[B, d]`.
-
-    Returns:
-        A scalar, float32 or float64, without gradient.
     """
     return normalize(h.detach()).std(dim=0, correction=0).mean() * math.sqrt(h.shape[1])

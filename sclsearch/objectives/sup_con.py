@@ -14,17 +14,14 @@ def sup_con(z: Tensor, y: Tensor, *, tau: float = 0.07) -> Tensor:
 
     The same sum is Eq. (3) of Gunel et al. and Eq. (2) of SupCL-Seq. Two departures from them: an
     anchor without a positive is left out instead of having loss 1/0, and the other anchors are
-    averaged, not summed. The factor tau / 0.07 of Khosla's code is omitted. The loss is at least
-    the mean of log |P(i)|. Loss values of batches with different class counts are therefore not
-    comparable.
+    averaged, not summed. The gradient is finite for every `y`. The factor tau / 0.07 of Khosla's
+    code is omitted. The loss is at least the mean of log |P(i)|. Loss values of batches with
+    different class counts are therefore not comparable.
 
     Args:
         z: Embeddings, `[N, d]`, which are L2-normalized here. Each view of a text is a row.
         y: Class of each row, `[N]`, integer.
         tau: Temperature τ > 0.
-
-    Returns:
-        The loss, a scalar, float32 or float64, with a finite gradient in `z` for every `y`.
     """
     z = normalize(z)
     own = torch.eye(len(y), dtype=torch.bool, device=z.device)

@@ -1,7 +1,7 @@
 """Evaluation protocols: how a paper splits, samples, repeats, evaluates, selects and reports."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -31,13 +31,11 @@ class Rows:
     index: Index
 
     def labels(self, data: TaskData) -> Labels:
-        """Return the labels of the rows."""
         found: Labels = data.splits[self.split].y[self.index]
         return found
 
     @property
     def digest(self) -> str:
-        """SHA-256 of split and row numbers."""
         return hashlib.sha256(self.split.encode() + b"\n" + self.index.tobytes()).hexdigest()
 
 
@@ -91,7 +89,6 @@ class Splits:
 
     @property
     def without_labels(self) -> Rows:
-        """Training rows of stages that read no labels."""
         return self.unlabeled or self.train
 
 
@@ -147,11 +144,7 @@ class Replicate:
     @property
     def seeds(self) -> dict[str, int]:
         """Seeds that training depends on, given its rows."""
-        return {
-            "initialization": self.initialization,
-            "order": self.order,
-            "noise": self.noise,
-        }
+        return {"initialization": self.initialization, "order": self.order, "noise": self.noise}
 
 
 def all_seeds(number: int) -> Replicate:
@@ -180,11 +173,11 @@ class Protocol:
     """Evaluation protocol: how a paper splits, samples, repeats, evaluates, selects and reports.
 
     Attributes:
-        name: Name. A member of a family has its number after a colon, as in `lacon-classes:4`.
+        name: Name, such as `lacon` or `lacon-classes:4`.
         summary: One line for `sclsearch ls protocols`.
         split: Returns the rows for training, validation and test.
         few_shot: True if a training size is required, False if none is allowed.
-        sizes: Training sizes of the paper, as text, if a size is required.
+        sizes: Training sizes of the paper, as text.
         draw: Returns the training subset of a replicate.
         redraw: Returns the rows of a replicate, given those of the split. For protocols that also
             draw validation rows, or that draw without a given size.
@@ -235,7 +228,6 @@ class Protocol:
 
     @property
     def title(self) -> str:
-        """Name in reports."""
         scaled = f" at {self.scale} scale" if self.scale else ""
         return f"{self.name}{scaled}{f', {self.repetition}' if self.repetition else ''}"
 
@@ -256,15 +248,10 @@ class Protocol:
             )
 
     def metric(self, data: TaskData) -> str:
-        """Return the name of the metric for selection and for the report."""
         return self.metrics.get(data.task.public_name, data.task.metric)
 
     def data(self, whole: TaskData) -> TaskData:
-        """Return the task with the protocol's classes only, as `splits` and `metric` expect it.
-
-        Raises:
-            SclsearchError: The task has fewer classes than the protocol takes, or is a regression.
-        """
+        """Return the task with the protocol's classes only, as `splits` and `metric` expect it."""
         if self.classes is None:
             return whole
         task = whole.task
@@ -281,12 +268,7 @@ class Protocol:
         return self.redraw is None and (self.draw is None or size is None)
 
     def splits(self, data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
-        """Return the rows of one replicate.
-
-        Raises:
-            SclsearchError: There are too few rows, or validation lacks the class that the metric
-                needs.
-        """
+        """Return the rows of one replicate."""
         splits = self.split(data)
         if self.redraw is not None:
             splits = self.redraw(data, splits, size, replicate)
@@ -304,22 +286,3 @@ class Protocol:
         where = f"{data.task.name}, --protocol {self.name}"
         METRICS[self.metric(data)].check_rows(splits.validation.labels(data), data.task, where)
         return splits
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Protocols that differ in one number, written `<name>:<number>` on the command line.
-
-    Attributes:
-        name: Name without the number.
-        parameter: Symbol of the number in lists of protocols.
-        values: Possible numbers.
-        summary: One line for `sclsearch ls protocols`.
-        make: Returns the protocol for a number; its name is `<name>-<number>`.
-    """
-
-    name: str
-    parameter: str
-    values: Sequence[int]
-    summary: str
-    make: Callable[[int], Protocol]

@@ -17,12 +17,7 @@ Unlabeled = int | Literal["all"]
 
 
 def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) -> Rows:
-    """Return the training subset of a replicate.
-
-    Raises:
-        SclsearchError: The pool has fewer rows than requested, or K per class is requested in
-            regression.
-    """
+    """Return the training subset of a replicate."""
     y = pool.labels(data)
     rng = stream(replicate.subset, "subset")
     if size.per_class is None:
@@ -54,9 +49,6 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     """Return validation rows from the rest of the pool, as many of each class as for training.
 
     A class with fewer remaining rows contributes all of them.
-
-    Raises:
-        SclsearchError: No row is left.
     """
     rest = Rows(pool.split, np.setdiff1d(pool.index, train.index))
     rng = stream(seed, "validation")
@@ -108,10 +100,6 @@ def draw_rows(
 
     `unlabeled` is the total number of texts for stages without labels, or `all`; None takes the
     training rows alone.
-
-    Raises:
-        SclsearchError: There are too few rows. Or fewer texts than training rows, or more than the
-            split has left, are requested.
     """
     splits = protocol.splits(data, size, replicate)
     if unlabeled is None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Family, Protocol, Replicate, Size, Splits, fixed_training
+from sclsearch.protocols.base import Protocol, Replicate, Size, Splits, fixed_training
 from sclsearch.protocols.draws import class_counts, draw_alike, draw_counts, draw_subset
 from sclsearch.protocols.splits import from_train, hold_out
 from sclsearch.randomness import stream
@@ -70,11 +70,7 @@ def _at_most(most: int, data: TaskData, splits: Splits, replicate: Replicate) ->
 def few_shot_rows(
     data: TaskData, splits: Splits, size: Size | None, replicate: Replicate
 ) -> Splits:
-    """Return the training subset of a replicate and as many validation rows from the rest.
-
-    Raises:
-        SclsearchError: There are fewer rows than requested, or no row is left for validation.
-    """
+    """Return the training subset of a replicate and as many validation rows from the rest."""
     if size is None:
         raise ValueError("a few-shot protocol is given no size")
     train = draw_subset(data, splits.train, size, replicate)
@@ -89,9 +85,6 @@ def imbalanced_rows(
     The paper does not state its validation rows here. We draw as many as for training from the
     rest, as in its few-shot setting. The paper does not state its epochs either; we use those of
     full data. The paper does not define the class sizes for more than two classes.
-
-    Raises:
-        SclsearchError: The task does not have two classes, or one class has too few rows.
     """
     where = f"--protocol lacon-imbalance:{rho}"
     counts = {} if data.task.regression else class_counts(data, splits.train)
@@ -175,21 +168,3 @@ def first_classes(count: int) -> Protocol:
         redraw=rows_by_classes,
         classes=count,
     )
-
-
-IMBALANCE = Family(
-    name="lacon-imbalance",
-    parameter="R",
-    values=(1, 3, 5, 10, 20),
-    summary="Zhang et al.: 32 rows of one class, R times as many of the other, mean of 10; "
-    "R is 1, 3, 5, 10 or 20",
-    make=imbalanced,
-)
-CLASSES = Family(
-    name="lacon-classes",
-    parameter="N",
-    values=range(2, 15),
-    summary="Zhang et al.: at most 1000 rows of each of a task's first N classes, mean of 10; "
-    "N is 2 to 14",
-    make=first_classes,
-)

@@ -31,9 +31,6 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Spli
         cap: Maximum number of validation rows, drawn stratified; None takes all.
         overlap: Draw validation from the whole validation split, test rows included. On small sets
             only this gives 500 validation rows beside a test of half the split.
-
-    Raises:
-        SclsearchError: The task has no validation split, and no cap or no test split either.
     """
     if cap is not None and "test" in data.splits and "validation" not in data.splits:
         share = min(cap / data.splits["train"].labeled, 0.5)
@@ -102,9 +99,6 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
     """Return the splits with a stratified share of the training rows as validation instead.
 
     Training has a row of every class, so a class with a single row is absent from validation.
-
-    Raises:
-        SclsearchError: There are fewer than two training rows.
     """
     pool = splits.train
     size = len(pool.index) - max(1, round(share * len(pool.index)))
@@ -135,9 +129,6 @@ def split_dev_at_random(
             enough test rows is used; if none does, validation has half of the rows.
         least: Minimum number of test rows.
         most: Maximum number of test rows by task, for tasks with a limit.
-
-    Raises:
-        SclsearchError: The task has no validation split, or has one row in it and no test split.
     """
     rows = len(_validation_labels(data))
     order = stream(0, "validation").permutation(rows)

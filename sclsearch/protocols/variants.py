@@ -53,12 +53,15 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     in_turn = any(protocol.replicate(number).subset != number for number in range(2 * start))
     subsets = ", new subsets" if protocol.few_shot and in_turn else ""
     begin = f" from {start}" if start > protocol.replicates else ""
+    repetition = f"{FRESH_REPLICATES}{begin}{subsets}"
+    if protocol.repetition:
+        repetition = f"{protocol.repetition}, {repetition}"
     return replace(
         protocol,
         replicates=count,
         rule=MEAN,
         replicate=replicate,
-        repetition=_further(protocol, f"{FRESH_REPLICATES}{begin}{subsets}"),
+        repetition=repetition,
     )
 
 
@@ -85,11 +88,6 @@ def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Pr
     A user's own files have fewer seeds and configurations the more rows they have. Without
     validation rows of their own, few rows are divided anew into training and validation rows by
     each of 10 seeds.
-
-    Args:
-        protocol: The protocol.
-        data: The task with its rows.
-        splits: Number of random splits, for `with_splits`; None decides it by the rows.
     """
     rows = data.splits["train"].labeled
     if not data.task.own or protocol.name != "plain":
@@ -102,11 +100,7 @@ def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Pr
 
 
 def with_splits(protocol: Protocol, count: int) -> Protocol:
-    """Return `plain` with random splits of the training rows: replicate r has split r mod `count`.
-
-    Raises:
-        SclsearchError: The protocol defines its own splits, or the number is below 2.
-    """
+    """Return `plain` with random splits: replicate r has split r mod `count`."""
     if protocol.name != "plain":
         raise SclsearchError(
             f"--splits {count}: needs --protocol plain, because {protocol.name} defines its own "
@@ -120,11 +114,6 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
         return hold_out(data, plain_pool(data), share=HELD_OUT, seed=number)
 
     return replace(protocol, redraw=redraw, repetition=f"{count} splits")
-
-
-def _further(protocol: Protocol, repetition: str) -> str:
-    """Return how replicates differ from the paper's, if they already do."""
-    return ", ".join(filter(None, [protocol.repetition, repetition]))
 
 
 def laptop(protocol: Protocol) -> Protocol:

@@ -169,7 +169,7 @@ def _update_seconds(
             batch = Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))
             update: Update = partial(make_update, model, stage, optimizer, backend)
             if device.type == "cuda":  # the second update is captured, the third is replayed
-                update = GraphedUpdates(update, model, optimizer, chunk)
+                update = GraphedUpdates(update, chunk)
             for _ in range(3):  # the first update is the slowest
                 started = time.perf_counter()
                 update(batch)["ce"].item()  # waits for the device

@@ -34,9 +34,6 @@ def read_space(raw: object, file: str, method: type[Method] | None) -> Space:
     """Return the search space in parsed YAML content.
 
     If `method` is None, the file may name any method.
-
-    Raises:
-        SclsearchError: The content has errors. The message has one line per error.
     """
     try:
         content = SpaceFile.model_validate(raw)
@@ -54,21 +51,6 @@ def read_space(raw: object, file: str, method: type[Method] | None) -> Space:
     if faults := list(dict.fromkeys(_value_faults(space, found))):
         raise _error(file, faults)
     return _typed(space, found)
-
-
-def stored_parameters(space: Any) -> dict[str, Parameter]:
-    """Return the searched parameters of a stored space."""
-    entries = {
-        entry["name"]: {key: value for key, value in entry.items() if key != "name"}
-        for entry in space["parameters"]
-    }
-    try:
-        return SpaceFile.model_validate({"method": "-", "source": "-", "space": entries}).space
-    except ValidationError as error:
-        place, reason = _fault(error.errors()[0])
-        raise SclsearchError(
-            f"stored {place}: {reason.rstrip('.')}. Restore the study's record."
-        ) from error
 
 
 def _error(file: str, faults: list[Fault]) -> SclsearchError:

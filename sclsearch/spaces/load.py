@@ -1,13 +1,11 @@
 """Lookup and loading of search space files, with a YAML reader for JSON-compatible values."""
 
-from collections.abc import Iterator
-from math import isfinite
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sclsearch.arguments import place_of
-from sclsearch.canonical import check_regular
-from sclsearch.errors import SclsearchError, first_line
+from sclsearch.canonical import check_regular, one_line
+from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
@@ -23,14 +21,6 @@ def find_space(method: str, task: str = PAPER, folder: Path | None = None) -> Pa
     """Return the path of the file with the paper's search space of a method for a task.
 
     The function tries the task's file, the file of the similar task (`like`), then `paper.yaml`.
-
-    Args:
-        method: Name of the method.
-        task: Name of the task.
-        folder: Folder with one folder per method. None uses the search spaces of the package.
-
-    Raises:
-        SclsearchError: The method has none of these files.
     """
     from sclsearch.tasks import TASKS
 
@@ -50,15 +40,7 @@ def practical_file(method: str) -> Path:
 
 
 def load_space(path: Path, method: "type[Method] | str") -> "Space":
-    """Return the validated search space of a file.
-
-    Args:
-        path: The YAML file.
-        method: Required method, by class or by name.
-
-    Raises:
-        SclsearchError: The file has errors. The message has one line per error.
-    """
+    """Return the validated search space of a file."""
     from sclsearch.methods import method_class
 
     return _loaded(path, method_class(method) if isinstance(method, str) else method)
@@ -116,7 +98,6 @@ def _source(path: Path) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return the path relative to the current folder if it lies in it, else the absolute path."""
     path, here = path.absolute(), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -125,49 +106,16 @@ def load_yaml(text: str) -> Any:
     """Return the content of a YAML text.
 
     Raises:
-        ValueError: The text is not YAML, or has a value other than text, finite numbers, true,
-            false, null, lists and mappings. The message begins with the line if it is known.
+        ValueError: The text is not YAML, or has a value that JSON does not have.
     """
-    from ruamel.yaml.constructor import DuplicateKeyError
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.error import YAMLError
 
     try:
         read = _reader().load(text)
-        unsupported = next(_unsupported(read), None)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        problem = error.problem or error.context
-        if isinstance(error, DuplicateKeyError):
-            key = str(problem).partition('"')[2].partition('" with value ')[0]
-            problem = f"repeats the key {key!r}"
-        raise ValueError(f"{at}{problem}") from error
-    except YAMLError as error:
-        raise ValueError(f"is not YAML: {first_line(error)}") from error
-    except RecursionError as error:
-        raise ValueError("is nested too deeply") from error
-    if unsupported is not None:
-        path, fault = unsupported
-        raise ValueError(f"{place_of(path)}: {fault}" if path else fault)
+        json.dumps(read, allow_nan=False)
+    except (YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"invalid YAML: {one_line(str(error), 200)}") from error
     return read
-
-
-def _unsupported(value: object, *path: str | int) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the path and the fault of each key and value that JSON does not support."""
-    if isinstance(value, dict):
-        for key, one in value.items():
-            if not isinstance(key, str):
-                yield path, f"keys must be text, got {key!r}"
-            yield from _unsupported(one, *path, str(key))
-    elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _unsupported(one, *path, number)
-    elif not (value is None or isinstance(value, str | int) or _finite(value)):
-        yield path, f"must be text, a finite number, true, false or null, got {value}"
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, float) and isfinite(value)
 
 
 def _reader() -> "YAML":

@@ -25,12 +25,6 @@ def practical_space(
     """Return a method's practical space for an encoder.
 
     The range of the learning rate is that of `EncoderTraits.learning_rate`, for every method alike.
-
-    Args:
-        space: Content of `search_spaces/<method>/practical.yaml`.
-        method: The method.
-        traits: Traits of the encoder.
-        max_length: Most tokens of a text.
     """
     start, usual = traits.learning_rate, usual_values(method, traits, max_length)
     del usual["learning_rate"]
@@ -67,12 +61,7 @@ def _two_digits(value: float) -> float:
 
 
 def covering_length(lengths: Iterable[int], positions: int | None) -> int:
-    """Return the maximum length that leaves 95 % of the texts whole, in steps.
-
-    Args:
-        lengths: Tokens of each text, with special tokens.
-        positions: Most tokens that the encoder reads; None for no limit.
-    """
+    """Return the maximum length that leaves 95 % of the texts whole, in steps."""
     ordered = sorted(lengths)
     covered = ordered[min(int(COVERED * len(ordered)), len(ordered) - 1)]
     step = next((length for length in LENGTHS if length >= covered), LENGTHS[-1])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
-from sclsearch.encoders.models import ALIASES, check_name, model_digest, model_folder
+from sclsearch.encoders.models import ALIASES, model_digest, model_folder
 from sclsearch.encoders.traits import encoder_traits, has_pooler
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
@@ -69,7 +69,6 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     spec = replace(spec, settings=typed(method, spec.settings, "--set "))
     numerics = _numerics(spec.precision, options)
     model_name = protocol.model if spec.model is None else str(spec.model)
-    check_name(model_name)
     _check_space(spec, named)
     whole = _loaded(spec, options, model_name)
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)

@@ -90,10 +90,6 @@ def as_task(task: Any, **options: Any) -> str | CustomTask:
     Args:
         task: Name in `TASKS`, a `CustomTask`, or rows as for the `path` of one.
         options: Fields of a `CustomTask`; None and False count as not given.
-
-    Raises:
-        SclsearchError: The name is unknown, the file is missing or has no such columns, or there
-            are options for rows that have none.
     """
     given = {name: one for name, one in options.items() if one is not None and one is not False}
     named = ", ".join(f"--{name.replace('_', '-')}" for name in given)

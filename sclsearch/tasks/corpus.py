@@ -161,11 +161,7 @@ def _corpus(
 
 
 def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
-    """Read a corpus from its own files, in the folder `corpus.folder` below `folder`.
-
-    Raises:
-        SclsearchError: A file is missing or one of its rows is invalid.
-    """
+    """Read a corpus from its own files, in the folder `corpus.folder` below `folder`."""
     paths = {split: folder / corpus.folder / file for split, file in corpus.files.items()}
     missing = [f"{path}: the file is missing." for path in paths.values() if not path.is_file()]
     if missing:
@@ -204,12 +200,7 @@ def _read(corpus: Corpus, path: Path) -> tuple[Split, Mapping[str, int]]:
 
 
 def fetch(corpus: Corpus) -> TaskData:
-    """Download a corpus from the hub, or load it from the hub's cache.
-
-    Raises:
-        SclsearchError: The hub does not have the corpus, or the labels are not the task's. Or the
-            hub is unreachable and the cache does not have the corpus. Or the cache is not writable.
-    """
+    """Download a corpus from the hub, or load it from the hub's cache."""
     hub = corpus.hub
     if hub is None:
         raise SclsearchError(
@@ -223,9 +214,6 @@ def download(hub: Hub, name: str, instructions: str) -> Mapping[str, Any]:
     """Return the `datasets.Dataset` of each split, from the hub or its cache.
 
     `name` is the task's, for errors; `instructions` for the user end them.
-
-    Raises:
-        SclsearchError: Neither the hub nor its cache has the rows.
     """
     import datasets
     from datasets.exceptions import DatasetsError
@@ -288,7 +276,6 @@ def _labels(column: Any, where: str, *, regression: bool) -> Labels:
 
 
 def _reachable(hub: Hub) -> bool:
-    """Return True if the hub is reachable; `datasets` reports all other errors."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 

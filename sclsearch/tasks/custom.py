@@ -179,7 +179,6 @@ class CustomTask:
 
     @property
     def task_name(self) -> str:
-        """Name of the file without its ending."""
         return Path(self.path.stem).stem if self.path.suffix.lower() == ".gz" else self.path.stem
 
     @property
@@ -197,11 +196,7 @@ class CustomTask:
         return 1 - share, 0.0, share
 
     def with_columns(self) -> "CustomTask":
-        """Return the task with the columns of texts and label of its file, if they are not given.
-
-        Raises:
-            SclsearchError: The file is unreadable, or has no such columns.
-        """
+        """Return the task with the columns of texts and label that its file has by default."""
         if self.text is not None and self.label is not None:
             return self
         frame = read_table(self.path, self.delimiter)
@@ -217,7 +212,6 @@ def known_delimiter(text: str) -> str:
 
 
 def _found_columns(files: CustomTask, frame: "pd.DataFrame", where: str) -> dict[str, Any]:
-    """Return the columns of texts and label: the given ones, else those of the table."""
     text, label = files.text, files.label
     names = [name for name in map(str, frame.columns) if name not in (files.split_column, files.id)]
     if text is None:
@@ -266,7 +260,6 @@ def _written(files: CustomTask, in_memory: Mapping[str, Any], name: str | None) 
 
 
 def _by_split(files: CustomTask, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rows of each field of the task, given those of each split."""
     splits = {SPLIT_VALUES[name]: one for name, one in rows.items() if name in SPLIT_VALUES}
     if "train" not in splits:
         raise SclsearchError(
@@ -389,7 +382,6 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
 
 
 def _by_column(files: CustomTask, rows: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
-    """Return the rows of each split, which a column names."""
     column = rows[files.split_column]
     values = column.str.strip().str.lower().map(SPLIT_VALUES)
     unknown = column[values.isna()]
@@ -440,16 +432,10 @@ def _check_options(files: CustomTask) -> None:
             raise SclsearchError(
                 f"--split-column, {given}: only one of them can set the splits. Leave out the rest."
             )
-    if len(set(files.columns)) < len(files.columns):
-        raise SclsearchError(
-            "--text, --label, --split-column, --id: the columns must differ, got "
-            f"{', '.join(files.columns)}."
-        )
     if files.fractions is not None:
         _check_fractions(files.fractions, files)
     if files.metric is not None:
         lookup(METRICS, files.metric, "metric")
-    _check_paths(files)
 
 
 def _check_fractions(fractions: tuple[float, float, float], files: CustomTask) -> None:
@@ -464,20 +450,6 @@ def _check_fractions(fractions: tuple[float, float, float], files: CustomTask) -
             raise SclsearchError(
                 f"--fractions: the share of {split} must be 0 with --{split} {files.paths[split]}, "
                 f"got {share:g}. Set it to 0, or leave out --{split}."
-            )
-
-
-def _check_paths(files: CustomTask) -> None:
-    options: dict[Path, str] = {}
-    for name, path in files.paths.items():
-        option = "--task" if name == "train" else f"--{name}"
-        try:
-            other = options.setdefault(path.resolve(), option)
-        except (RuntimeError, ValueError) as error:  # circular links, or NUL
-            raise SclsearchError(f"{option}: invalid path {str(path)!r}: {error}.") from error
-        if other != option:
-            raise SclsearchError(
-                f"{option} {path}: is the same file as {other}. Name another file, or leave it out."
             )
 
 

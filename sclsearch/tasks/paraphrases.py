@@ -70,10 +70,6 @@ class ParaphraseSource:
         """Return the paraphrases of each text; the texts of a pair are paraphrased separately.
 
         `kind` is the noun for the texts in errors.
-
-        Raises:
-            SclsearchError: The file lacks some of them; the message has their number and the first
-                one.
         """
         wanted = dict.fromkeys(texts)
         if self.path is None:
@@ -93,11 +89,8 @@ class ParaphraseSource:
     def digest_of(self, texts: Iterable[Texts], joined: int = 0) -> str:
         """Return the SHA-256 of the paraphrases used of some texts, or of EDA's version.
 
-        The rest of the file, such as its date and author, does not affect results or the digest.
-
-        Args:
-            texts: The texts; a text that the file lacks counts as one without paraphrases.
-            joined: Number of paraphrases of each text that count as texts too.
+        `joined` paraphrases of each text count as texts too. The rest of the file, such as its date
+        and author, does not affect results or the digest.
         """
         if self.path is None:
             return digest(["eda", EDA_VERSION])
@@ -111,9 +104,6 @@ def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     """Return the paraphrase source of a file, or EDA without a file.
 
     `count` is the number of paraphrases used per text; further ones do not affect results.
-
-    Raises:
-        SclsearchError: The file is unreadable or has faults; the message names each with its line.
     """
     if path is None:
         return ParaphraseSource("EDA", None, EDA_NOTE, count)
@@ -151,18 +141,12 @@ def _check_text(text: str) -> str:
     return text
 
 
-def _check_not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
-
-
 Text = Annotated[str, AfterValidator(_check_text)]
 
 
 class _Header(BaseModel, strict=True):
     paraphrases: Literal[1]  # FORMAT
-    source: Annotated[Text, AfterValidator(_check_not_blank)]
+    source: Annotated[Text, MinLen(1)]
     note: Text = ""
     temperature: float | None = None
 
@@ -173,16 +157,12 @@ class _Record(BaseModel, strict=True, extra="forbid"):
 
     @model_validator(mode="after")
     def check(self) -> "_Record":
-        """Check that the text is not empty and each paraphrase has a counterpart of each part."""
-        if not any(part.strip() for part in self.text):
-            raise ValueError("text: must not be empty")
         for n, views in enumerate(self.paraphrases):
-            if len(views) != len(self.text):
-                raise ValueError(f"paraphrases[{n}]: must have {len(self.text)} texts, got {views}")
-            pairs = zip(self.text, views, strict=True)
+            pairs = zip(self.text, views, strict=False)
             # If one text of a pair is empty in the data, as in QQP, it needs no paraphrase.
-            if any(part.strip() and not view.strip() for part, view in pairs):
-                raise ValueError(f"paraphrases[{n}]: a text is empty")
+            empty = any(part.strip() and not view.strip() for part, view in pairs)
+            if empty or len(views) != len(self.text):
+                raise ValueError(f"paraphrases[{n}]: must have {len(self.text)} texts, got {views}")
         return self
 
 

@@ -62,9 +62,6 @@ def draw_splits(
     and then `test`, as far as the class has enough rows and the split enough places.
 
     `where` is the file, for the error. The fractions sum to 1.
-
-    Raises:
-        SclsearchError: There are too few rows.
     """
     rng = stream(0, "fractions")
     held_out = [max(1, round(share * len(split))) if share else 0 for share in fractions[1:]]

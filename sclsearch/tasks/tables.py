@@ -25,11 +25,6 @@ FORMATS = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".parquet")
 DELIMITERS = ",;\t"
 SHOWN_FAULTS = 5
 SHOWN_NAMES = 10
-MOST_CHARACTERS = 1_000_000
-"""Maximum length of a text in characters.
-
-Tokenizers read all of a text, although an encoder sees only some thousand tokens.
-"""
 
 
 def ending_of(path: Path) -> str:
@@ -48,9 +43,6 @@ def read_table(
         delimiter: Delimiter of CSV cells. None detects it, and reads a TSV file as GLUE's are
             written: its quotes are text.
         header: Names of all columns, for a CSV or TSV file without a header.
-
-    Raises:
-        SclsearchError: The ending is unknown or the file is unreadable.
     """
     ending = ending_of(path)
     if ending not in FORMATS:
@@ -74,7 +66,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         check_regular(path)
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             yield cast("IO[bytes]", file)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise SclsearchError(f"{path}: cannot be read: {error}. Check the file.") from error
 
 
@@ -90,7 +82,6 @@ def check_quotes(rows: "pd.DataFrame", path: Path, delimiter: str | None) -> Non
 
 
 def _is_quoted(cell: str) -> bool:
-    """Return True if a cell is in quotes and the quotes in it are doubled, as in CSV files."""
     inner = cell[1:-1]
     quotes = cell[:1] == cell[-1:] == '"' and '""' in inner
     return quotes and '"' not in inner.replace('""', "")
@@ -117,10 +108,9 @@ def parse(
         return pd.DataFrame()
     except (ValueError, pd.errors.ParserError) as error:
         reason = str(error).strip().rstrip(".")
-        remedy = "Correct the file."
-        if isinstance(error, UnicodeDecodeError):
-            remedy = "Save the file as UTF-8."
-        raise SclsearchError(f"{where}: cannot be read: {reason}. {remedy}") from error
+        raise SclsearchError(
+            f"{where}: cannot be read: {reason}. Correct the file; text must be UTF-8."
+        ) from error
 
 
 def _read_csv(
@@ -204,11 +194,7 @@ def to_frame(data: Any, where: str) -> "pd.DataFrame":
 
 
 def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "pd.DataFrame":
-    """Return some columns as text: whole numbers without decimals, missing values empty.
-
-    Raises:
-        SclsearchError: A column is missing, or a value is neither text nor a number.
-    """
+    """Return some columns as text: whole numbers without decimals, missing values empty."""
     import pandas as pd
 
     header = frame.columns.tolist()
@@ -222,15 +208,9 @@ def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "
         raise SclsearchError("\n".join(faults))
     texts = {name: _as_text(frame[name], f"{where}: column {name!r}") for name in columns}
     found = pd.DataFrame(texts, index=frame.index)
-    check_values(
-        where,
-        {
-            fault: found.index[reasons == fault]
-            for reasons in (found[name].map(character_fault) for name in columns)
-            for fault in reasons.unique()
-            if fault
-        },
-    )
+    for name in columns:
+        reasons = found[name].map(character_fault)
+        check_values(where, {one: found.index[reasons == one] for one in reasons.unique() if one})
     return found
 
 
@@ -292,9 +272,6 @@ def to_split(
         where: The file, for errors.
         blank_texts: True if a text may be empty.
         ids: Identifier of each row, for people.
-
-    Raises:
-        SclsearchError: There is no row, or a text is empty, or a label is not a class or a number.
     """
     import pandas as pd
 
@@ -322,15 +299,10 @@ def to_split(
 
 
 def character_fault(text: str) -> str:
-    """Return a description of the first invalid character of a text; empty if there is none.
+    """Return why a text cannot be written or hashed; empty if it can.
 
-    Half of a surrogate pair, which JSON may contain, can be neither written nor hashed. NUL ends a
-    text in many programs, so two labels that differ after it would look the same.
+    JSON may contain half of a surrogate pair.
     """
-    if "\0" in text:
-        return f"character {text.index(chr(0)) + 1} is NUL"
-    if len(text) > MOST_CHARACTERS:
-        return f"{len(text):,} characters are more than {MOST_CHARACTERS:,}"
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -45,15 +45,7 @@ def baselines(
     *,
     gpu: bool = True,
 ) -> dict[int, dict[str, Evaluations]]:
-    """Return each replicate's evaluations of each baseline on its validation and test rows.
-
-    Args:
-        data: The task's data.
-        tokens: Its tokens.
-        splits: Rows of each replicate, by its number, as in the result.
-        encoder: The pretrained encoder.
-        gpu: Whether to use a GPU, if there is one.
-    """
+    """Return each replicate's evaluations of each baseline on its validation and test rows."""
     backend = backend_here(gpu=gpu)
     every = tuple(rows for one in splits.values() for rows in (one.train, one.validation, one.test))
     features = None

@@ -47,7 +47,6 @@ class Tokens:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Number of tokens of each row, `[rows]`."""
         return np.diff(self.starts)
 
     def lengths_of(self, index: Index) -> npt.NDArray[np.int64]:
@@ -167,13 +166,7 @@ def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -
 
 
 def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
-    """Return the drawn rows and their paraphrases, `[(1 + K) * rows]`.
-
-    Args:
-        drawn: A subset of the n rows.
-        count: K, paraphrases per text.
-        total: Rows of the split including all paraphrases, (1 + K)·n.
-    """
+    """Return the drawn rows and their K paraphrases, among the `total` rows of all texts."""
     starts = np.arange(0, total, total // (1 + count))
     return Rows(drawn.split, (starts[:, None] + drawn.index).reshape(-1))
 

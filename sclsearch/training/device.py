@@ -54,9 +54,6 @@ def backend_for(numerics: Numerics) -> Backend:
     """Return the backend of a seed run; for CUDA, enable deterministic kernels.
 
     A custom method that uses an operation without a deterministic kernel gets torch's error.
-
-    Raises:
-        SclsearchError: The numerics need CUDA, but torch finds no GPU.
     """
     kind, _, precision = numerics.partition("-")
     bf16 = precision == "bf16"

@@ -23,10 +23,10 @@ from sclsearch.training.device import Backend, backend_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
+    compute_features,
     evaluate_predictions,
     predict,
 )
-from sclsearch.training.final_test import add_test, features_of
 from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import (
     adamw,
@@ -96,7 +96,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
     if frozen:
-        features = features_of(data, position, model, backend)
+        features = _features(data, position, model, backend)
     elif not stage.whole_vocabulary:
         occurring = torch.from_numpy(data.occurring).to(device)
         vocabulary = CutEmbedding.install(encoder.model, occurring)
@@ -119,7 +119,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
     if graphs and spec.graphs and not stage.whole_vocabulary:
-        update_weights = GraphedUpdates(update_weights, model, optimizer, training.chunk_tokens)
+        update_weights = GraphedUpdates(update_weights, training.chunk_tokens)
 
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
@@ -163,14 +163,12 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             final = update == total or spec.keep == "last"
             best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
 
-    if isinstance(update_weights, GraphedUpdates) and update_weights.failure:
-        result.notes += (f"{stage.name}: no CUDA graphs, because {update_weights.failure}",)
     if last:
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
             vocabulary.decay = best_decay
         if test:
-            add_test(result, data, model, features, backend)
+            _add_test(result, data, model, features, backend)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:
@@ -191,6 +189,36 @@ def make_update(
     optimizer.step()
     optimizer.zero_grad()  # gradients would take memory during the next forward pass
     return {name: term.detach().float() for name, term in terms.items()}
+
+
+def _add_test(
+    result: TrainingResult,
+    data: TrainingData,
+    model: Model,
+    features: Features | None,
+    backend: Backend,
+) -> None:
+    spec = data.spec
+    predictions, probabilities = predict(
+        model, spec.method, data.tokens, spec.splits.test, features, backend
+    )
+    result.predictions["test"] = predictions.tolist()
+    result.probabilities["test"] = probabilities
+    result.test = evaluate_predictions(
+        spec, data.tokens, spec.splits.test, predictions, probabilities
+    )
+
+
+def _features(data: TrainingData, position: int, model: Model, backend: Backend) -> Features:
+    """Return the embeddings of all rows that a stage with a frozen encoder reads.
+
+    A later test computes them all again: in other batches the last digits would differ.
+    """
+    spec, stage = data.spec, data.spec.stages[position]
+    last = position == len(spec.stages) - 1
+    evaluated = (spec.splits.validation, spec.splits.test) if last else ()
+    read = (data.rows_of(stage), *evaluated)
+    return compute_features(model, data.tokens, read, str(stage.frozen_pooling), backend)
 
 
 def _class_weights(data: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:

@@ -122,11 +122,7 @@ def predict(
 
 def class_probabilities(method: Method, scores: npt.NDArray[np.float32]) -> Probabilities:
     """Return the method's probability of each class, `[rows, C]`, from its scores `[rows, C]`."""
-    found = torch.from_numpy(scores)
-    # A method of the user's own need not derive from Method.
-    own = getattr(method, "probabilities", None)
-    probabilities: Tensor = found.softmax(1) if own is None else own(found)
-    return probabilities.numpy()
+    return method.probabilities(torch.from_numpy(scores)).numpy()
 
 
 @torch.inference_mode()

@@ -102,7 +102,6 @@ class SeedRunSpec:
 
     @property
     def on_gpu(self) -> bool:
-        """True if the seed run trains on a GPU."""
         return self.numerics.startswith("cuda")
 
     @property
@@ -113,7 +112,6 @@ class SeedRunSpec:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Stages of the method, in order."""
         return self.method.stages(self.training)
 
     def most_updates(self, remaining: int) -> int | None:

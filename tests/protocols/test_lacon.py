@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Rows, Size, Splits
-from sclsearch.protocols.lacon import IMBALANCE
 from sclsearch.tasks.base import TaskData
 from tests.protocols.conftest import Labeled
 
@@ -97,7 +96,7 @@ def test_few_shot_training_that_leaves_no_validation_rows_is_refused(labeled: La
         splits_of("lacon-fewshot", data, 0, Size(per_class=11))
 
 
-@pytest.mark.parametrize("rho", IMBALANCE.values)
+@pytest.mark.parametrize("rho", [1, 3, 5, 10, 20])
 @pytest.mark.parametrize(
     ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
 )

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from sclsearch.canonical import canonical, digest
-from sclsearch.errors import SclsearchError
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.spaces.check import stored_parameters
 from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values
 from sclsearch.study.spec import Sampler
 
@@ -194,11 +192,3 @@ def test_a_space_without_parameters_has_one_configuration() -> None:
     space = replace(FINITE, parameters={}, published=())
     assert propose(space, "tpe", 0, []) == ({}, "given")
     assert propose(space, "tpe", 0, [ObservedConfiguration({}, 0.5)]) is None
-
-
-def test_an_unknown_key_in_a_stored_space_is_an_error_with_the_known_keys() -> None:
-    entry = {"name": "tau", "type": "log", "low": 0.1, "high": 1.0, "base": 2}
-    with pytest.raises(
-        SclsearchError, match=r"^stored space\.tau\.base: unknown key\. Known: high"
-    ):
-        stored_parameters({"parameters": [entry]})

@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_iter
 
 from sclsearch.encoders import gradient_cache, load, row_dropout
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.training import device, engine, final_test
+from sclsearch.training import device, engine
 from sclsearch.training.spec import Numerics, TrainingData
 
 ATEN = torch.ops.aten
@@ -285,7 +285,6 @@ def marked(recorder: Recorder) -> Iterator[None]:
             begins(engine, "_train_stage", "set-up", new_stage=True),
             begins(engine, "lr_scale", "update"),
             begins(engine, "predict", "predict"),
-            begins(final_test, "predict", "predict"),
         ):
             yield
     finally:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sclsearch.canonical import counted, settings
-from sclsearch.protocols import FIXED
+from sclsearch.protocols import PROTOCOLS
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.page import search_plots as plots
@@ -90,7 +90,8 @@ def reported_scores(results: StudyResults) -> Section:
         if name != own and rule.least > len(winner.seeds) - winner.failed:
             continue
         seeds, mean, std = reported_test(rule, validation, tests)
-        papers = [one.name for one in FIXED if str(one.rule.report) == name]
+        reporting = [key for key, one in PROTOCOLS.items() if str(one.rule.report) == name]
+        papers = [key for key in reporting if ":" not in key]  # without the numbered ones
         rows.append(
             [
                 rule_in_words(name, report.seeds) + (" (this report)" if name == own else ""),
