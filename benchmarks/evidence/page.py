@@ -271,8 +271,9 @@ HOW = f"""\
   one more hyperparameter, with {SEEDS} seeds each and the rule `mean`. The spaces are in
   `benchmarks/evidence/`. If the claim is about that hyperparameter, both sides have the three
   learning rates alone.
-- The budget of both sides is equal in configurations and seeds. The race (risk 0.05) skips seed
-  runs of losing configurations, so the numbers of trained seed runs differ.
+- The budget of both sides is equal in configurations and seeds. In this recording an earlier race
+  skipped seed runs of losing configurations, so the numbers of trained seed runs differ. The
+  commands below train all.
 - The protocol is `{FEWSHOT}` (`{NOISY}` where the task says noisy): every seed draws its
   own training rows. The intervals are about training rows and seeds, not about test rows. 1:10 is
   `{IMBALANCED}`: 32 examples of one class and 320 of the other.

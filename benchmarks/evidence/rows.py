@@ -70,7 +70,7 @@ class Side:
             *(*noise, "--space", str(FOLDER / f"{self.method}.yaml")),
             *(*setting, "--epochs", str(EPOCHS[self.size]), "--scale", "laptop"),
             *("--seeds", str(SEEDS)),
-            *("--rule", "mean", "--sampler", "grid", "--race", "0.05", "--tracking", "none"),
+            *("--rule", "mean", "--sampler", "grid", "--race", "off", "--tracking", "none"),
             *("--storage", str(storage)),
         ]
 

@@ -117,7 +117,7 @@ def _above(report: Report, winner: ConfigurationLine) -> str:
         return ""
     mean, name = max(scored)
     difference = winner.plain[0] - mean
-    return f"; over all seeds it differs by {difference:+.4f} from the baseline {name}"
+    return f"; over all seeds it differs by {100 * difference:+.1f} points from the baseline {name}"
 
 
 def _comparison(all_results: Sequence[StudyResults]) -> StudyComparison | str:
