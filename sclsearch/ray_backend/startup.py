@@ -15,12 +15,12 @@ from typing import Any
 import joblib
 import ray
 from ray._private import ray_constants
-from ray.exceptions import AuthenticationError, RayError
+from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.ray_backend.leftovers import scratch_folder, sweep
-from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence, token_refused
+from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence
 
 ENVIRONMENT = {
     # Tune prints its own table even at verbosity 0 unless it uses its old output.
@@ -34,8 +34,6 @@ MOST_AT_A_TIME = 1000
 """Upper limit of trials at a time: Ray holds a placement group for each, tested to about 1000."""
 
 _ANSWER_SECONDS = 5.0
-_TOKEN = Path(".ray", "auth_token")
-"""Ray's token in the home folder."""
 
 
 @contextmanager
@@ -120,25 +118,22 @@ def _start(quiet: Mapping[str, Any]) -> Path:
         ) from error
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clusters
-    if (token := Path.home() / _TOKEN).exists():
+    if (token := Path.home() / ".ray" / "auth_token").exists():
         token.chmod(0o600)  # Ray leaves it readable by every user of the machine
     return Path(context.address_info["session_dir"])
 
 
 def _join(address: str, quiet: Mapping[str, Any]) -> None:
-    if (Path.home() / _TOKEN).exists():  # Ray reads it only for a Ray that it starts itself
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
     host, _, port = address.rpartition(":")
     try:
         if host and port.isdecimal():  # Ray itself waits minutes if nothing answers
             socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
         ray.init(address=address, **quiet)
-    except AuthenticationError as error:
-        raise token_refused(f"--address {address}", error) from None
     except (OSError, ValueError, RuntimeError, RayError) as error:
         raise SclsearchError(
-            f"--address {address}: no Ray cluster answers: {first_sentence(str(error))}. Start "
-            "one, or give HOST:PORT of its head."
+            f"--address {address}: no Ray cluster answers, or it rejects this machine's token: "
+            f"{first_sentence(str(error))}. Start one, or give HOST:PORT of its head; put its "
+            "token into ~/.ray/auth_token, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
         ) from error
 
 
