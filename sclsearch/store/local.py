@@ -72,15 +72,15 @@ class LocalPath:
         else:
             next(_nearest(self.path).iterdir(), None)
 
-    def read(self, limit: int | None = None) -> bytes | None:
-        """Return the file's bytes, or None if it does not exist; `limit` bounds its size."""
+    def read(self) -> bytes | None:
+        """Return the file's bytes, or None if it does not exist."""
         try:
-            return self._content(limit)
+            return self._content()
         except FileNotFoundError:
             # An NFS client caches a missing file for a minute; listing the folder refreshes it.
             with suppress(FileNotFoundError):
                 os.scandir(self.path.parent).close()
-                return self._content(limit)
+                return self._content()
             if self.path.is_symlink():
                 raise DamagedError(f"{self}: its link leads to no file. {ADVICE}") from None
             return None
@@ -107,9 +107,7 @@ class LocalPath:
             return sorted(one.name for one in self.path.iterdir() if not one.name.startswith("."))
         except FileNotFoundError:
             return []
-        except OSError as error:
-            if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
-                raise
+        except NotADirectoryError as error:
             raise _no_folder(self.path) from error
 
     def files(self) -> dict[str, int]:
@@ -161,26 +159,14 @@ class LocalPath:
         """Return the same path: a file system needs no retries."""
         return self
 
-    def _content(self, limit: int | None) -> bytes:
+    def _content(self) -> bytes:
         try:
             check_regular(self.path)
-            size = self.path.stat().st_size
-            if limit is not None and size > limit:
-                raise DamagedError(
-                    f"{self}: must have at most {limit:,} bytes, got {size:,}. {ADVICE}"
-                )
             return self.path.read_bytes()
         except (NotARegularFileError, IsADirectoryError) as error:
             raise DamagedError(f"{self}: is not a file. {ADVICE}") from error
-        except OSError as error:
-            loop = error.errno == errno.ELOOP
-            if loop and self.path.is_symlink():
-                raise DamagedError(
-                    f"{self}: is not a file, because its links go in a circle. {ADVICE}"
-                ) from error
-            if loop or isinstance(error, NotADirectoryError):
-                raise _no_folder(self.path.parent) from error
-            raise
+        except NotADirectoryError as error:
+            raise _no_folder(self.path.parent) from error
 
     def _part(self, content: bytes) -> Path:
         part = self._part_path()

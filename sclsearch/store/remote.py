@@ -38,7 +38,7 @@ class StorageError(SclsearchError):
 class RemotePath:
     """Storage path in an object store; its methods are those of `LocalPath`.
 
-    Every method that accesses the store may raise StorageError. `read` ignores its limit.
+    Every method that accesses the store may raise StorageError.
 
     Attributes:
         uri: URI of the path, such as `s3://bucket/folder/name`.
@@ -75,7 +75,7 @@ class RemotePath:
                 f"--storage {self}: its bucket does not exist. Create it, or name another."
             )
 
-    def read(self, _limit: int | None = None) -> bytes | None:
+    def read(self) -> bytes | None:
         """Return the object's bytes, or None if it does not exist."""
         try:
             return bytes(self._ask(lambda files: files.cat_file(self.uri)))

@@ -11,21 +11,12 @@ from typing import Any, TypeVar
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.race import Band
-from sclsearch.store.local import ADVICE, DamagedError
-from sclsearch.store.objects import (
-    create,
-    for_each,
-    read,
-    read_each,
-    sealed,
-    unsealed,
-    write,
-)
+from sclsearch.store.local import DamagedError
+from sclsearch.store.objects import create, for_each, read, read_each, write
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
-    check_record,
     difference,
     seed_run_key,
 )
@@ -74,18 +65,11 @@ class StudyStore:
         """
         place = self.folder / "study.json"
         stored = read(place, _REMEDY[StudyRecord])
-        if stored is None:
-            return None
-        record = _record(StudyRecord, place, stored)
-        if record.name != self.name:
-            raise DamagedError(
-                f"{place}: name: must be {self.name!r}, got {record.name!r}. {_REMEDY[StudyRecord]}"
-            )
-        return record
+        return None if stored is None else _parse(StudyRecord, place, stored, self.name)
 
     def create(self, record: StudyRecord) -> None:
         """Store the record if the study is new."""
-        create(self.folder / "study.json", sealed(asdict(record)))
+        create(self.folder / "study.json", asdict(record))
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
         """Return the stored record, or the given one if the study is new.
@@ -164,9 +148,9 @@ class StudyStore:
         """
         opened = isinstance(record, ConfigurationRecord)
         kind = "configurations" if opened else "replicates"
-        stored = create(self.folder / kind / f"{record.number}.json", sealed(asdict(record)))
+        stored = create(self.folder / kind / f"{record.number}.json", asdict(record))
         if opened and stored:
-            write(self.folder / _OPENED, sealed({"count": record.number + 1}))
+            write(self.folder / _OPENED, {"count": record.number + 1})
         return stored
 
     def seed_run_keys(self) -> tuple[set[str], list[str]]:
@@ -183,15 +167,15 @@ class StudyStore:
     def baselines(self) -> dict[int, Any]:
         """Return the baseline evaluations by replicate; an empty mapping for a damaged file."""
         try:
-            stored = unsealed(read(self.folder / _BASELINES) or {})
-            return {int(number): found for number, found in stored.get("replicates", {}).items()}
-        except (DamagedError, ValueError, AttributeError):
-            return {}  # the next search computes them again
+            stored = read(self.folder / _BASELINES) or {"replicates": {}}
+        except DamagedError:  # the next search computes them again
+            return {}
+        return {int(number): found for number, found in stored["replicates"].items()}
 
     def save_baselines(self, found: Mapping[int, Any]) -> None:
         """Store the baseline evaluations by replicate."""
         stored = {"replicates": {str(number): one for number, one in found.items()}}
-        write(self.folder / _BASELINES, sealed(stored))
+        write(self.folder / _BASELINES, stored)
 
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
         """Return the limits on unfinished configurations as pairs (first number, limit), in order.
@@ -199,30 +183,26 @@ class StudyStore:
         Raises:
             DamagedError: The file of the later limits is damaged.
         """
-        place = self.folder / _WINDOWS
-        stored = read(place)
-        try:
-            later = [] if stored is None else unsealed(stored)["windows"]
-            return [(0, record.open_configurations), *((int(f), int(w)) for f, w in later)]
-        except (ValueError, KeyError, TypeError) as error:
-            raise DamagedError(f"{place}: {error}. Restore it from a copy.") from error
+        stored = read(self.folder / _WINDOWS, "Restore it from a copy.") or {"windows": []}
+        return [(0, record.open_configurations), *(tuple(one) for one in stored["windows"])]
 
     def widen(self, windows: Sequence[tuple[int, int]]) -> None:
         """Store the limits on unfinished configurations, without the first: the record has it."""
-        write(self.folder / _WINDOWS, sealed({"windows": [list(one) for one in windows[1:]]}))
+        write(self.folder / _WINDOWS, {"windows": [list(one) for one in windows[1:]]})
 
     def race(self) -> Band:
         """Return the band of the last start's race; None without a race, or for a damaged file."""
         try:
-            band: Band = unsealed(read(self.folder / _RACE) or {}).get("band")
-        except (DamagedError, ValueError, AttributeError):
+            stored = read(self.folder / _RACE) or {"band": None}
+        except DamagedError:
             return None
+        band: Band = stored["band"]
         return band
 
     def save_race(self, band: Band) -> None:
         """Store the band of a start's race, unless it is the stored one."""
         if self.race() != band:
-            write(self.folder / _RACE, sealed({"band": band}))
+            write(self.folder / _RACE, {"band": band})
 
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of stored configurations and replicates."""
@@ -254,18 +234,8 @@ class StudyStore:
 
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""
-        place = self.folder / _OPENED
-        stored = read(place)
-        if stored is None:
-            return 0
-        try:
-            count = unsealed(stored).get("count")
-            if type(count) is int:
-                return count
-            fault = f"count: must be an integer, got {count!r}"
-        except ValueError as error:
-            fault = str(error)
-        raise DamagedError(f"{place}: {fault}. {ADVICE}")
+        stored = read(self.folder / _OPENED) or {"count": 0}
+        return int(stored["count"])
 
     def _read(
         self, folder: str, numbers: Sequence[int], kind: type[_R]
@@ -278,7 +248,8 @@ class StudyStore:
                 if isinstance(stored, DamagedError):
                     raise stored
                 if stored is not None:
-                    found.append(_record(kind, place, stored))
+                    name = place.name.removesuffix(".json")
+                    found.append(_parse(kind, place, stored, name))
             except DamagedError as error:
                 faults.append(str(error))
         return found, faults
@@ -341,17 +312,18 @@ def _repeats(storage: Storage, name: str) -> bool:
     return False
 
 
-def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:
-    """Return the record for a stored JSON object; raise DamagedError if it is invalid."""
+def _parse(kind: type[_R], place: StoragePath, stored: dict[str, Any], name: str) -> _R:
+    """Return the record for a stored JSON object; raise DamagedError if it is another record."""
     try:
-        record = unsealed(stored)
-        check_record(record, kind, place.name.removesuffix(".json"))
         if kind is ReplicateRecord:
-            record["notes"] = tuple(record["notes"])
-        return kind(**record)
-    except (TypeError, ValueError, RecursionError) as error:
-        fault = str(error).rpartition("() ")[2][:300]
-        raise DamagedError(f"{place}: {fault}. {_REMEDY[kind]}") from error
+            stored["notes"] = tuple(stored["notes"])
+        record = kind(**stored)
+    except (TypeError, LookupError) as error:
+        raise DamagedError(f"{place}: is of another version: {error}. {_REMEDY[kind]}") from error
+    own = record.name if isinstance(record, StudyRecord) else str(record.number)
+    if own != name:
+        raise DamagedError(f"{place}: must be of {name!r}, got {own!r}. {_REMEDY[kind]}")
+    return record
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:
