@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.race import Band
-from sclsearch.store.local import DamagedError
+from sclsearch.store.local import ADVICE, DamagedError
 from sclsearch.store.objects import create, for_each, read, read_each, write
 from sclsearch.store.records import (
     ConfigurationRecord,
@@ -234,7 +234,10 @@ class StudyStore:
 
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""
-        stored = read(self.folder / _OPENED) or {"count": 0}
+        place = self.folder / _OPENED
+        stored = read(place) or {"count": 0}
+        if "count" not in stored:
+            raise DamagedError(f"{place}: has no count of configurations. {ADVICE}")
         return int(stored["count"])
 
     def _read(
@@ -320,7 +323,7 @@ def _parse(kind: type[_R], place: StoragePath, stored: dict[str, Any], name: str
         record = kind(**stored)
     except (TypeError, LookupError) as error:
         raise DamagedError(f"{place}: is of another version: {error}. {_REMEDY[kind]}") from error
-    own = record.name if isinstance(record, StudyRecord) else str(record.number)
+    own = str(stored["name" if kind is StudyRecord else "number"])
     if own != name:
         raise DamagedError(f"{place}: must be of {name!r}, got {own!r}. {_REMEDY[kind]}")
     return record

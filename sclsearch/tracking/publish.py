@@ -1,6 +1,6 @@
 """Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
 import numpy as np
@@ -19,11 +19,10 @@ from sclsearch.store.studies import existing_study
 from sclsearch.study.state import stored_state
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
 from sclsearch.tracking.model import log_winner, register
-from sclsearch.tracking.names import experiment_name, short_settings
 from sclsearch.tracking.ranking import study_report
-from sclsearch.tracking.records import RunRecord, json_bytes
+from sclsearch.tracking.records import RunRecord, experiment_name, json_text, short_settings
 from sclsearch.tracking.server import connect, masked, quietly
-from sclsearch.tracking.view import describe_experiment
+from sclsearch.tracking.view import write_view
 from sclsearch.tracking.writer import Writer
 
 PAGE = "report.html"
@@ -56,9 +55,9 @@ def publish(
 ) -> TrackedStudy:
     """Write the result of a study to MLflow; a repeated call changes nothing.
 
-    The study's run gets the ranking of configurations, the report and its HTML page; its experiment
-    gets the ranking of studies. The winner becomes a model if its weights are stored, its method
-    belongs to sclsearch and no other configuration may well win.
+    The study's run gets the ranking of configurations, the report and its HTML page; its
+    experiment gets a table of all configurations. The winner becomes a model if its weights are
+    stored, its method belongs to sclsearch and no other configuration may well win.
 
     Raises:
         SclsearchError: The winner cannot be exported.
@@ -70,7 +69,7 @@ def publish(
         results = _report_record(found, record, storage)
         writer.write(results)
         experiment_id, run_id = writer.run_of(record.mlflow_name)
-        describe_experiment(client, experiment_id)
+        write_view(client, experiment_id)
         tags = client.get_run(run_id).data.tags
         warning = _write_page(writer, results, tags.get(PAGE_SOURCE), found, page)
         own_method = bool(record.training.get("method_file"))
@@ -106,17 +105,23 @@ def _write_page(
     """
     if found.winner is None:
         return None
-    data = results.artifacts["report.json"].decode()
+    data = results.artifacts["report.json"]
     shown = digest({"version": version("sclsearch"), "texts": options.texts, "report": data})
     if source == shown:
         return None
-    empty = RunRecord(results.study, experiment=results.experiment)
     try:
         page = page_html([found], options)
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
-    writer.write(replace(empty, artifacts={PAGE: page.encode()}))
-    writer.write(replace(empty, tags={PAGE_SOURCE: shown}))
+    writer.write(
+        RunRecord(
+            results.study,
+            tags={PAGE_SOURCE: shown},
+            artifacts={PAGE: page},
+            experiment=results.experiment,
+            part="page",
+        )
+    )
     return None
 
 
@@ -138,7 +143,7 @@ def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> Tra
     logger.sync(state)
     missing = logger.close(timeout=None)
     if missing:
-        raise SclsearchError(f"{missing}. {logger.remedy}")
+        raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
     found = report(storage, store.name)
     try:
         return publish(uri, found, storage, page)
@@ -155,15 +160,14 @@ def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunR
     """Return the record that adds the report to a study's run."""
     text, winner = study_report(found), found.winner
     tags = {} if winner is None else {"winner": short_settings(winner.values)}
-    if found.lead is not None:
-        tags["lead"] = f"{found.lead:.4f}"
     results = {**asdict(found), "confusion": _confusion(found, storage)}
     return RunRecord(
         record.mlflow_name,
         tags=tags,
-        artifacts={"report.md": text.encode(), "report.json": json_bytes(results)},
+        artifacts={"report.md": text, "report.json": json_text(results)},
         experiment=experiment_name(record),
         description=text,
+        part="report",
     )
 
 

@@ -1,84 +1,14 @@
-"""Markdown texts of the MLflow UI: rankings of configurations and of studies."""
+"""Markdown text of a study in the MLflow UI: its winner and the ranking of configurations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sclsearch.canonical import counted
 from sclsearch.reports.lines import ConfigurationLine, paired
 from sclsearch.reports.report import Report
 from sclsearch.reports.terminal import tie_statement, with_spread
-from sclsearch.tracking.names import short_settings
+from sclsearch.tracking.records import short_settings
 
 MOST_ROWS = 20
-WINNER = "**Winner: "
-"""Start of each generated text; the UI shows the first line even if it hides the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class StudyResult:
-    """Winner of a study, as MLflow has it.
-
-    `data` is the digest of the task's rows. `lead` is the difference from the second configuration;
-    empty without one. `test` is None if there are no test rows, or all seed runs failed.
-    """
-
-    study: str
-    method: str
-    data: str
-    protocol: str
-    rule: str
-    winner: str
-    metric: str
-    score: float
-    lead: str
-    test: float | None
-    test_std: float | None
-
-
-def ranking_of_studies(results: Sequence[StudyResult]) -> str:
-    """Return the rankings of an experiment's studies by the scores of their winners.
-
-    Studies of another metric or other data, such as another file of the same name, have a ranking
-    of their own. Equal scores keep the order of `results`.
-    """
-    groups: dict[tuple[str, str], list[StudyResult]] = {}
-    for one in results:
-        groups.setdefault((one.metric, one.data), []).append(one)
-    texts = [_ranking_of_group(group) for group in groups.values()]
-    if len(texts) > 1:
-        texts.append("Each table has the studies of one metric and one data set.")
-    texts.append(
-        "Scores are comparable between studies of one rule and protocol. `sclsearch compare` tests "
-        "whether the test scores of two winners differ."
-    )
-    return "\n\n".join(texts)
-
-
-def _ranking_of_group(results: Sequence[StudyResult]) -> str:
-    ranked = sorted(results, key=lambda one: -one.score)
-    first, best = ranked[0], ranked[0].score
-    lead = f", {first.lead} above the second configuration" if first.lead else ""
-    if len(ranked) > 1:
-        lead = f", {best - ranked[1].score:.4f} above {ranked[1].study}"
-    rows = [
-        (
-            str(place),
-            one.study,
-            one.method,
-            one.winner,
-            f"{one.score:.4f}",
-            _behind(best, one.score),
-            _with_std(one.test, one.test_std),
-            one.rule,
-            one.protocol,
-        )
-        for place, one in enumerate(ranked[:MOST_ROWS], 1)
-    ]
-    columns = ("", "study", "method", "winner", f"score ({first.metric})", "behind", "test")
-    winner = f"{WINNER}{first.method} {first.winner}**, {first.metric} {best:.4f}{lead}"
-    table = _table((*columns, "rule", "protocol"), rows)
-    test = f"test {_with_std(first.test, first.test_std)}" if first.test else "no test score"
-    return f"{winner}; {test}\n\n{table}"
 
 
 def study_report(report: Report) -> str:
@@ -103,7 +33,7 @@ def _winner(report: Report, winner: ConfigurationLine) -> str:
         lead = f", {tied}"
     test = f"test {_with_std(winner.test_mean, winner.test_std)}"
     return (
-        f"{WINNER}{short_settings(winner.values) or 'the only configuration'}**, validation "
+        f"**Winner: {short_settings(winner.values) or 'the only configuration'}**, validation "
         f"{report.metric} {winner.score:.4f}{lead}; {test if report.has_test else 'no test rows'}"
     )
 

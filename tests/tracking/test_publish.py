@@ -16,8 +16,8 @@ from sclsearch.reports.page import PageOptions
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.tasks import load_task
 from sclsearch.tracking.model import check_model_name
-from sclsearch.tracking.names import experiment_name
 from sclsearch.tracking.publish import TrackedStudy, publish
+from sclsearch.tracking.records import experiment_name
 from sclsearch.tracking.view import VIEW, pages
 from tests.reports.trained import Trained
 from tests.tracking.conftest import Shown, track
