@@ -21,7 +21,7 @@ LOST_NODE = ("node has died", "node was terminated", "node it was running on is 
 """Ray has no exception type for an actor whose machine is lost."""
 
 
-class KilledForMemoryError(RayActorError):
+class KilledForMemoryError(RayActorError):  # type: ignore[misc]
     """Death of a worker that Ray's memory monitor killed."""
 
 

@@ -64,7 +64,11 @@ def started_ray(address: str | None) -> Iterator[Path]:
         # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
         with redirect_stdout(sys.stderr):
             with _kept_sigterm_handler():
-                session = _start(quiet) if address is None else _join(address, quiet)
+                session = None
+                if address is None:
+                    session = _start(quiet)
+                else:
+                    _join(address, quiet)
             with scratch_folder(session) as folder:
                 yield folder
     finally:

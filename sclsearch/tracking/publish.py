@@ -119,7 +119,7 @@ def _write_page(
             tags={PAGE_SOURCE: shown},
             artifacts={PAGE: page},
             experiment=results.experiment,
-            part="page",
+            part="html",
         )
     )
     return None

@@ -1,9 +1,10 @@
 """Writer of records to MLflow: one run per study, configuration and seed run, found by its tag."""
 
+import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -186,7 +187,8 @@ def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[
 
 def _mark(record: RunRecord) -> dict[str, str]:
     """Return the tag of a part of a run; MLflow has the part if it has the tag."""
-    return {f"sclsearch.{record.part}": sha256(repr(record).encode()).hexdigest()}
+    content = json.dumps(asdict(record), sort_keys=True, default=str)
+    return {f"sclsearch.{record.part}": sha256(content.encode()).hexdigest()}
 
 
 def _inputs(datasets: Iterable[DatasetRecord]) -> list[Any]:

@@ -52,7 +52,6 @@ def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
     assert shown.files(run) == {"report.html", "report.json", "report.md", "study.json"}
     experiment = shown.client.get_experiment(run.info.experiment_id)
     assert experiment.name.startswith("demo, 8 examples, ")
-    assert "| 1 | mine | scl |" in experiment.tags[DESCRIPTION]
     view = json.loads(experiment.tags[f"mlflow.sharedViewState.{VIEW}"])
     assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`score`", False)
     assert pages(uri, "http://there")[0][0] == experiment.name
@@ -109,11 +108,7 @@ def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_cha
     experiments = [one.experiment_id for one in shown.client.search_experiments()]
     assert len(shown.client.search_logged_models(experiments)) == 1
 
-    # A description that a person wrote stays.
-    experiment = shown.study().info.experiment_id
-    shown.client.set_experiment_tag(experiment, DESCRIPTION, "Our notes.")
     assert "matplotlib.figure" in str(track(trained.storage, "mine", uri, texts=True).warning)
-    assert shown.client.get_experiment(experiment).tags[DESCRIPTION] == "Our notes."
 
 
 @pytest.mark.slow

@@ -137,7 +137,7 @@ def test_short_timeouts_last_until_the_last_call_ends_and_keep_the_users_setting
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "3"
     assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
     second.__exit__(None, None, None)
     assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
