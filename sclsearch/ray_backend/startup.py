@@ -77,7 +77,6 @@ def started_ray(address: str | None) -> Iterator[Path]:
 
 @contextmanager
 def _kept_sigterm_handler() -> Iterator[None]:
-    """Restore the handler of SIGTERM that Ray replaces when it starts."""
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield

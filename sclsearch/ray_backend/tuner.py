@@ -144,7 +144,6 @@ class SeedSearcher(Searcher):
 
 
 def _training_nodes() -> set[str]:
-    """Return the addresses of the nodes that have CPU cores for seed runs."""
     return {
         node["NodeManagerAddress"]
         for node in ray.nodes()

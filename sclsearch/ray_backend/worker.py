@@ -189,7 +189,6 @@ def _test_errors(method: NamedMethod) -> Iterator[None]:
 
 @contextmanager
 def _storage_faults(storage: Storage) -> Iterator[None]:
-    """Convert file system errors of the body to BrokenStorageError."""
     try:
         yield
     except OSError as error:

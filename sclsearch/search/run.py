@@ -116,7 +116,6 @@ def run_prepared(
             retry_failed=options.retry_failed,
             callbacks=[progress, *callbacks],
         )
-        store.delete_partial_weights()
         scheduler.refill()
         scheduler.callbacks = [progress, *callbacks, WeightPruner(scheduler)]
         ending: Ending = "complete"

@@ -108,7 +108,6 @@ def check_no_drivers(
 
 
 def _study_folders(storage: Storage) -> list[str]:
-    """Return the names of all folders of studies, even of those without a record."""
     return [name for name in (storage_path(storage) / "studies").names() if NAME.fullmatch(name)]
 
 

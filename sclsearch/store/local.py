@@ -150,11 +150,6 @@ class LocalPath:
         finally:
             part.unlink(missing_ok=True)
 
-    def remove_parts(self) -> None:
-        """Delete the partially written files that killed processes left in the folder."""
-        for part in self.path.glob(".*.part"):
-            part.unlink(missing_ok=True)
-
     def without_retries(self) -> "LocalPath":
         """Return the same path: a file system needs no retries."""
         return self
@@ -181,7 +176,6 @@ class LocalPath:
         return part
 
     def _part_path(self) -> Path:
-        """Return a unique temporary path beside the file; create its folder."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
 
@@ -241,7 +235,6 @@ def try_to_write(place: Path) -> None:
 
 
 def _nearest(place: Path) -> Path:
-    """Return the path if it exists, otherwise its nearest existing parent."""
     return next(path for path in (place, *place.parents) if path.exists())
 
 

@@ -143,9 +143,6 @@ class RemotePath:
         self.remove()
         return target
 
-    def remove_parts(self) -> None:
-        """Do nothing: interrupted uploads leave no objects."""
-
     def without_retries(self) -> "RemotePath":
         """Return the same path without retries of failed requests."""
         return replace(self, patience=0.0)

@@ -228,10 +228,6 @@ class StudyStore:
         """Return the keys of all seed runs with stored weights."""
         return {Path(name).stem for name in (self.folder / "weights").names()}
 
-    def delete_partial_weights(self) -> None:
-        """Delete partially written weights; call it only while no process writes weights."""
-        (self.folder / "weights").remove_parts()
-
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""
         place = self.folder / _OPENED
@@ -323,7 +319,7 @@ def _parse(kind: type[_R], place: StoragePath, stored: dict[str, Any], name: str
         record = kind(**stored)
     except (TypeError, LookupError) as error:
         raise DamagedError(f"{place}: is of another version: {error}. {_REMEDY[kind]}") from error
-    own = str(stored["name" if kind is StudyRecord else "number"])
+    own = str(stored["name"] if "name" in stored else stored["number"])
     if own != name:
         raise DamagedError(f"{place}: must be of {name!r}, got {own!r}. {_REMEDY[kind]}")
     return record

@@ -157,7 +157,6 @@ def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> Tra
 
 
 def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:
-    """Return the record that adds the report to a study's run."""
     text, winner = study_report(found), found.winner
     tags = {} if winner is None else {"winner": short_settings(winner.values)}
     results = {**asdict(found), "confusion": _confusion(found, storage)}

@@ -39,7 +39,6 @@ def _winner(report: Report, winner: ConfigurationLine) -> str:
 
 
 def _ranking(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return headings and rows: score, lag behind the winner, and paired test difference."""
     best, metric = report.winner, report.metric
     rows: list[tuple[str, ...]] = [
         (

@@ -185,7 +185,6 @@ def _configuration_record(record: StudyRecord, one: ConfigurationRecord) -> RunR
 def _seed_run_record(
     state: SearchState, configuration: ConfigurationRecord, run_id: SeedRunId, run: SeedRun
 ) -> RunRecord:
-    """Return the record of a seed run: losses, validation scores and the test score."""
     metric = state.metric
     history: list[tuple[int, dict[str, float]]] = [
         (
@@ -251,7 +250,6 @@ def _scores(score: ConfigurationScore) -> dict[str, float]:
 
 
 def _datasets(state: SearchState) -> Iterator[DatasetRecord]:
-    """Yield all rows of the task, then the rows of each seed."""
     task, source = str(state.record.identity["task"]), str(state.record.origin.get("source", ""))
     yield DatasetRecord(task, str(state.record.training["data"]), "all rows", source)
     for replicate in state.replicates:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from sclsearch.arguments import expanded
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.store.local import publish, try_to_write
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.study.spec import NO_TRACKING
@@ -33,13 +33,9 @@ _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-_LOCK = Lock()
-_CALLERS: list[object] = []
-_ADDED: dict[str, str] = {}
 _LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
-_DRIVERS = {"postgresql": "'psycopg[binary]'", "mysql": "mysqlclient", "mssql": "pyodbc"}
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
 
 
@@ -99,16 +95,14 @@ def check(uri: str) -> None:
     """Check that `prepare` can succeed, without creating anything.
 
     Raises:
-        SclsearchError: The folder cannot be written, or the database's driver is not installed.
+        SclsearchError: The URI names a folder, or the database's driver is not installed.
+        OSError: The folder cannot be written.
     """
     database = sqlite_file(uri)
     if database is None:
         _check_driver(uri)
     elif not _is_there(database):
-        try:
-            try_to_write(database.parent)
-        except OSError as error:
-            raise _not_created(database, error) from None
+        try_to_write(database.parent)
 
 
 def _is_there(database: Path) -> bool:
@@ -120,13 +114,6 @@ def _is_there(database: Path) -> bool:
     return database.exists()
 
 
-def _not_created(database: Path, error: OSError) -> SclsearchError:
-    return SclsearchError(
-        f"{database}: cannot create MLflow's database: {error}. "
-        "Choose another --tracking or --storage."
-    )
-
-
 def prepare(uri: str) -> None:
     """Create the database if the URI names a SQLite file that is missing.
 
@@ -135,7 +122,8 @@ def prepare(uri: str) -> None:
     when complete.
 
     Raises:
-        SclsearchError: The folder cannot be written, or the database's driver is not installed.
+        SclsearchError: The URI names a folder, or the database's driver is not installed.
+        OSError: The folder cannot be written.
     """
     database = sqlite_file(uri)
     if database is None:
@@ -143,39 +131,29 @@ def prepare(uri: str) -> None:
         return
     if _is_there(database):
         return
-    try:
-        database.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory() as folder:
-            made = Path(folder) / "mlflow.db"
-            connect(sqlite_uri(made))
-            copy = database.with_name(f".{database.name}-{uuid4().hex}")
-            try:
-                shutil.copyfile(made, copy)
-                publish(copy, database)
-            finally:
-                copy.unlink(missing_ok=True)
-    except OSError as error:
-        raise _not_created(database, error) from None
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "mlflow.db"
+        connect(sqlite_uri(made))
+        copy = database.with_name(f".{database.name}-{uuid4().hex}")
+        try:
+            shutil.copyfile(made, copy)
+            publish(copy, database)
+        finally:
+            copy.unlink(missing_ok=True)
 
 
 def _check_driver(uri: str) -> None:
-    """Raise SclsearchError if the database's Python driver is not installed."""
     if uri.startswith(("http", "databricks")):
         return
-    with quietly():
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+    from sqlalchemy import make_url
 
-        try:
-            make_url(uri).get_dialect().import_dbapi()
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            scheme = uri.partition(":")[0]
-            known = next((d for name, d in _DRIVERS.items() if scheme.startswith(name)), "")
-            cure = f" Install one: pip install {known}" if known else ""
-            reason = str(error).rstrip(".")
-            raise SclsearchError(
-                f"{masked(uri)}: cannot load the Python driver of {scheme}: {reason}.{cure}"
-            ) from None
+    try:
+        make_url(uri).get_dialect().import_dbapi()
+    except Exception as error:  # of SQLAlchemy or Python
+        raise SclsearchError(
+            f"{masked(uri)}: cannot load its Python driver: {first_line(error)}. Install it."
+        ) from None
 
 
 def connect(uri: str) -> Any:
@@ -196,36 +174,20 @@ def artifact_location(uri: str) -> str | None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Make MLflow time out early and log nothing in this thread; errors still raise."""
-    with _short_timeouts():
-        import mlflow  # noqa: F401  # creates the log handlers
+    """Make MLflow time out early, and log nothing in this thread; errors still raise.
 
-        with ExitStack() as stack:
-            thread = get_ident()
-            for handler in {h for name in _LOGGERS for h in logging.getLogger(name).handlers}:
-                handler.addFilter(others := lambda record: record.thread != thread)
-                stack.callback(handler.removeFilter, others)
-            yield
+    The settings stay in the environment of this process.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import mlflow  # noqa: F401  # creates the log handlers
 
-
-@contextmanager
-def _short_timeouts() -> Iterator[None]:
-    """Set MLflow's environment variables for timeouts until the last thread leaves the body."""
-    caller = object()
-    with _LOCK:
-        if not _CALLERS:
-            _ADDED.clear()
-            _ADDED.update({name: _SETTINGS[name] for name in _SETTINGS.keys() - os.environ.keys()})
-            os.environ.update(_ADDED)
-        _CALLERS.append(caller)
-    try:
+    with ExitStack() as stack:
+        thread = get_ident()
+        for handler in {h for name in _LOGGERS for h in logging.getLogger(name).handlers}:
+            handler.addFilter(others := lambda record: record.thread != thread)
+            stack.callback(handler.removeFilter, others)
         yield
-    finally:
-        with _LOCK:
-            _CALLERS.remove(caller)
-            if not _CALLERS:
-                for name in _ADDED:
-                    os.environ.pop(name, None)
 
 
 def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:

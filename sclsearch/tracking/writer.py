@@ -127,7 +127,6 @@ class Writer:
                 self._client.delete_tag(run.info.run_id, name)
 
     def _find(self, record: RunRecord, path: tuple[int, ...]) -> Any:
-        """Return a run of a record's study; create it and its parent runs if they are missing."""
         study = record.study
         if study not in self._studies:
             self._studies[study] = self._find_study(study, record.experiment)

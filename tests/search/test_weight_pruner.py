@@ -1,7 +1,6 @@
 """Tests of the weight pruner: only weights that a report needs stay on disk."""
 
 import math
-import os
 from pathlib import Path
 
 import pytest
@@ -141,19 +140,6 @@ def test_a_search_of_a_part_of_a_study_deletes_no_weights(
     smaller = Scheduler(prepare(**{"seeds": 4, "configs": 3, **part}))
     delete_unneeded_weights(smaller)
     assert kept(scheduler, tasks) == {task.id for task in tasks}
-
-
-def test_weights_that_a_killed_worker_left_are_deleted(prepare: Prepare) -> None:
-    store = prepare().store
-
-    def killed(part: Path) -> None:
-        part.touch()
-        os.link(part, part.with_name(".left.safetensors.0.part"))
-
-    store.weights("whole").save_file(killed)
-    store.delete_partial_weights()
-    folder = Path(str(store.folder), "weights")
-    assert [path.name for path in folder.iterdir()] == ["whole.safetensors"]
 
 
 @pytest.mark.parametrize(
