@@ -24,16 +24,11 @@ class DamagedError(SclsearchError):
     """Error for a stored object that is unreadable or invalid."""
 
 
-class NotAFolderError(SclsearchError):
-    """Error for a storage folder whose path is a file, a link or a pipe."""
-
-
 @dataclass(frozen=True, slots=True)
 class LocalPath:
     """Storage path in a folder. A file is written as a whole or not at all.
 
-    `RemotePath` has the same methods. Here a path that is not a regular file raises DamagedError, a
-    folder that is not one NotAFolderError.
+    `RemotePath` has the same methods. Here a path that is not a regular file raises DamagedError.
 
     Attributes:
         path: Absolute path.
@@ -107,8 +102,6 @@ class LocalPath:
             return sorted(one.name for one in self.path.iterdir() if not one.name.startswith("."))
         except FileNotFoundError:
             return []
-        except NotADirectoryError as error:
-            raise _no_folder(self.path) from error
 
     def files(self) -> dict[str, int]:
         """Return the bytes of every file below the folder, hidden ones too, by relative path."""
@@ -160,8 +153,6 @@ class LocalPath:
             return self.path.read_bytes()
         except (NotARegularFileError, IsADirectoryError) as error:
             raise DamagedError(f"{self}: is not a file. {ADVICE}") from error
-        except NotADirectoryError as error:
-            raise _no_folder(self.path.parent) from error
 
     def _part(self, content: bytes) -> Path:
         part = self._part_path()
@@ -241,12 +232,6 @@ def _nearest(place: Path) -> Path:
 def _check_access(folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-
-
-def _no_folder(path: Path) -> NotAFolderError:
-    """Return the error for a path that must be a folder; it names the existing part."""
-    there = next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
-    return NotAFolderError(f"{there}: is not a folder. {ADVICE}")
 
 
 def _rename(part: Path, path: Path) -> None:

@@ -13,7 +13,6 @@ from sclsearch.ray_backend.tuner import SeedSearcher
 from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.ray_backend.worker_failures import RETRIES
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.local import NotAFolderError
 from sclsearch.store.remote import StorageError
 from tests.workspace import Prepare, Workers
 
@@ -27,7 +26,7 @@ def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> 
     Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
     searcher.on_trial_complete("t1", ENDED)
     searcher.on_trial_complete("t1", error=True)
-    assert isinstance(searcher.fault, NotAFolderError)
+    assert isinstance(searcher.fault, NotADirectoryError)
 
 
 def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(

@@ -47,9 +47,7 @@ def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
     assert f"validation {selection.metric} {score:.4f}" in run.data.tags[DESCRIPTION]
     results: Any = shown.artifact(run, "report.json")
     assert results["study"] == "mine"
-    rows = len(load_task("demo").splits["test"].texts)
-    assert sum(map(sum, results["confusion"]["test"])) == 2 * rows
-    assert shown.files(run) == {"report.html", "report.json", "report.md", "study.json"}
+    assert shown.files(run) == {"report.html", "report.json", "study.json"}
     experiment = shown.client.get_experiment(run.info.experiment_id)
     assert experiment.name.startswith("demo, 8 examples, ")
     view = json.loads(experiment.tags[f"mlflow.sharedViewState.{VIEW}"])
