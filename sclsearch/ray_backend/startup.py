@@ -181,15 +181,6 @@ def at_a_time(given: int | None, cpus: int, gpus: float, *, joined: bool) -> int
     """Return the number of seed runs to request from Ray at a time.
 
     A cluster may grow with the requests, so its default is at least `CLUSTER_SLOTS`.
-
-    Args:
-        given: The user's value; None for the default.
-        cpus: CPU cores per seed run.
-        gpus: GPUs per seed run.
-        joined: Whether Ray is an existing cluster.
-
-    Raises:
-        SclsearchError: This machine has no room for one seed run.
     """
     here = fitting(cpus, gpus)
     if not here and not joined:

@@ -66,12 +66,7 @@ class SeedRunQueue(Protocol):
 
 
 class SeedSearcher(Searcher):
-    """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each.
-
-    Args:
-        scheduler: The scheduler.
-        deadline: Unix time in seconds after which no seed run starts; infinite for no limit.
-    """
+    """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each."""
 
     def __init__(self, scheduler: SeedRunQueue, deadline: float) -> None:
         super().__init__(metric="key", mode="max")
@@ -173,11 +168,8 @@ class SeedScheduler(FIFOScheduler):
 class Watchdog(tune.Callback):
     """Tune callback that kills hung trials and updates the progress line.
 
-    Args:
-        searcher: The searcher.
-        timeout: Seconds after which a trial counts as hung; None for never.
-        tick: Function called in every step of Tune's loop; an exception of it ends the search.
-        stopping: Function called at the first Ctrl-C, which Tune takes some seconds to obey.
+    An exception of `tick` ends the search. `stopping` is called at the first Ctrl-C, which Tune
+    takes some seconds to obey.
     """
 
     def __init__(
@@ -250,10 +242,6 @@ def fit(
     Ctrl-C and `END_SIGNAL` end it in order: it abandons running seed runs and loses no finished
     one. `scratch` is the folder of `started_ray`; `gpus` and `concurrency` are the values of
     `options` resolved for this cluster.
-
-    Raises:
-        SclsearchError: The storage is unavailable, a machine is unfit, or another driver took the
-            study.
     """
     patch_out_of_memory()
     deadline = math.inf if options.time_budget is None else time.time() + options.time_budget

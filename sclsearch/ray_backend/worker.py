@@ -214,9 +214,6 @@ def with_test(
     The test uses as many threads as the training. If the storage has lost the weights, the seed run
     is trained again. All of its results are then those of the new training, which differ on a
     different machine.
-
-    Raises:
-        UntestableError: The method raised an exception.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -260,12 +257,6 @@ def attempt(
     Training is deterministic, so its exceptions are final, except errors of the machine. Those are
     out-of-memory, which depends on other processes, and file or GPU errors. The function raises
     them, so that Ray ends this worker and the search retries the seed run.
-
-    Args:
-        spec: The seed run.
-        context: The shared data of the study's seed runs.
-        configuration: The configuration's number.
-        test: Whether to evaluate on the test rows too.
     """
     number = spec.replicate.number
     run = SeedRun(
@@ -281,7 +272,10 @@ def attempt(
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise
-        return _failed(run, error, context.study.method), None
+        failure = Failure("raised", error_text(error, context.study.method))
+        if isinstance(error, NonFiniteLossError):
+            failure = Failure("non-finite", str(error))
+        return replace(run, seconds=time.time() - run.started, failure=failure), None
     return with_result(run, result), result
 
 
@@ -308,11 +302,3 @@ def row_results(spec: SeedRunSpec, context: WorkerContext, result: TrainingResul
         for name in result.probabilities
     }
     return RowResults(labels, result.probabilities)
-
-
-def _failed(run: SeedRun, error: Exception, method: NamedMethod) -> SeedRun:
-    if isinstance(error, NonFiniteLossError):
-        failure = Failure("non-finite", str(error))
-    else:
-        failure = Failure("raised", error_text(error, method))
-    return replace(run, seconds=time.time() - run.started, failure=failure)

@@ -29,9 +29,6 @@ class LocalPath:
     """Storage path in a folder. A file is written as a whole or not at all.
 
     `RemotePath` has the same methods. Here a path that is not a regular file raises DamagedError.
-
-    Attributes:
-        path: Absolute path.
     """
 
     parallel_reads: ClassVar[int] = 1
@@ -56,11 +53,7 @@ class LocalPath:
         return self.path
 
     def prepare(self, *, make: bool) -> None:
-        """Create the folder, or check that it can be listed if it exists.
-
-        Raises:
-            OSError: The folder cannot be created or listed.
-        """
+        """Create the folder, or check that it can be listed if it exists."""
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
             _check_access(self.path)
@@ -123,11 +116,7 @@ class LocalPath:
             shutil.rmtree(self.path)
 
     def move_into(self, folder: str, name: str) -> "LocalPath":
-        """Move the file into a subfolder of its folder, under an unused name; return its path.
-
-        Raises:
-            FileNotFoundError: There is no file.
-        """
+        """Move the file into a subfolder of its folder, under an unused name; return its path."""
         target = self.path.parent / folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         _rename(self.path, target)
@@ -176,9 +165,6 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield a folder to write into, and rename it to `folder` if the body succeeds.
 
     `folder` must be missing or empty, unless `replace` is True.
-
-    Raises:
-        SclsearchError: The rename failed.
     """
     with TemporaryDirectory(prefix=".sclsearch-", dir=folder.parent) as near:
         # Use a subfolder: the temporary folder itself is readable only by its owner.

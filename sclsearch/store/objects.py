@@ -77,11 +77,7 @@ def for_each(do: Callable[[StoragePath], _T], places: Sequence[StoragePath]) -> 
 
 
 def check_writable(folder: StoragePath) -> None:
-    """Check that a folder is writable: write, read and delete a test object.
-
-    Raises:
-        SclsearchError: One of the three operations failed.
-    """
+    """Check that a folder is writable: write, read and delete a test object."""
     mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
     try:
         write(mark, {"check": mark.name})

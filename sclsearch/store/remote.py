@@ -127,11 +127,7 @@ class RemotePath:
         return self._ask(lambda files: _listed(files, self.uri))
 
     def move_into(self, folder: str, name: str) -> "RemotePath":
-        """Move the object into a folder beside it; return its new path.
-
-        Raises:
-            FileNotFoundError: There is no object, or it changed during the call.
-        """
+        """Move the object into a folder beside it; return its new path."""
         content = self.read()
         if content is None:
             raise FileNotFoundError(self.uri)

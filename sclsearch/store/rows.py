@@ -41,11 +41,7 @@ class RowResults:
 
     @classmethod
     def decoded(cls, content: bytes) -> Self:
-        """Return the results in the bytes of such a file.
-
-        Raises:
-            ValueError: The bytes are not such a file.
-        """
+        """Return the results in the bytes of such a file."""
         try:
             with np.load(BytesIO(content), allow_pickle=False) as file:
                 arrays = dict(file)

@@ -97,11 +97,7 @@ class SeedRun:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
-        """Return the seed run for a stored JSON object.
-
-        Raises:
-            TypeError: The object is not a seed run.
-        """
+        """Return the seed run for a stored JSON object."""
         failure = stored.get("failure")
         lists = ("notes", "stages", "evaluations")
         found = {**stored, **{name: tuple(stored.get(name, ())) for name in lists}}
@@ -126,11 +122,7 @@ class RunStore:
         return found
 
     def get_valid(self, keys: Iterable[str]) -> tuple[list[SeedRun | None], dict[str, str]]:
-        """Return several seed runs, None for each missing or damaged one.
-
-        Returns:
-            The seed runs, and the error message of each damaged file by key.
-        """
+        """Return several seed runs, None for a missing or damaged one, and errors by key."""
         wanted = list(keys)
         places = [self._place(key) for key in wanted]
         damaged: dict[str, str] = {}
@@ -202,19 +194,12 @@ class RunStore:
 
         Returns:
             One entry per seed run; None if it failed or its file was deleted.
-
-        Raises:
-            DamagedError: A file is damaged.
         """
         places = [self._rows_place(run.key) for run in runs]
         return for_each(_read_rows, places)
 
     def find(self, start: str) -> str:
-        """Return the only key that begins with the given characters.
-
-        Raises:
-            SclsearchError: No key or more than one key begins with them.
-        """
+        """Return the only key that begins with the given characters."""
         if not re.fullmatch(r"[0-9a-f]{4,64}", start):
             raise SclsearchError(
                 f"{start!r}: must be at least 4 of the digits 0-9 and a-f. `sclsearch show STUDY "
@@ -241,11 +226,7 @@ class RunStore:
 
 
 def _parse(place: StoragePath, stored: Mapping[str, Any] | DamagedError | None) -> SeedRun | None:
-    """Return the seed run for a stored JSON object.
-
-    Raises:
-        DamagedError: The object is damaged, or is another seed run.
-    """
+    """Return the seed run for a stored JSON object."""
     if isinstance(stored, DamagedError):
         raise stored
     if stored is None:

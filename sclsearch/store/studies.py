@@ -41,11 +41,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class StudyStore:
-    """Stored files of one study, in the folder `studies/<name>/`.
-
-    Raises:
-        SclsearchError: The name is not a valid study name.
-    """
+    """Stored files of one study, in the folder `studies/<name>/`."""
 
     def __init__(self, storage: Storage, name: str) -> None:
         self.name = str(name)  # a caller in Python may pass a number or a list
@@ -58,11 +54,7 @@ class StudyStore:
         self.folder: StoragePath = storage_path(storage) / "studies" / self.name
 
     def record(self) -> StudyRecord | None:
-        """Return the study's record, or None if the study does not exist.
-
-        Raises:
-            DamagedError: The record is damaged or belongs to another study.
-        """
+        """Return the study's record, or None if the study does not exist."""
         place = self.folder / "study.json"
         stored = read(place, _REMEDY[StudyRecord])
         return None if stored is None else _parse(StudyRecord, place, stored, self.name)
@@ -98,11 +90,7 @@ class StudyStore:
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
-        """Return the configurations by ascending number.
-
-        Raises:
-            DamagedError: Records are damaged or missing. The message names all of them.
-        """
+        """Return the configurations by ascending number."""
         found, faults = self.valid_configurations()
         if faults:
             raise DamagedError("\n".join(faults))
@@ -125,9 +113,6 @@ class StudyStore:
         """Return the replicates by ascending number.
 
         The next start of the study writes missing replicates again.
-
-        Raises:
-            DamagedError: Records are damaged. The message names all of them.
         """
         found, faults = self._read("replicates", self._numbers("replicates"), ReplicateRecord)
         if faults:
@@ -141,11 +126,7 @@ class StudyStore:
         return found, [*faults, *self._deleted("replicates", numbers, _RESTORE)]
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
-        """Store a configuration or a replicate, before its first seed run starts.
-
-        Returns:
-            True if the record was stored, False if a record with its number exists.
-        """
+        """Store a configuration or a replicate, before its first seed run starts."""
         opened = isinstance(record, ConfigurationRecord)
         kind = "configurations" if opened else "replicates"
         stored = create(self.folder / kind / f"{record.number}.json", asdict(record))
@@ -178,11 +159,7 @@ class StudyStore:
         write(self.folder / _BASELINES, stored)
 
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
-        """Return the limits on unfinished configurations as pairs (first number, limit), in order.
-
-        Raises:
-            DamagedError: The file of the later limits is damaged.
-        """
+        """Return the limits on unfinished configurations: pairs of first number and limit."""
         stored = read(self.folder / _WINDOWS, "Restore it from a copy.") or {"windows": []}
         return [(0, record.open_configurations), *(tuple(one) for one in stored["windows"])]
 
@@ -281,10 +258,6 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
     """Return an existing study and its record, by its name or a prefix that no other study has.
 
     Studies that repeat the winner of another study do not count for the prefix.
-
-    Raises:
-        SclsearchError: No study matches, or several do. The message suggests the nearest name, or
-            lists the matches.
     """
     store = StudyStore(storage, name)
     name, record = store.name, store.record()

@@ -56,10 +56,6 @@ def publish(
     The study's run gets the winner, the report and its HTML page; its experiment gets a table of
     all configurations. The winner becomes a model if its weights are stored, its method belongs to
     sclsearch and no other configuration may well win.
-
-    Raises:
-        SclsearchError: The winner cannot be exported.
-        Exception: Any exception of MLflow.
     """
     _, record = existing_study(storage, found.study)
     with quietly():
@@ -97,9 +93,6 @@ def _write_page(
     """Write the HTML page to a study's run, unless MLflow has a page of the same data.
 
     `source` is the digest of the data that MLflow's page shows; None without a page.
-
-    Returns:
-        Reason why MLflow lacks the page; None if it has the page or the study has no winner.
     """
     if found.winner is None:
         return None
@@ -124,11 +117,7 @@ def _write_page(
 
 
 def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> TrackedStudy:
-    """Log a stored study, its report and its winner to MLflow, without duplicates.
-
-    Raises:
-        SclsearchError: MLflow lacks a part; the message says what to do.
-    """
+    """Log a stored study, its report and its winner to MLflow, without duplicates."""
     store, record = existing_study(storage, name)
     replicates, configurations = store.replicates(), store.configurations()
     rule = parse_rule(record.origin["rule"])

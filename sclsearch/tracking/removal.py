@@ -15,9 +15,6 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
     """Return the ids of a study's runs in the MLflow database inside its storage.
 
     Without such a database, and for a study with a damaged record, the list is empty.
-
-    Raises:
-        SclsearchError: MLflow cannot read the database.
     """
     uri = _own_database(storage)
     study = _name_in_mlflow(store)

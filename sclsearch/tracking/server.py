@@ -40,11 +40,7 @@ _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
 
 
 def tracking_uri(option: str | None, storage: Storage) -> str:
-    """Return the MLflow tracking URI of `find_tracking_uri`; raise an error if there is none.
-
-    Raises:
-        SclsearchError: No URI is available, or MLflow does not support its scheme.
-    """
+    """Return the MLflow tracking URI of `find_tracking_uri`; raise an error if there is none."""
     uri = find_tracking_uri(option, storage)
     if uri is not None:
         return uri
@@ -62,9 +58,6 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
         option: Value of `--tracking`; the default is `MLFLOW_TRACKING_URI`, and `none` turns
             MLflow off.
         storage: Folder for a SQLite file if neither is given; an object store cannot hold one.
-
-    Raises:
-        SclsearchError: MLflow does not support the URI's scheme.
     """
     if option == NO_TRACKING:
         return None
@@ -92,12 +85,7 @@ def masked(text: str) -> str:
 
 
 def check(uri: str) -> None:
-    """Check that `prepare` can succeed, without creating anything.
-
-    Raises:
-        SclsearchError: The URI names a folder, or the database's driver is not installed.
-        OSError: The folder cannot be written.
-    """
+    """Check that `prepare` can succeed, without creating anything."""
     database = sqlite_file(uri)
     if database is None:
         _check_driver(uri)
@@ -120,10 +108,6 @@ def prepare(uri: str) -> None:
     If two processes create a file at once, or a kill interrupts its creation, MLflow leaves it
     unusable. The function therefore creates the file under another name and publishes it
     when complete.
-
-    Raises:
-        SclsearchError: The URI names a folder, or the database's driver is not installed.
-        OSError: The folder cannot be written.
     """
     database = sqlite_file(uri)
     if database is None:
@@ -197,9 +181,6 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
         The command line and additional environment variables. The environment holds the URI,
         because every user of the machine can read a command line and a database's URI may hold a
         password.
-
-    Raises:
-        SclsearchError: The URI names a server.
     """
     if not uri.startswith(("sqlite", "postgresql", "mysql", "mssql")):
         raise SclsearchError(f"{masked(uri)}: is a server, not a database. Open it in a browser.")

@@ -31,11 +31,7 @@ class _Study:
 
 
 class Writer:
-    """Writer that creates and updates MLflow's runs; a repeated write changes nothing.
-
-    Attributes:
-        created: Number of runs created so far.
-    """
+    """Writer that creates and updates MLflow's runs; a repeated write changes nothing."""
 
     def __init__(self, uri: str) -> None:
         self.created = 0
@@ -44,11 +40,7 @@ class Writer:
         self._studies: dict[str, _Study] = {}
 
     def write(self, record: RunRecord) -> None:
-        """Update the run of a record.
-
-        Raises:
-            Exception: Any exception of MLflow; it may have received a part of the record.
-        """
+        """Update the run of a record."""
         with quietly():
             if self._client is None:
                 prepare(self._uri)
