@@ -95,9 +95,9 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
             tracking="none",
         )
         prepared = prepare_study(spec, options)
-        with started_ray(None), snapshots(Path(name)) as sizes:
+        with started_ray(None) as scratch, snapshots(Path(name)) as sizes:
             before, begun, used = _memory("VmRSS"), time.monotonic(), time.process_time()
-            done = run_out(prepared, options)
+            done = run_out(prepared, options, scratch)
             seconds, used = time.monotonic() - begun, time.process_time() - used
             memory = _memory("VmHWM") - before
         begun = time.monotonic()
@@ -108,13 +108,15 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
     return Cost(done, done / seconds, done / used, memory / MEGA, max(sizes) / MEGA, resume)
 
 
-def run_out(prepared: PreparedStudy, options: RunOptions) -> int:
+def run_out(prepared: PreparedStudy, options: RunOptions, scratch: Path) -> int:
     """Run a study to its end; return its number of seed runs."""
     prepared.begin()
     scheduler = Scheduler(prepared)
     scheduler.refill()
     context = worker_context(prepared, options.cpus_per_trial)
-    tuner.fit(scheduler, context, options, gpus=0, concurrency=2, tick=lambda *_: None)
+    tuner.fit(
+        scheduler, context, options, scratch=scratch, gpus=0, concurrency=2, tick=lambda *_: None
+    )
     assert scheduler.complete
     return len(scheduler.state.seed_runs)
 

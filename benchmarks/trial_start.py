@@ -22,7 +22,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
 
 
-def gaps(spec: StudySpec, options: RunOptions, *, reuse_actors: bool) -> list[float]:
+def gaps(spec: StudySpec, options: RunOptions, scratch: Path, *, reuse_actors: bool) -> list[float]:
     """Return the seconds between one seed run's training and the next."""
     prepared = prepare_study(spec, options)
     prepared.begin()
@@ -33,6 +33,7 @@ def gaps(spec: StudySpec, options: RunOptions, *, reuse_actors: bool) -> list[fl
         scheduler,
         context,
         options,
+        scratch=scratch,
         gpus=0,
         concurrency=1,
         tick=lambda *_: None,
@@ -57,7 +58,7 @@ def main() -> None:
         searched=False,
     )
     rows = []
-    with tempfile.TemporaryDirectory() as folder, started_ray(None):
+    with tempfile.TemporaryDirectory() as folder, started_ray(None) as scratch:
         for name, reuse in (("cold", False), ("warm", True)):
             options = RunOptions(
                 storage=Path(folder) / name,
@@ -65,7 +66,7 @@ def main() -> None:
                 gpus_per_trial=0,
                 tracking="none",
             )
-            found = gaps(spec, options, reuse_actors=reuse)
+            found = gaps(spec, options, scratch, reuse_actors=reuse)
             rows.append((name, *(f"{f(found):.2f}" for f in (statistics.median, min, max))))
     columns = ("workers", "median s", "min s", "max s")
     print(header("ray"), *markdown(columns, rows), sep="\n")

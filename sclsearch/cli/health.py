@@ -160,8 +160,7 @@ def _not_yet(path: Path) -> str:
 
 def _tracking(tracking: str | None, storage: Storage) -> str:
     from sclsearch.study.spec import NO_TRACKING
-    from sclsearch.tracking.server import masked, sqlite_file, tracking_uri
-    from sclsearch.tracking.writer import Writer
+    from sclsearch.tracking.server import connect, masked, sqlite_file, tracking_uri
 
     if tracking == NO_TRACKING:
         return "left out"
@@ -169,6 +168,8 @@ def _tracking(tracking: str | None, storage: Storage) -> str:
     database = sqlite_file(uri)
     if database is not None and not database.exists():
         return _not_yet(database)
-    if not Writer(uri).answers():
-        raise SclsearchError(f"{masked(uri)} does not answer")
+    try:
+        connect(uri)
+    except Exception as error:
+        raise SclsearchError(f"{masked(uri)} does not answer") from error
     return masked(uri)

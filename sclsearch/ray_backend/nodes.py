@@ -27,11 +27,6 @@ class UnfitNodeError(Exception):
 def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -> Path:
     """Return the model's folder on this machine, which may have just joined the cluster.
 
-    Args:
-        study: The study.
-        store: The study's records.
-        versions: The driver's versions.
-
     Raises:
         UnfitNodeError: This machine does not see the study in the storage, has another model or
             other versions, or lacks a required GPU.

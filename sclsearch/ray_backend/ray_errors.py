@@ -1,85 +1,77 @@
-"""Classification of worker failures by Ray's error messages."""
+"""Classification of worker failures by the exceptions that Ray Tune stores."""
 
 import re
-from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ray.air.execution._internal import actor_manager
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray import cloudpickle
+from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune.experiment import Trial
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-"""Terminal escape sequences that color Ray's process names."""
+from sclsearch.errors import first_line
+from sclsearch.ray_backend.nodes import UnfitNodeError
+from sclsearch.ray_backend.worker import BrokenStorageError
+from sclsearch.ray_backend.worker_failures import WorkerFailure
+from sclsearch.store.remote import StorageError
+from sclsearch.training.device import is_out_of_memory
+
 LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
+"""Ray has no exception type for an actor whose machine is lost."""
 
 
-def failure_cause(message: str) -> str:
-    """Return the cause of a failure, by Ray's message; it determines the number of retries."""
-    if "OutOfMemoryError" in message or "out of memory" in message.lower():
+class KilledForMemoryError(RayActorError):  # type: ignore[misc]
+    """Death of a worker that Ray's memory monitor killed."""
+
+
+def failure_of(trial: Trial) -> WorkerFailure:
+    """Return the failure of a trial's worker."""
+    file = Path(trial.pickled_error_file or "")
+    if not file.is_file():  # the worker died while it started
+        return WorkerFailure("worker-lost", "no reason given")
+    return classified(cloudpickle.loads(file.read_bytes()))
+
+
+def classified(error: Exception) -> WorkerFailure:
+    """Return the failure for an exception of Ray: its cause, one line and the machine."""
+    node = re.search(r"\bip[:=]\s*([\w.:]+)", str(error))
+    origin = error.cause if isinstance(error, RayTaskError) else error
+    message = first_line(origin)
+    if origin is not error and not isinstance(origin, UnfitNodeError | StorageError):
+        message = f"{type(origin).__name__}: {message}"
+    return WorkerFailure(_cause(error, origin), message[:300], node[1] if node else "")
+
+
+def _cause(error: Exception, origin: Exception) -> str:
+    """Return one of `RETRIES` for an exception of Ray and the exception that caused it."""
+    if isinstance(error, KilledForMemoryError) or is_out_of_memory(origin):
         return "out-of-memory"
-    if "UnfitNodeError" in message:
+    if isinstance(origin, UnfitNodeError):
         return "node-unfit"
-    if "BrokenStorageError" in message:
+    if isinstance(origin, BrokenStorageError):
         return "storage-broken"
-    if "StorageError" in message:
+    if isinstance(origin, StorageError):
         return "storage-lost"
     # CUDA adds advice on device-side assertions to each of its errors.
-    if "device-side assert triggered" in message:
+    if "device-side assert triggered" in str(origin):
         return "gpu-assert"
-    if any(sign in message for sign in LOST_NODE):
-        return "node-lost"
-    return "worker-silent" if "is unavailable: " in message else "worker-lost"
+    if isinstance(error, ActorUnavailableError):
+        return "worker-silent"
+    return "node-lost" if any(sign in str(error) for sign in LOST_NODE) else "worker-lost"
 
 
-def ray_message(trial: Trial) -> str:
-    """Return Ray's error message of a failed trial, from the trial's error file.
-
-    Ray's own accessor reads a copy of the file that arrives later.
-    """
-    file = Path(trial.error_file or "")
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return _ESCAPES.sub("", text.partition("\n")[2]).strip() or "no reason given"
-
-
-def line_of(message: str) -> str:
-    """Return the line of Ray's error message that describes the error.
-
-    In Ray's own errors it is the first line. In a traceback it follows the last call and precedes
-    CUDA's advice.
-    """
-    lines = message.splitlines()
-    if not message.startswith("ray::"):
-        return lines[0]
-    last_call = max((number for number, line in enumerate(lines) if line[:1] == " "), default=-1)
-    return lines[min(last_call + 1, len(lines) - 1)].strip()
-
-
-def node_address(message: str) -> str:
-    """Return the machine address in Ray's error message, or an empty string without one."""
-    found = re.search(r"\bip[:=]\s*([\w.:]+)", message)
-    return found[1] if found else ""
-
-
+@cache
 def patch_out_of_memory() -> None:
     """Make Tune treat a worker that Ray's memory monitor killed as a failed trial.
 
-    Ray 2.60 handles only actor and task errors; OutOfMemoryError is neither. It ends the whole run
-    if it occurs while a trial runs. It leaves no cause if it occurs while a worker starts.
+    Ray 2.60 handles only actor and task errors; any other error ends the whole run.
     """
-    manager = actor_manager.RayActorManager
-    for name in ("_actor_start_failed", "_actor_task_failed"):
-        original = getattr(manager, name)
-        if not getattr(original, "patched", False):
-            setattr(manager, name, _patched(original))
+    handle = RayActorManager._actor_task_failed
 
+    def patched(self: Any, tracked_actor_task: Any, exception: Exception) -> None:
+        if isinstance(exception, OutOfMemoryError):
+            exception = KilledForMemoryError(error_msg=str(exception))
+        handle(self, tracked_actor_task, exception)
 
-def _patched(original: Callable[..., None]) -> Callable[..., None]:
-    def patched(self: Any, *, exception: Exception, **tracked: Any) -> None:
-        known = isinstance(exception, RayActorError | RayTaskError)
-        if isinstance(exception, RayError) and not known:
-            exception = RayActorError(error_msg=f"{type(exception).__name__}: {exception}"[:400])
-        original(self, exception=exception, **tracked)
-
-    patched.patched = True  # type: ignore[attr-defined]
-    return patched
+    RayActorManager._actor_task_failed = patched

@@ -3,32 +3,24 @@
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
-import tempfile
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import joblib
 import ray
-from ray._private import services
-from ray._private.authentication.authentication_token_generator import (
-    generate_new_authentication_token,
-)
-from ray._private.authentication.authentication_token_setup import (
-    maybe_enable_token_auth_if_token_available,
-)
-from ray._private.utils import get_num_cpus
-from ray._raylet import GcsClient  # type: ignore[attr-defined]
-from ray.exceptions import AuthenticationError, RayError
+from ray._private import ray_constants
+from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
-from sclsearch.ray_backend.leftovers import sweep, watched
-from sclsearch.ray_backend.local import errors_unprinted, sigterm_kept, start_local
-from sclsearch.store.local import publish
-from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence, token_refused
+from sclsearch.ray_backend.leftovers import scratch_folder, sweep
+from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence
 
 ENVIRONMENT = {
     # Tune prints its own table even at verbosity 0 unless it uses its old output.
@@ -42,14 +34,16 @@ MOST_AT_A_TIME = 1000
 """Upper limit of trials at a time: Ray holds a placement group for each, tested to about 1000."""
 
 _ANSWER_SECONDS = 5.0
-_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 @contextmanager
-def started_ray(address: str | None) -> Iterator[None]:
+def started_ray(address: str | None) -> Iterator[Path]:
     """Start Ray on this machine, or join a cluster, while the body runs.
 
     Without an address, the function starts its own Ray even if another one runs on the machine.
+
+    Yields:
+        A folder for Ray Tune.
 
     Raises:
         SclsearchError: The cluster does not answer or rejects this machine's token, Ray does not
@@ -67,17 +61,28 @@ def started_ray(address: str | None) -> Iterator[None]:
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     try:
-        with sigterm_kept(), errors_unprinted():
-            if address is None:
-                sweep()
-                keep_token_private()
-                start_local(cores(), quiet)
-            else:
-                _join(address, quiet)
-        with nullcontext() if address else watched():
-            yield
+        # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
+        with redirect_stdout(sys.stderr):
+            with _kept_sigterm_handler():
+                session = None
+                if address is None:
+                    session = _start(quiet)
+                else:
+                    _join(address, quiet)
+            with scratch_folder(session) as folder:
+                yield folder
     finally:
         _shut_down()
+
+
+@contextmanager
+def _kept_sigterm_handler() -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _shut_down() -> None:
@@ -96,60 +101,43 @@ def _shut_down() -> None:
             gc.enable()
 
 
-def keep_token_private() -> None:
-    """Write a local Ray's token so that only its user can read it, unless a token exists.
+def _start(quiet: Mapping[str, Any]) -> Path:
+    """Start Ray for this process alone; return its session folder.
 
-    Ray itself would write it readable by every user of the machine.
+    Ray uses the loopback interface, so that other machines cannot reach it, only if it cannot form
+    a cluster, as on a Mac. For 127.0.0.1 it would listen on every interface.
     """
-    if any(name in os.environ for name in _TOKEN_VARIABLES):
-        return
-    path = Path.home() / ".ray" / "auth_token"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=path.parent)  # mode 0600
+    sweep()
+    clusters = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
     try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(generate_new_authentication_token())
-        if not publish(Path(part), path):
-            with suppress(PermissionError):
-                path.chmod(0o600)
+        context = ray.init(address="local", num_cpus=cores(), include_dashboard=False, **quiet)
+    except Exception as error:
+        raise SclsearchError(
+            "Ray: its processes did not start on this machine: "
+            f"{first_sentence(str(error))}. The load is {os.getloadavg()[0]:.0f} on {cores()} "
+            "cores: if it is high, wait; otherwise read Ray's logs in /tmp/ray/session_latest/logs."
+            " Run the same command to resume."
+        ) from error
     finally:
-        Path(part).unlink(missing_ok=True)
+        ray_constants.ENABLE_RAY_CLUSTER = clusters
+    if (token := Path.home() / ".ray" / "auth_token").exists():
+        token.chmod(0o600)  # Ray leaves it readable by every user of the machine
+    return Path(context.address_info["session_dir"])
 
 
 def _join(address: str, quiet: Mapping[str, Any]) -> None:
-    # Ray drops a pending worker if another one is free, and logs each case.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    host, _, port = address.rpartition(":")
     try:
-        # Ray loads an existing token automatically only for a Ray that it starts itself.
-        maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
-        place = services.canonicalize_bootstrap_address_or_die(address)
-        host, _, port = place.rpartition(":")
-        # Ray itself waits minutes if nothing answers, and 20 seconds if the token is wrong.
-        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
-        GcsClient(address=place)
-        with _standard_error_closed():  # Ray would print a note on its log level there
-            ray.init(address=place, **quiet)
-    except AuthenticationError as error:
-        raise token_refused(f"--address {address}", error) from None
+        if host and port.isdecimal():  # Ray itself waits minutes if nothing answers
+            socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+        ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError, RayError) as error:
         raise SclsearchError(
-            f"--address {address}: no Ray cluster answers: {first_sentence(str(error))}. Start "
-            "one, or give HOST:PORT of its head."
+            f"--address {address}: no Ray cluster answers, or it rejects this machine's token: "
+            f"{first_sentence(str(error))}. Start one, or give HOST:PORT of its head; put its "
+            "token into ~/.ray/auth_token, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
         ) from error
-
-
-@contextmanager
-def _standard_error_closed() -> Iterator[None]:
-    """Discard output of Ray's C++ core to standard error."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def send_own_code(method: NamedMethod) -> None:
@@ -193,15 +181,6 @@ def at_a_time(given: int | None, cpus: int, gpus: float, *, joined: bool) -> int
     """Return the number of seed runs to request from Ray at a time.
 
     A cluster may grow with the requests, so its default is at least `CLUSTER_SLOTS`.
-
-    Args:
-        given: The user's value; None for the default.
-        cpus: CPU cores per seed run.
-        gpus: GPUs per seed run.
-        joined: Whether Ray is an existing cluster.
-
-    Raises:
-        SclsearchError: This machine has no room for one seed run.
     """
     here = fitting(cpus, gpus)
     if not here and not joined:
@@ -210,13 +189,8 @@ def at_a_time(given: int | None, cpus: int, gpus: float, *, joined: bool) -> int
 
 
 def cores() -> int:
-    """Return the number of CPU cores that this process may use.
-
-    Ray knows a container's CPU limit, but ignores CPU affinity.
-    """
-    known = int(get_num_cpus(override_docker_cpu_warning=True))
-    able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else known
-    return max(min(known, able), 1)
+    """Return the number of CPU cores that this process may use, by affinity and container."""
+    return int(joblib.cpu_count())
 
 
 def _fitting_on(resources: Mapping[str, float], cpus: int, gpus: float) -> int:

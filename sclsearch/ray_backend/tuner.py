@@ -10,6 +10,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import ray
@@ -19,14 +21,7 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
-from sclsearch.ray_backend.leftovers import scratch_folder
-from sclsearch.ray_backend.ray_errors import (
-    failure_cause,
-    line_of,
-    node_address,
-    patch_out_of_memory,
-    ray_message,
-)
+from sclsearch.ray_backend.ray_errors import failure_of, patch_out_of_memory
 from sclsearch.ray_backend.signals import END_SIGNAL, before_ctrl_c
 from sclsearch.ray_backend.startup import send_own_code
 from sclsearch.ray_backend.worker import WorkerContext, seed_run_trial
@@ -74,12 +69,7 @@ class SeedRunQueue(Protocol):
 
 
 class SeedSearcher(Searcher):
-    """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each.
-
-    Args:
-        scheduler: The scheduler.
-        deadline: Unix time in seconds after which no seed run starts; infinite for no limit.
-    """
+    """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each."""
 
     def __init__(self, scheduler: SeedRunQueue, deadline: float) -> None:
         super().__init__(metric="key", mode="max")
@@ -104,6 +94,8 @@ class SeedSearcher(Searcher):
             "fields": canonical(task.configuration.fields),
             "test": task.test,
             "weights": task.weights,
+            # Near the limit of the GPU's memory, an update fits that a graph does not.
+            "graphs": not self.scheduler.worker_failures.count(task.id),
             "deadline": self.deadline,
         }
 
@@ -155,7 +147,6 @@ class SeedSearcher(Searcher):
 
 
 def _training_nodes() -> set[str]:
-    """Return the addresses of the nodes that have CPU cores for seed runs."""
     return {
         node["NodeManagerAddress"]
         for node in ray.nodes()
@@ -172,11 +163,10 @@ class SeedScheduler(FIFOScheduler):
 
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
         """Record the cause of a trial's failure."""
-        message = ray_message(trial)
-        cause = "hang" if trial.trial_id in self.hung else failure_cause(message)
-        self.searcher.causes[trial.trial_id] = WorkerFailure(
-            cause, line_of(message)[:300], node_address(message)
-        )
+        failure = failure_of(trial)
+        if trial.trial_id in self.hung:
+            failure = replace(failure, cause="hang")
+        self.searcher.causes[trial.trial_id] = failure
 
     def __getstate__(self) -> dict[str, Any]:
         """Return an empty state, as the searcher does."""
@@ -186,11 +176,8 @@ class SeedScheduler(FIFOScheduler):
 class Watchdog(tune.Callback):
     """Tune callback that kills hung trials and updates the progress line.
 
-    Args:
-        searcher: The searcher.
-        timeout: Seconds after which a trial counts as hung; None for never.
-        tick: Function called in every step of Tune's loop; an exception of it ends the search.
-        stopping: Function called at the first Ctrl-C, which Tune takes some seconds to obey.
+    An exception of `tick` ends the search. `stopping` is called at the first Ctrl-C, which Tune
+    takes some seconds to obey.
     """
 
     def __init__(
@@ -251,6 +238,7 @@ def fit(
     context: WorkerContext,
     options: RunOptions,
     *,
+    scratch: Path,
     gpus: float,
     concurrency: int,
     tick: Tick,
@@ -260,37 +248,33 @@ def fit(
     """Train the scheduler's remaining seed runs; return how the run ended.
 
     Ctrl-C and `END_SIGNAL` end it in order: it abandons running seed runs and loses no finished
-    one. `gpus` and `concurrency` are the values of `options` resolved for this cluster.
-
-    Raises:
-        SclsearchError: The storage is unavailable, a machine is unfit, or another driver took the
-            study.
+    one. `scratch` is the folder of `started_ray`; `gpus` and `concurrency` are the values of
+    `options` resolved for this cluster.
     """
     patch_out_of_memory()
     deadline = math.inf if options.time_budget is None else time.time() + options.time_budget
     searcher = SeedSearcher(scheduler, deadline)
     watchdog = Watchdog(searcher, options.trial_timeout, tick, stopping)
-    with scratch_folder() as scratch:
-        send_own_code(context.study.method)
-        tune.Tuner(
-            tune.with_resources(
-                tune.with_parameters(seed_run_trial, context=context),
-                {"cpu": options.cpus_per_trial, "gpu": gpus},
-            ),
-            tune_config=tune.TuneConfig(
-                search_alg=searcher,
-                scheduler=SeedScheduler(searcher, watchdog.hung),
-                num_samples=-1,
-                max_concurrent_trials=concurrency,  # without it Ray asks for one node at a time
-                reuse_actors=reuse_actors,
-            ),
-            run_config=tune.RunConfig(
-                storage_path=str(scratch),
-                verbose=0,
-                callbacks=[watchdog],
-                failure_config=tune.FailureConfig(max_failures=0),
-            ),
-        ).fit()
+    send_own_code(context.study.method)
+    tune.Tuner(
+        tune.with_resources(
+            tune.with_parameters(seed_run_trial, context=context),
+            {"cpu": options.cpus_per_trial, "gpu": gpus},
+        ),
+        tune_config=tune.TuneConfig(
+            search_alg=searcher,
+            scheduler=SeedScheduler(searcher, watchdog.hung),
+            num_samples=-1,
+            max_concurrent_trials=concurrency,  # without it Ray asks for one node at a time
+            reuse_actors=reuse_actors,
+        ),
+        run_config=tune.RunConfig(
+            storage_path=str(scratch),
+            verbose=0,
+            callbacks=[watchdog],
+            failure_config=tune.FailureConfig(max_failures=0),
+        ),
+    ).fit()
     if searcher.fault is not None:
         raise searcher.fault
     if scheduler.complete:

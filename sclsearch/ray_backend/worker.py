@@ -101,8 +101,9 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
 
     Args:
         config: The numbers `configuration` and `replicate`, `fields` as JSON, whether the result
-            needs a `test` score, whether its `weights` are stored, and `deadline` in Unix seconds.
-            On a cluster, a trial may start hours after its request.
+            needs a `test` score, whether its `weights` are stored, whether it may use CUDA
+            `graphs`, and `deadline` in Unix seconds. On a cluster, a trial may start hours after
+            its request.
         context: The shared data of the study's trials.
     """
     from ray import tune
@@ -113,6 +114,7 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
         return
     # A worker trains many seed runs; Ray sets the thread count for its first trial only.
     torch.set_num_threads(context.threads)
+    context = replace(context, graphs=context.graphs and config["graphs"])
     store = StudyStore(context.storage, context.name)
     study = replace(context.study, model=model_here(context.study, store, context.versions))
     fields, number = json.loads(config["fields"]), config["replicate"]
@@ -191,7 +193,6 @@ def _test_errors(method: NamedMethod) -> Iterator[None]:
 
 @contextmanager
 def _storage_faults(storage: Storage) -> Iterator[None]:
-    """Convert file system errors of the body to BrokenStorageError."""
     try:
         yield
     except OSError as error:
@@ -212,11 +213,7 @@ def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) 
 def _again(
     stored: SeedRun, spec: SeedRunSpec, context: WorkerContext
 ) -> tuple[SeedRun, TrainingResult]:
-    """Train a stored seed run again, on as many threads, with its test.
-
-    Raises:
-        UntestableError: The method raised an exception.
-    """
+    """Train a stored seed run again, on as many threads, with its test."""
     threads = int(stored.environment.get("threads", context.threads))
     torch.set_num_threads(threads)
     with _test_errors(context.study.method):
@@ -238,12 +235,6 @@ def attempt(
     Training is deterministic, so its exceptions are final, except errors of the machine. Those are
     out-of-memory, which depends on other processes, and file or GPU errors. The function raises
     them, so that Ray ends this worker and the search retries the seed run.
-
-    Args:
-        spec: The seed run.
-        context: The shared data of the study's seed runs.
-        configuration: The configuration's number.
-        test: Whether to evaluate on the test rows too.
     """
     number = spec.replicate.number
     run = SeedRun(
@@ -259,7 +250,10 @@ def attempt(
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise
-        return _failed(run, error, context.study.method), None
+        failure = Failure("raised", error_text(error, context.study.method))
+        if isinstance(error, NonFiniteLossError):
+            failure = Failure("non-finite", str(error))
+        return replace(run, seconds=time.time() - run.started, failure=failure), None
     return with_result(run, result), result
 
 
@@ -272,11 +266,3 @@ def row_results(spec: SeedRunSpec, context: WorkerContext, result: TrainingResul
         for name in result.probabilities
     }
     return RowResults(labels, result.probabilities)
-
-
-def _failed(run: SeedRun, error: Exception, method: NamedMethod) -> SeedRun:
-    if isinstance(error, NonFiniteLossError):
-        failure = Failure("non-finite", str(error))
-    else:
-        failure = Failure("raised", error_text(error, method))
-    return replace(run, seconds=time.time() - run.started, failure=failure)

@@ -280,7 +280,7 @@ def _train(
         _show_step(
             progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray"
         )
-        with startup.started_ray(options.address):
+        with startup.started_ray(options.address) as scratch:
             concurrency = startup.at_a_time(options.concurrency, cpus, gpus, joined=joined)
             scheduler.widen(concurrency)
             if joined:
@@ -310,6 +310,7 @@ def _train(
                     scheduler,
                     context,
                     options,
+                    scratch=scratch,
                     gpus=gpus,
                     concurrency=concurrency,
                     tick=tick,

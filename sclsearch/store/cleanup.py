@@ -38,11 +38,7 @@ class Cleanup:
 
 
 def study_to_remove(storage: Storage, name: str) -> StudyStore:
-    """Return the store of a study with exactly this name, damaged or not.
-
-    Raises:
-        SclsearchError: The storage has no such study.
-    """
+    """Return the store of a study with exactly this name, damaged or not."""
     store = StudyStore(storage, name)
     if not store.folder.files():
         raise SclsearchError(
@@ -108,16 +104,11 @@ def check_no_drivers(
 
 
 def _study_folders(storage: Storage) -> list[str]:
-    """Return the names of all folders of studies, even of those without a record."""
     return [name for name in (storage_path(storage) / "studies").names() if NAME.fullmatch(name)]
 
 
 def _named_keys(storage: Storage, without: Collection[str]) -> dict[str, set[str]]:
-    """Return the keys of the seed runs of each study.
-
-    Raises:
-        DamagedError: Records are damaged or missing. The message names all of them.
-    """
+    """Return the keys of the seed runs of each study."""
     named, faults = dict[str, set[str]](), list[str]()
     for name in _study_folders(storage):
         if name in without:

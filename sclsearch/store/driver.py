@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.local import DamagedError
 from sclsearch.store.objects import read, write
 from sclsearch.store.storage import StoragePath
 
@@ -24,8 +23,6 @@ BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 ADVICE = "Wait for it, stop it, or give another --study."
-FIELDS = ("host", "pid", "born", "token", "time")
-"""Fields that every heartbeat has."""
 HIDDEN = "hidden"
 """Start time of a process that this user may not inspect, as on shared machines."""
 
@@ -134,12 +131,9 @@ def _others(
     for name in folder.names():
         if not name.startswith("driver") or name == f"driver-{token}.json":
             continue
-        advice = "Move it away, unless a driver runs this study."
-        other = read(folder / name, advice)
+        other = read(folder / name, "Move it away, unless a driver runs this study.")
         if other is None:
             continue
-        if missing := [field for field in FIELDS if field not in other]:
-            raise DamagedError(f"{folder / name}: lacks {', '.join(missing)}. {advice}")
         if _alive(other, heard.get((other["token"], other["time"]))):
             alive.append(other)
         else:

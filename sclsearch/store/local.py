@@ -24,19 +24,11 @@ class DamagedError(SclsearchError):
     """Error for a stored object that is unreadable or invalid."""
 
 
-class NotAFolderError(SclsearchError):
-    """Error for a storage folder whose path is a file, a link or a pipe."""
-
-
 @dataclass(frozen=True, slots=True)
 class LocalPath:
     """Storage path in a folder. A file is written as a whole or not at all.
 
-    `RemotePath` has the same methods. Here a path that is not a regular file raises DamagedError, a
-    folder that is not one NotAFolderError.
-
-    Attributes:
-        path: Absolute path.
+    `RemotePath` has the same methods. Here a path that is not a regular file raises DamagedError.
     """
 
     parallel_reads: ClassVar[int] = 1
@@ -61,26 +53,22 @@ class LocalPath:
         return self.path
 
     def prepare(self, *, make: bool) -> None:
-        """Create the folder, or check that it can be listed if it exists.
-
-        Raises:
-            OSError: The folder cannot be created or listed.
-        """
+        """Create the folder, or check that it can be listed if it exists."""
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
             _check_access(self.path)
         else:
             next(_nearest(self.path).iterdir(), None)
 
-    def read(self, limit: int | None = None) -> bytes | None:
-        """Return the file's bytes, or None if it does not exist; `limit` bounds its size."""
+    def read(self) -> bytes | None:
+        """Return the file's bytes, or None if it does not exist."""
         try:
-            return self._content(limit)
+            return self._content()
         except FileNotFoundError:
             # An NFS client caches a missing file for a minute; listing the folder refreshes it.
             with suppress(FileNotFoundError):
                 os.scandir(self.path.parent).close()
-                return self._content(limit)
+                return self._content()
             if self.path.is_symlink():
                 raise DamagedError(f"{self}: its link leads to no file. {ADVICE}") from None
             return None
@@ -107,10 +95,6 @@ class LocalPath:
             return sorted(one.name for one in self.path.iterdir() if not one.name.startswith("."))
         except FileNotFoundError:
             return []
-        except OSError as error:
-            if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
-                raise
-            raise _no_folder(self.path) from error
 
     def files(self) -> dict[str, int]:
         """Return the bytes of every file below the folder, hidden ones too, by relative path."""
@@ -132,11 +116,7 @@ class LocalPath:
             shutil.rmtree(self.path)
 
     def move_into(self, folder: str, name: str) -> "LocalPath":
-        """Move the file into a subfolder of its folder, under an unused name; return its path.
-
-        Raises:
-            FileNotFoundError: There is no file.
-        """
+        """Move the file into a subfolder of its folder, under an unused name; return its path."""
         target = self.path.parent / folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         _rename(self.path, target)
@@ -152,35 +132,16 @@ class LocalPath:
         finally:
             part.unlink(missing_ok=True)
 
-    def remove_parts(self) -> None:
-        """Delete the partially written files that killed processes left in the folder."""
-        for part in self.path.glob(".*.part"):
-            part.unlink(missing_ok=True)
-
     def without_retries(self) -> "LocalPath":
         """Return the same path: a file system needs no retries."""
         return self
 
-    def _content(self, limit: int | None) -> bytes:
+    def _content(self) -> bytes:
         try:
             check_regular(self.path)
-            size = self.path.stat().st_size
-            if limit is not None and size > limit:
-                raise DamagedError(
-                    f"{self}: must have at most {limit:,} bytes, got {size:,}. {ADVICE}"
-                )
             return self.path.read_bytes()
         except (NotARegularFileError, IsADirectoryError) as error:
             raise DamagedError(f"{self}: is not a file. {ADVICE}") from error
-        except OSError as error:
-            loop = error.errno == errno.ELOOP
-            if loop and self.path.is_symlink():
-                raise DamagedError(
-                    f"{self}: is not a file, because its links go in a circle. {ADVICE}"
-                ) from error
-            if loop or isinstance(error, NotADirectoryError):
-                raise _no_folder(self.path.parent) from error
-            raise
 
     def _part(self, content: bytes) -> Path:
         part = self._part_path()
@@ -195,7 +156,6 @@ class LocalPath:
         return part
 
     def _part_path(self) -> Path:
-        """Return a unique temporary path beside the file; create its folder."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
 
@@ -205,9 +165,6 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield a folder to write into, and rename it to `folder` if the body succeeds.
 
     `folder` must be missing or empty, unless `replace` is True.
-
-    Raises:
-        SclsearchError: The rename failed.
     """
     with TemporaryDirectory(prefix=".sclsearch-", dir=folder.parent) as near:
         # Use a subfolder: the temporary folder itself is readable only by its owner.
@@ -255,19 +212,12 @@ def try_to_write(place: Path) -> None:
 
 
 def _nearest(place: Path) -> Path:
-    """Return the path if it exists, otherwise its nearest existing parent."""
     return next(path for path in (place, *place.parents) if path.exists())
 
 
 def _check_access(folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-
-
-def _no_folder(path: Path) -> NotAFolderError:
-    """Return the error for a path that must be a folder; it names the existing part."""
-    there = next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
-    return NotAFolderError(f"{there}: is not a folder. {ADVICE}")
 
 
 def _rename(part: Path, path: Path) -> None:

@@ -11,10 +11,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.local import ADVICE, DamagedError
 from sclsearch.store.storage import StoragePath
 
-MOST_BYTES = 2**28
-"""Largest size of a JSON object file, in bytes."""
 CHECKSUM = "sha256"
-"""Name of the record field with the digest of all other fields."""
+"""Name of the field with the digest of all other fields; `write` adds it, `read` checks it."""
 _T = TypeVar("_T")
 
 
@@ -28,52 +26,39 @@ def create(place: StoragePath, value: Mapping[str, Any]) -> bool:
     return place.create(_encoded(value))
 
 
-def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with its checksum added."""
-    return {**record, CHECKSUM: digest(record)}
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with its checksum added."""
+    return {**value, CHECKSUM: digest(value)}
 
 
-def unsealed(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without its checksum, after verifying it.
-
-    Raises:
-        ValueError: The checksum is missing or does not match the record.
-    """
-    record = dict(stored)
-    if record.pop(CHECKSUM, None) != digest(record):
-        raise ValueError("its checksum differs: it was changed after it was written")
-    return record
-
-
-def read(place: StoragePath, advice: str = ADVICE) -> Any | None:
+def read(place: StoragePath, advice: str = ADVICE) -> dict[str, Any] | None:
     """Return a stored JSON object, or None if it does not exist.
 
     `advice` for the user ends the error of a damaged object.
 
     Raises:
-        DamagedError: The content is not a JSON object. This package never writes such content.
+        DamagedError: The content is not a JSON object, or its checksum does not match.
     """
-    content = place.read(MOST_BYTES)
+    content = place.read()
     if content is None:
         return None
     try:
-        value = json.loads(content.decode(), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        value: dict[str, Any] = json.loads(content)
+        checksum = value.pop(CHECKSUM, None)
+        intact = checksum == digest(value)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"{place}: is not a JSON object: {error}. {advice}") from error
-    if not isinstance(value, dict):
-        kind = type(value).__name__
-        raise DamagedError(f"{place}: is not a JSON object, but a {kind}. {advice}")
+    if not intact:
+        raise DamagedError(f"{place}: its checksum differs: it was changed. {advice}")
     return value
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
-def read_each(places: Sequence[StoragePath], advice: str = ADVICE) -> list[Any | None]:
+def read_each(
+    places: Sequence[StoragePath], advice: str = ADVICE
+) -> list[dict[str, Any] | DamagedError | None]:
     """Return several objects, None for a missing and a DamagedError for a damaged object."""
 
-    def read_one(place: StoragePath) -> Any | None:
+    def read_one(place: StoragePath) -> dict[str, Any] | DamagedError | None:
         try:
             return read(place, advice)
         except DamagedError as error:
@@ -92,11 +77,7 @@ def for_each(do: Callable[[StoragePath], _T], places: Sequence[StoragePath]) -> 
 
 
 def check_writable(folder: StoragePath) -> None:
-    """Check that a folder is writable: write, read and delete a test object.
-
-    Raises:
-        SclsearchError: One of the three operations failed.
-    """
+    """Check that a folder is writable: write, read and delete a test object."""
     mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
     try:
         write(mark, {"check": mark.name})
@@ -109,4 +90,4 @@ def check_writable(folder: StoragePath) -> None:
 
 
 def _encoded(value: Mapping[str, Any]) -> bytes:
-    return f"{canonical(value)}\n".encode()
+    return f"{canonical(sealed(value))}\n".encode()

@@ -4,14 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from annotated_types import Ge
-from pydantic import AfterValidator, GetPydanticSchema, TypeAdapter, ValidationError
-
-from sclsearch.arguments import fault_texts
 from sclsearch.canonical import canonical, digest, identity_of
-from sclsearch.tasks.metrics import METRICS
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 # Hashed field: its name in messages, and the key of its path in the record's `origin`.
@@ -26,49 +21,6 @@ _CONTENTS = {
     "method_file": ("contents of the method's file", "method"),
     "paraphrases": ("paraphrases", "paraphrases"),
 }
-
-
-def _known_metric(name: str) -> str:
-    if name not in METRICS:
-        raise ValueError(f"must be one of {', '.join(METRICS)}, got {name!r}")
-    return name
-
-
-@dataclass
-class _Parameter:
-    name: str
-
-
-@dataclass
-class _Space:
-    parameters: list[_Parameter]
-
-
-@dataclass
-class _Identity:
-    task: str
-    model: str
-    protocol: str
-    size: Any
-    space: _Space
-
-
-@dataclass
-class _Training:
-    method: str
-    metric: Annotated[str, AfterValidator(_known_metric)]
-    data: str
-
-
-@dataclass
-class _Origin:
-    rule: str
-    notes: list[str]
-
-
-def _keys(required: type) -> GetPydanticSchema:
-    """Return an annotation that requires the fields of a dataclass and allows other keys."""
-    return GetPydanticSchema(lambda _, handler: handler(required))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +40,10 @@ class StudyRecord:
     """
 
     name: str
-    identity: Annotated[Mapping[str, Any], _keys(_Identity)]
-    training: Annotated[Mapping[str, Any], _keys(_Training)]
-    origin: Annotated[Mapping[str, Any], _keys(_Origin)]
-    open_configurations: Annotated[int, Ge(1)]
+    identity: Mapping[str, Any]
+    training: Mapping[str, Any]
+    origin: Mapping[str, Any]
+    open_configurations: int
     created: float
 
     @property
@@ -136,7 +88,7 @@ class ReplicateRecord:
 
     number: int
     rows: Mapping[str, str]
-    seeds: Mapping[str, Annotated[int, Ge(0)]]
+    seeds: Mapping[str, int]
     notes: tuple[str, ...]
 
 
@@ -149,23 +101,6 @@ def uneven_seeds(replicates: Sequence[ReplicateRecord]) -> list[str]:
         f"seeds: {len(replicates)} on {len(counts)} training sets, and some have more than others: "
         "a mean over seeds gives these more weight, a comparison of two studies does not"
     ]
-
-
-StoredRecord = StudyRecord | ConfigurationRecord | ReplicateRecord
-_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
-    kind: TypeAdapter(kind) for kind in (StudyRecord, ConfigurationRecord, ReplicateRecord)
-}
-
-
-def check_record(stored: Mapping[str, Any], kind: type[StoredRecord], name: str) -> None:
-    """Raise ValueError if a stored object is no valid record, or not that of the file `name`."""
-    try:
-        # Strict JSON mode accepts lists for tuples, but no text for numbers.
-        _ADAPTERS[kind].validate_json(canonical(stored), strict=True)
-    except ValidationError as error:
-        raise ValueError(fault_texts(error)[0][:200]) from error
-    if "number" in stored and stored["number"] != int(name):
-        raise ValueError(f"number: must be {name}, got {stored['number']!r}"[:200])
 
 
 def seed_run_identity(

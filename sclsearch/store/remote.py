@@ -38,7 +38,7 @@ class StorageError(SclsearchError):
 class RemotePath:
     """Storage path in an object store; its methods are those of `LocalPath`.
 
-    Every method that accesses the store may raise StorageError. `read` ignores its limit.
+    Every method that accesses the store may raise StorageError.
 
     Attributes:
         uri: URI of the path, such as `s3://bucket/folder/name`.
@@ -75,7 +75,7 @@ class RemotePath:
                 f"--storage {self}: its bucket does not exist. Create it, or name another."
             )
 
-    def read(self, _limit: int | None = None) -> bytes | None:
+    def read(self) -> bytes | None:
         """Return the object's bytes, or None if it does not exist."""
         try:
             return bytes(self._ask(lambda files: files.cat_file(self.uri)))
@@ -127,11 +127,7 @@ class RemotePath:
         return self._ask(lambda files: _listed(files, self.uri))
 
     def move_into(self, folder: str, name: str) -> "RemotePath":
-        """Move the object into a folder beside it; return its new path.
-
-        Raises:
-            FileNotFoundError: There is no object, or it changed during the call.
-        """
+        """Move the object into a folder beside it; return its new path."""
         content = self.read()
         if content is None:
             raise FileNotFoundError(self.uri)
@@ -142,9 +138,6 @@ class RemotePath:
             raise FileNotFoundError(self.uri)
         self.remove()
         return target
-
-    def remove_parts(self) -> None:
-        """Do nothing: interrupted uploads leave no objects."""
 
     def without_retries(self) -> "RemotePath":
         """Return the same path without retries of failed requests."""

@@ -1,15 +1,14 @@
 """Labels and class probabilities of a seed run's rows, in a compressed file beside its record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sclsearch.tasks.base import Labels
-from sclsearch.tasks.metrics import confusion
 
 SPLITS = ("validation", "test")
 KINDS = ("labels", "probabilities")
@@ -42,11 +41,7 @@ class RowResults:
 
     @classmethod
     def decoded(cls, content: bytes) -> Self:
-        """Return the results in the bytes of such a file.
-
-        Raises:
-            ValueError: The bytes are not such a file.
-        """
+        """Return the results in the bytes of such a file."""
         try:
             with np.load(BytesIO(content), allow_pickle=False) as file:
                 arrays = dict(file)
@@ -59,17 +54,3 @@ class RowResults:
             {split: arrays[f"{split}_{kind}"] for split in splits} for kind in KINDS
         )
         return cls(labels, probabilities)
-
-    def check(self, split: str, predicted: Sequence[float], evaluation: Mapping[str, Any]) -> None:
-        """Raise ValueError if the rows of a split are not those of its stored predictions."""
-        labels, probabilities = self.labels[split], self.probabilities[split]
-        if not len(labels) == len(probabilities) == len(predicted):
-            raise ValueError(f"{split}: must have {len(predicted)} rows, got {len(labels)}")
-        if "confusion" not in evaluation:
-            return
-        counts = evaluation["confusion"]
-        if confusion(labels, predicted, len(counts)).tolist() != counts:
-            raise ValueError(f"{split}: its labels differ from those of the stored scores")
-        largest = probabilities[np.arange(len(predicted)), np.asarray(predicted, np.int64)]
-        if not (probabilities.max(1) == largest).all():
-            raise ValueError(f"{split}: its probabilities differ from the stored predictions")

@@ -6,30 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import DamagedError
-from sclsearch.store.objects import (
-    MOST_BYTES,
-    create,
-    for_each,
-    read,
-    read_each,
-    sealed,
-    unsealed,
-    write,
-)
+from sclsearch.store.objects import create, for_each, read, read_each, write
 from sclsearch.store.rows import RowResults
 from sclsearch.store.storage import Storage, StoragePath, storage_path
-from sclsearch.tasks.metrics import METRICS, value
+from sclsearch.tasks.metrics import value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
 _REMEDY = "Move it away, then run the command that trained it; it trains the seed run again."
-_FAULTS = (
-    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError),
-    SclsearchError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +107,7 @@ class SeedRun:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
-        """Return the seed run for a stored JSON object.
-
-        Raises:
-            TypeError: The object is not a seed run.
-        """
+        """Return the seed run for a stored JSON object."""
         failure = stored.get("failure")
         lists = ("notes", "stages", "evaluations")
         found = {**stored, **{name: tuple(stored.get(name, ())) for name in lists}}
@@ -140,7 +122,7 @@ class RunStore:
 
     def get(self, key: str) -> SeedRun | None:
         """Return a finished seed run, or None if the store does not have it."""
-        return _described(self._place(key), read(self._place(key), _REMEDY))
+        return _parse(self._place(key), read(self._place(key), _REMEDY))
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
         """Return several seed runs, None for each unfinished one; raise for damaged files."""
@@ -150,20 +132,14 @@ class RunStore:
         return found
 
     def get_valid(self, keys: Iterable[str]) -> tuple[list[SeedRun | None], dict[str, str]]:
-        """Return several seed runs, None for each missing or damaged one.
-
-        Returns:
-            The seed runs, and the error message of each damaged file by key.
-        """
+        """Return several seed runs, None for a missing or damaged one, and errors by key."""
         wanted = list(keys)
         places = [self._place(key) for key in wanted]
         damaged: dict[str, str] = {}
         found: list[SeedRun | None] = []
         for key, place, stored in zip(wanted, places, read_each(places, _REMEDY), strict=True):
             try:
-                if isinstance(stored, DamagedError):
-                    raise stored
-                found.append(_described(place, stored))
+                found.append(_parse(place, stored))
             except DamagedError as error:
                 damaged[key] = str(error)
                 found.append(None)
@@ -195,17 +171,16 @@ class RunStore:
             return True
         if rows is not None:  # before the record, which marks the seed run as finished
             self._rows_place(run.key).write(rows.encoded())
-        written = sealed(asdict(run))
-        stored = create(self._place(run.key), written)
+        stored = create(self._place(run.key), asdict(run))
         if stored or run.failure is not None:
             return stored
         self.forget_failure(run.key)
-        return create(self._place(run.key), written)
+        return create(self._place(run.key), asdict(run))
 
     def put_test(self, run: SeedRun, rows: RowResults) -> None:
         """Replace a stored seed run without a test score by the tested one, with its rows."""
         self._rows_place(run.key).write(rows.encoded())
-        write(self._place(run.key), sealed(asdict(run)))
+        write(self._place(run.key), asdict(run))
 
     def forget_failure(self, key: str) -> bool:
         """Move a failed seed run to `retried/` for new training; return True if it was moved."""
@@ -229,36 +204,12 @@ class RunStore:
 
         Returns:
             One entry per seed run; None if it failed or its file was deleted.
-
-        Raises:
-            DamagedError: A file is damaged or belongs to other results.
         """
-        contents = for_each(
-            lambda place: place.read(MOST_BYTES), [self._rows_place(run.key) for run in runs]
-        )
-        return [
-            None if content is None else self._rows_of(run, content)
-            for run, content in zip(runs, contents, strict=True)
-        ]
-
-    def _rows_of(self, run: SeedRun, content: bytes) -> RowResults:
-        try:
-            rows = RowResults.decoded(content)
-            for split, evaluation in run.counted.items():
-                rows.check(split, run.predictions[split], evaluation)
-        except (ValueError, LookupError) as error:
-            raise DamagedError(
-                f"{self._rows_place(run.key)}: does not hold the labels and probabilities of this "
-                f"seed run: {error}. Delete it; the predictions then lack labels and probabilities."
-            ) from error
-        return rows
+        places = [self._rows_place(run.key) for run in runs]
+        return for_each(_read_rows, places)
 
     def find(self, start: str) -> str:
-        """Return the only key that begins with the given characters.
-
-        Raises:
-            SclsearchError: No key or more than one key begins with them.
-        """
+        """Return the only key that begins with the given characters."""
         if not re.fullmatch(r"[0-9a-f]{4,64}", start):
             raise SclsearchError(
                 f"{start!r}: must be at least 4 of the digits 0-9 and a-f. `sclsearch show STUDY "
@@ -284,59 +235,29 @@ class RunStore:
         return self.folder / "rows" / f"{key}.npz"
 
 
-def _described(place: StoragePath, stored: Mapping[str, Any] | None) -> SeedRun | None:
-    """Return the seed run for a stored JSON object, after validating it.
-
-    Raises:
-        DamagedError: The object is invalid or was changed after it was written.
-    """
+def _parse(place: StoragePath, stored: Mapping[str, Any] | DamagedError | None) -> SeedRun | None:
+    """Return the seed run for a stored JSON object."""
+    if isinstance(stored, DamagedError):
+        raise stored
     if stored is None:
         return None
     try:
-        run = SeedRun.of(unsealed(stored))
-        _check(run, place.name.removesuffix(".json"))
-    except _FAULTS as error:
-        fault = str(error).rpartition("() ")[2] or type(error).__name__
-        message = f"{place}: is not the seed run of this name: {fault}. {_REMEDY}"
-        raise DamagedError(message) from error
+        run = SeedRun.of(stored)
+    except TypeError as error:
+        raise DamagedError(
+            f"{place}: is no seed run of this version: {error}. {_REMEDY}"
+        ) from error
+    if f"{run.key}.json" != place.name:
+        raise DamagedError(f"{place}: holds the seed run {run.key[:12]}. {_REMEDY}")
     return run
 
 
-def _check(run: SeedRun, name: str) -> None:
-    """Raise an error if a seed run does not match its file name or has impossible values."""
-    if run.key != name:
-        raise ValueError(f"it holds the seed run {str(run.key)[:12]}")
-    if digest(run.identity) != run.key:
-        raise ValueError("its identity is not the one that its key was made from")
-    parts = (run.identity, run.origin, run.environment)
-    if not all(isinstance(part, Mapping) for part in parts):
-        raise TypeError("identity, origin and environment must be objects")
-    if run.failure is None:
-        _check_scores(run)
-
-
-def _check_scores(run: SeedRun) -> None:
-    if not -len(run.evaluations) <= run.kept < len(run.evaluations):
-        raise ValueError(f"evaluation {run.kept} is kept of {len(run.evaluations)}")
-    metric = str(run.identity.get("metric"))
-    tests = (run.test,) if run.test else ()
-    for evaluation in (*(one["validation"] for one in run.evaluations), *tests):
-        counts = [count for row in evaluation.get("confusion", ()) for count in row]
-        if any(type(count) is not int or count < 0 for count in counts):
-            raise ValueError("a confusion matrix must hold counts, 0 or greater")
-        if metric in METRICS:
-            value(metric, evaluation)  # raises if the metric's inputs are missing
-    for rows, predicted in run.predictions.items():
-        _check_predictions(rows, predicted, run.counted[rows].get("confusion"))
-
-
-def _check_predictions(rows: str, predicted: Sequence[float], confusion: Any) -> None:
-    """Raise ValueError if predictions do not match the confusion matrix."""
-    if any(type(one) not in {int, float} for one in predicted):
-        raise ValueError(f"predictions of {rows} must be numbers")
-    if confusion is None:
-        return
-    if not all(0 <= one < len(confusion) for one in predicted):
-        raise ValueError(f"predictions of {rows} must be 0 to {len(confusion) - 1}")
-    if sum(map(sum, confusion)) != len(predicted):
-        raise ValueError(f"the confusion matrix of {rows} must count {len(predicted)} rows")
+def _read_rows(place: StoragePath) -> RowResults | None:
+    content = place.read()
+    try:
+        return None if content is None else RowResults.decoded(content)
+    except ValueError as error:
+        raise DamagedError(
+            f"{place}: does not hold labels and probabilities: {error}. Delete it; the predictions "
+            "then lack labels and probabilities."
+        ) from error

@@ -48,9 +48,6 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
     """Return the absolute storage, after creating its folder or checking its object store.
 
     A missing folder is created if `make` is True.
-
-    Raises:
-        SclsearchError: The storage cannot be created or reached, or is not a folder.
     """
     place = storage_path(storage)
     try:
@@ -61,11 +58,7 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
 
 
 def check_can_be_written(storage: Storage) -> None:
-    """Check that a storage folder can be created and written, without creating it.
-
-    Raises:
-        SclsearchError: The nearest existing parent is not a folder or is not writable.
-    """
+    """Check that a storage folder can be created and written, without creating it."""
     folder = storage_path(storage).local
     try:
         if folder is not None:

@@ -11,20 +11,11 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.race import Band
 from sclsearch.store.local import ADVICE, DamagedError
-from sclsearch.store.objects import (
-    create,
-    for_each,
-    read,
-    read_each,
-    sealed,
-    unsealed,
-    write,
-)
+from sclsearch.store.objects import create, for_each, read, read_each, write
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
-    check_record,
     difference,
     seed_run_key,
 )
@@ -49,11 +40,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class StudyStore:
-    """Stored files of one study, in the folder `studies/<name>/`.
-
-    Raises:
-        SclsearchError: The name is not a valid study name.
-    """
+    """Stored files of one study, in the folder `studies/<name>/`."""
 
     def __init__(self, storage: Storage, name: str) -> None:
         self.name = str(name)  # a caller in Python may pass a number or a list
@@ -66,25 +53,14 @@ class StudyStore:
         self.folder: StoragePath = storage_path(storage) / "studies" / self.name
 
     def record(self) -> StudyRecord | None:
-        """Return the study's record, or None if the study does not exist.
-
-        Raises:
-            DamagedError: The record is damaged or belongs to another study.
-        """
+        """Return the study's record, or None if the study does not exist."""
         place = self.folder / "study.json"
         stored = read(place, _REMEDY[StudyRecord])
-        if stored is None:
-            return None
-        record = _record(StudyRecord, place, stored)
-        if record.name != self.name:
-            raise DamagedError(
-                f"{place}: name: must be {self.name!r}, got {record.name!r}. {_REMEDY[StudyRecord]}"
-            )
-        return record
+        return None if stored is None else _parse(StudyRecord, place, stored, self.name)
 
     def create(self, record: StudyRecord) -> None:
         """Store the record if the study is new."""
-        create(self.folder / "study.json", sealed(asdict(record)))
+        create(self.folder / "study.json", asdict(record))
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
         """Return the stored record, or the given one if the study is new.
@@ -113,11 +89,7 @@ class StudyStore:
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
-        """Return the configurations by ascending number.
-
-        Raises:
-            DamagedError: Records are damaged or missing. The message names all of them.
-        """
+        """Return the configurations by ascending number."""
         found, faults = self.valid_configurations()
         if faults:
             raise DamagedError("\n".join(faults))
@@ -140,9 +112,6 @@ class StudyStore:
         """Return the replicates by ascending number.
 
         The next start of the study writes missing replicates again.
-
-        Raises:
-            DamagedError: Records are damaged. The message names all of them.
         """
         found, faults = self._read("replicates", self._numbers("replicates"), ReplicateRecord)
         if faults:
@@ -156,16 +125,12 @@ class StudyStore:
         return found, [*faults, *self._deleted("replicates", numbers, _RESTORE)]
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
-        """Store a configuration or a replicate, before its first seed run starts.
-
-        Returns:
-            True if the record was stored, False if a record with its number exists.
-        """
+        """Store a configuration or a replicate, before its first seed run starts."""
         opened = isinstance(record, ConfigurationRecord)
         kind = "configurations" if opened else "replicates"
-        stored = create(self.folder / kind / f"{record.number}.json", sealed(asdict(record)))
+        stored = create(self.folder / kind / f"{record.number}.json", asdict(record))
         if opened and stored:
-            write(self.folder / _OPENED, sealed({"count": record.number + 1}))
+            write(self.folder / _OPENED, {"count": record.number + 1})
         return stored
 
     def seed_run_keys(self) -> tuple[set[str], list[str]]:
@@ -182,46 +147,38 @@ class StudyStore:
     def baselines(self) -> dict[int, Any]:
         """Return the baseline evaluations by replicate; an empty mapping for a damaged file."""
         try:
-            stored = unsealed(read(self.folder / _BASELINES) or {})
-            return {int(number): found for number, found in stored.get("replicates", {}).items()}
-        except (DamagedError, ValueError, AttributeError):
-            return {}  # the next search computes them again
+            stored = read(self.folder / _BASELINES) or {"replicates": {}}
+        except DamagedError:  # the next search computes them again
+            return {}
+        return {int(number): found for number, found in stored["replicates"].items()}
 
     def save_baselines(self, found: Mapping[int, Any]) -> None:
         """Store the baseline evaluations by replicate."""
         stored = {"replicates": {str(number): one for number, one in found.items()}}
-        write(self.folder / _BASELINES, sealed(stored))
+        write(self.folder / _BASELINES, stored)
 
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
-        """Return the limits on unfinished configurations as pairs (first number, limit), in order.
-
-        Raises:
-            DamagedError: The file of the later limits is damaged.
-        """
-        place = self.folder / _WINDOWS
-        stored = read(place)
-        try:
-            later = [] if stored is None else unsealed(stored)["windows"]
-            return [(0, record.open_configurations), *((int(f), int(w)) for f, w in later)]
-        except (ValueError, KeyError, TypeError) as error:
-            raise DamagedError(f"{place}: {error}. Restore it from a copy.") from error
+        """Return the limits on unfinished configurations: pairs of first number and limit."""
+        stored = read(self.folder / _WINDOWS, "Restore it from a copy.") or {"windows": []}
+        return [(0, record.open_configurations), *(tuple(one) for one in stored["windows"])]
 
     def widen(self, windows: Sequence[tuple[int, int]]) -> None:
         """Store the limits on unfinished configurations, without the first: the record has it."""
-        write(self.folder / _WINDOWS, sealed({"windows": [list(one) for one in windows[1:]]}))
+        write(self.folder / _WINDOWS, {"windows": [list(one) for one in windows[1:]]})
 
     def race(self) -> Band:
         """Return the band of the last start's race; None without a race, or for a damaged file."""
         try:
-            band: Band = unsealed(read(self.folder / _RACE) or {}).get("band")
-        except (DamagedError, ValueError, AttributeError):
+            stored = read(self.folder / _RACE) or {"band": None}
+        except DamagedError:
             return None
+        band: Band = stored["band"]
         return band
 
     def save_race(self, band: Band) -> None:
         """Store the band of a start's race, unless it is the stored one."""
         if self.race() != band:
-            write(self.folder / _RACE, sealed({"band": band}))
+            write(self.folder / _RACE, {"band": band})
 
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of stored configurations and replicates."""
@@ -234,8 +191,7 @@ class StudyStore:
     def keep_weights(self, key: str) -> None:
         """Delete all stored weights but those of one seed run, also partly written ones."""
         folder = self.folder / "weights"
-        folder.remove_parts()
-        for name in folder.names():
+        for name in folder.files():
             if name != f"{key}.safetensors":
                 with suppress(OSError):  # another user's file
                     (folder / name).remove()
@@ -243,17 +199,10 @@ class StudyStore:
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""
         place = self.folder / _OPENED
-        stored = read(place)
-        if stored is None:
-            return 0
-        try:
-            count = unsealed(stored).get("count")
-            if type(count) is int:
-                return count
-            fault = f"count: must be an integer, got {count!r}"
-        except ValueError as error:
-            fault = str(error)
-        raise DamagedError(f"{place}: {fault}. {ADVICE}")
+        stored = read(place) or {"count": 0}
+        if "count" not in stored:
+            raise DamagedError(f"{place}: has no count of configurations. {ADVICE}")
+        return int(stored["count"])
 
     def _read(
         self, folder: str, numbers: Sequence[int], kind: type[_R]
@@ -266,7 +215,8 @@ class StudyStore:
                 if isinstance(stored, DamagedError):
                     raise stored
                 if stored is not None:
-                    found.append(_record(kind, place, stored))
+                    name = place.name.removesuffix(".json")
+                    found.append(_parse(kind, place, stored, name))
             except DamagedError as error:
                 faults.append(str(error))
         return found, faults
@@ -299,10 +249,6 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
     """Return an existing study and its record, by its name or a prefix that no other study has.
 
     Studies that repeat the winner of another study do not count for the prefix.
-
-    Raises:
-        SclsearchError: No study matches, or several do. The message suggests the nearest name, or
-            lists the matches.
     """
     store = StudyStore(storage, name)
     name, record = store.name, store.record()
@@ -329,17 +275,18 @@ def _repeats(storage: Storage, name: str) -> bool:
     return False
 
 
-def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:
-    """Return the record for a stored JSON object; raise DamagedError if it is invalid."""
+def _parse(kind: type[_R], place: StoragePath, stored: dict[str, Any], name: str) -> _R:
+    """Return the record for a stored JSON object; raise DamagedError if it is another record."""
     try:
-        record = unsealed(stored)
-        check_record(record, kind, place.name.removesuffix(".json"))
         if kind is ReplicateRecord:
-            record["notes"] = tuple(record["notes"])
-        return kind(**record)
-    except (TypeError, ValueError, RecursionError) as error:
-        fault = str(error).rpartition("() ")[2][:300]
-        raise DamagedError(f"{place}: {fault}. {_REMEDY[kind]}") from error
+            stored["notes"] = tuple(stored["notes"])
+        record = kind(**stored)
+    except (TypeError, LookupError) as error:
+        raise DamagedError(f"{place}: is of another version: {error}. {_REMEDY[kind]}") from error
+    own = str(stored["name"] if "name" in stored else stored["number"])
+    if own != name:
+        raise DamagedError(f"{place}: must be of {name!r}, got {own!r}. {_REMEDY[kind]}")
+    return record
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:

@@ -138,12 +138,3 @@ def first_sentence(text: str | None) -> str:
     Ray's advice after it seldom applies.
     """
     return re.split(r"\.\s|\n", (text or "no reason given").strip())[0].rstrip(".")
-
-
-def token_refused(where: str, error: Exception) -> SclsearchError:
-    """Return the error for a cluster that rejects this machine's token."""
-    return SclsearchError(
-        f"{where}: the cluster rejects this machine's token: {first_sentence(str(error))}. "
-        "Put the cluster's token into ~/.ray/auth_token, which nobody else may read, or name its "
-        "file by RAY_AUTH_TOKEN_PATH."
-    )

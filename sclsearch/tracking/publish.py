@@ -1,14 +1,13 @@
 """Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
-import numpy as np
-
-from sclsearch.canonical import digest
+from sclsearch.canonical import counted, digest
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions, page_html
 from sclsearch.reports.report import Report, report
+from sclsearch.reports.terminal import tie_statement, with_spread
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.driver import check_no_driver
 from sclsearch.store.local import DamagedError
@@ -19,11 +18,9 @@ from sclsearch.store.studies import existing_study
 from sclsearch.study.state import stored_state
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
 from sclsearch.tracking.model import log_winner, register
-from sclsearch.tracking.names import experiment_name, short_settings
-from sclsearch.tracking.ranking import study_report
-from sclsearch.tracking.records import RunRecord, json_bytes
+from sclsearch.tracking.records import RunRecord, experiment_name, json_text, short_settings
 from sclsearch.tracking.server import connect, masked, quietly
-from sclsearch.tracking.view import describe_experiment
+from sclsearch.tracking.view import write_view
 from sclsearch.tracking.writer import Writer
 
 PAGE = "report.html"
@@ -56,21 +53,17 @@ def publish(
 ) -> TrackedStudy:
     """Write the result of a study to MLflow; a repeated call changes nothing.
 
-    The study's run gets the ranking of configurations, the report and its HTML page; its experiment
-    gets the ranking of studies. The winner becomes a model if its weights are stored, its method
-    belongs to sclsearch and no other configuration may well win.
-
-    Raises:
-        SclsearchError: The winner cannot be exported.
-        Exception: Any exception of MLflow.
+    The study's run gets the winner, the report and its HTML page; its experiment gets a table of
+    all configurations. The winner becomes a model if its weights are stored, its method belongs to
+    sclsearch and no other configuration may well win.
     """
     _, record = existing_study(storage, found.study)
     with quietly():
         writer, client = Writer(uri), connect(uri)
-        results = _report_record(found, record, storage)
+        results = _report_record(found, record)
         writer.write(results)
         experiment_id, run_id = writer.run_of(record.mlflow_name)
-        describe_experiment(client, experiment_id)
+        write_view(client, experiment_id)
         tags = client.get_run(run_id).data.tags
         warning = _write_page(writer, results, tags.get(PAGE_SOURCE), found, page)
         own_method = bool(record.training.get("method_file"))
@@ -100,32 +93,31 @@ def _write_page(
     """Write the HTML page to a study's run, unless MLflow has a page of the same data.
 
     `source` is the digest of the data that MLflow's page shows; None without a page.
-
-    Returns:
-        Reason why MLflow lacks the page; None if it has the page or the study has no winner.
     """
     if found.winner is None:
         return None
-    data = results.artifacts["report.json"].decode()
+    data = results.artifacts["report.json"]
     shown = digest({"version": version("sclsearch"), "texts": options.texts, "report": data})
     if source == shown:
         return None
-    empty = RunRecord(results.study, experiment=results.experiment)
     try:
         page = page_html([found], options)
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
-    writer.write(replace(empty, artifacts={PAGE: page.encode()}))
-    writer.write(replace(empty, tags={PAGE_SOURCE: shown}))
+    writer.write(
+        RunRecord(
+            results.study,
+            tags={PAGE_SOURCE: shown},
+            artifacts={PAGE: page},
+            experiment=results.experiment,
+            part="html",
+        )
+    )
     return None
 
 
 def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> TrackedStudy:
-    """Log a stored study, its report and its winner to MLflow, without duplicates.
-
-    Raises:
-        SclsearchError: MLflow lacks a part; the message says what to do.
-    """
+    """Log a stored study, its report and its winner to MLflow, without duplicates."""
     store, record = existing_study(storage, name)
     replicates, configurations = store.replicates(), store.configurations()
     rule = parse_rule(record.origin["rule"])
@@ -138,7 +130,7 @@ def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> Tra
     logger.sync(state)
     missing = logger.close(timeout=None)
     if missing:
-        raise SclsearchError(f"{missing}. {logger.remedy}")
+        raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
     found = report(storage, store.name)
     try:
         return publish(uri, found, storage, page)
@@ -151,34 +143,41 @@ def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> Tra
         ) from error
 
 
-def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:
-    """Return the record that adds the report to a study's run."""
-    text, winner = study_report(found), found.winner
-    tags = {} if winner is None else {"winner": short_settings(winner.values)}
-    if found.lead is not None:
-        tags["lead"] = f"{found.lead:.4f}"
-    results = {**asdict(found), "confusion": _confusion(found, storage)}
+def _report_record(found: Report, record: StudyRecord) -> RunRecord:
+    winner = found.winner
     return RunRecord(
         record.mlflow_name,
-        tags=tags,
-        artifacts={"report.md": text.encode(), "report.json": json_bytes(results)},
+        tags={} if winner is None else {"winner": short_settings(winner.values)},
+        artifacts={"report.json": json_text(asdict(found))},
         experiment=experiment_name(record),
-        description=text,
+        description=study_text(found),
+        part="report",
     )
 
 
-def _confusion(found: Report, storage: Storage) -> dict[str, list[list[int]]]:
-    """Return the winner's confusion matrices by split, summed over its reported seeds."""
-    if found.winner is None:
-        return {}
-    keys = [found.winner.seeds[position].key for position in found.winner.reported]
-    runs = [run for run in RunStore(storage).get_valid(keys)[0] if run is not None]
-    counts = {
-        "validation": [run.validation for run in runs if run.validation is not None],
-        "test": [run.test for run in runs],
-    }
-    return {
-        split: np.sum([one["confusion"] for one in results], axis=0).tolist()
-        for split, results in counts.items()
-        if results and all("confusion" in one for one in results)
-    }
+def study_text(found: Report) -> str:
+    """Return the verdict, the winner and the notes of a study as Markdown."""
+    size = f", training size {found.size}" if found.size else ""
+    about = (
+        f"{found.method} on {found.task}{size}, {found.model}, protocol {found.protocol}, "
+        f"rule {found.rule}, {counted(found.seeds, 'seed')} per configuration."
+    )
+    verdict = ["\n".join(found.verdict.lines)] if found.verdict else []
+    notes = ["\n".join(f"- {note}" for note in found.notes)] if found.notes else []
+    return "\n\n".join([*verdict, _winner_text(found), about, *notes])
+
+
+def _winner_text(found: Report) -> str:
+    winner = found.winner
+    if winner is None:
+        return "No configuration is finished."
+    lead = "" if found.lead is None else f", {found.lead:.4f} above the second"
+    if tied := tie_statement(found, winner):
+        lead = f", {tied}"
+    test = "no test rows"
+    if found.has_test and winner.test_mean is not None:
+        test = f"test {with_spread(winner.test_mean, winner.test_std)}"
+    return (
+        f"**Winner: {short_settings(winner.values) or 'the only configuration'}**, validation "
+        f"{found.metric} {winner.score:.4f}{lead}; {test}"
+    )

@@ -5,13 +5,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
+from sclsearch.canonical import settings
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.seed_runs import SeedRunId
 from sclsearch.study.state import ConfigurationScore, SearchState
 from sclsearch.tasks.metrics import value
-from sclsearch.tracking.names import configuration_name, experiment_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class RunRecord:
 
     Attributes:
         study: The study's unique name, `name@mark`.
+        part: Name of this part of the run's data; a repeated part is written only if it differs.
         path: Empty for the study's run; the configuration number; or that and the replicate number.
             A run is a child of the run whose path lacks the last number.
         experiment: Name of the MLflow experiment for a new study.
@@ -41,7 +43,7 @@ class RunRecord:
         params: Parameters; immutable once written.
         tags: Tags; they may change between writes.
         description: Markdown text of the run's page; empty keeps the text.
-        artifacts: Content of each file, by path.
+        artifacts: Text of each file, by path.
         datasets: Rows that the run reads.
         history: Metrics of a seed run: pairs of update number and metrics, in order.
         metrics: Current metrics of a configuration or study. A value that differs from the written
@@ -56,7 +58,7 @@ class RunRecord:
     path: tuple[int, ...] = ()
     params: Mapping[str, object] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    artifacts: Mapping[str, str] = field(default_factory=dict)
     history: tuple[tuple[int, Mapping[str, float]], ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     status: str | None = None
@@ -65,12 +67,36 @@ class RunRecord:
     experiment: str = "sclsearch"
     name: str = ""
     description: str = ""
+    part: str = "run"
     datasets: tuple[DatasetRecord, ...] = ()
 
 
-ALL_ROWS = "all rows"
-"""Context of a data set that is the whole task."""
+SHORT = {"learning_rate": "lr"}
+LONGEST_NAME = 250
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
+
+
+def experiment_name(record: StudyRecord) -> str:
+    """Return the name of a study's experiment, such as `cola, 100 examples, minilm`.
+
+    Studies of several methods share an experiment, so that one table compares them.
+    """
+    task, size, model = (record.identity[name] for name in ("task", "size", "model"))
+    number, _, per_class = str(size or "all").partition("-")
+    examples = f"{number} examples" + (f" {per_class.replace('-', ' ')}" if per_class else "")
+    return f"{task}, {examples}, {model}"
+
+
+def configuration_name(record: StudyRecord, configuration: ConfigurationRecord) -> str:
+    """Return the searched hyperparameters as `tau=0.3 lr=0.0001`, or the number without any."""
+    order = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
+    values = {name: configuration.values[name] for name in order if name in configuration.values}
+    return short_settings(values) or f"configuration {configuration.number}"
+
+
+def short_settings(values: Mapping[str, Any]) -> str:
+    """Return hyperparameters as one short line, for example `tau=0.3 lr=0.0001`."""
+    return settings({SHORT.get(name, name): value for name, value in values.items()})[:LONGEST_NAME]
 
 
 def counts(state: SearchState) -> tuple[int, ...]:
@@ -105,9 +131,9 @@ def new_records(
         yield from _final_records(state, state.winner)
 
 
-def json_bytes(content: object) -> bytes:
-    """Return the bytes of a JSON file."""
-    return json.dumps(content, indent=1, ensure_ascii=False, default=str).encode()
+def json_text(content: object) -> str:
+    """Return the text of a JSON file."""
+    return json.dumps(content, indent=1, ensure_ascii=False, default=str)
 
 
 def _part(
@@ -120,6 +146,7 @@ def _part(
         metrics=metrics,
         status=status,
         experiment=experiment_name(state.record),
+        part="scores",
     )
 
 
@@ -133,7 +160,7 @@ def _study_record(state: SearchState) -> RunRecord:
         record.mlflow_name,
         params={**shared, **named},
         tags={"rule": str(state.rule), "searched": " ".join(searched)},
-        artifacts={"study.json": json_bytes(parts)},
+        artifacts={"study.json": json_text(parts)},
         experiment=experiment_name(record),
         name=record.name,
         datasets=tuple(_datasets(state)),
@@ -158,7 +185,6 @@ def _configuration_record(record: StudyRecord, one: ConfigurationRecord) -> RunR
 def _seed_run_record(
     state: SearchState, configuration: ConfigurationRecord, run_id: SeedRunId, run: SeedRun
 ) -> RunRecord:
-    """Return the record of a seed run: losses, validation scores and the test score."""
     metric = state.metric
     history: list[tuple[int, dict[str, float]]] = [
         (
@@ -224,9 +250,8 @@ def _scores(score: ConfigurationScore) -> dict[str, float]:
 
 
 def _datasets(state: SearchState) -> Iterator[DatasetRecord]:
-    """Yield all rows of the task, then the rows of each seed."""
     task, source = str(state.record.identity["task"]), str(state.record.origin.get("source", ""))
-    yield DatasetRecord(task, str(state.record.training["data"]), ALL_ROWS, source)
+    yield DatasetRecord(task, str(state.record.training["data"]), "all rows", source)
     for replicate in state.replicates:
         for rows, context in _CONTEXTS.items():
             if rows in replicate.rows:

@@ -8,7 +8,6 @@ from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore
 from sclsearch.tracking.model import is_registered
 from sclsearch.tracking.server import connect, quietly, sqlite_uri
-from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import LEVEL, runs_of
 
 
@@ -16,9 +15,6 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
     """Return the ids of a study's runs in the MLflow database inside its storage.
 
     Without such a database, and for a study with a damaged record, the list is empty.
-
-    Raises:
-        SclsearchError: MLflow cannot read the database.
     """
     uri = _own_database(storage)
     study = _name_in_mlflow(store)
@@ -38,26 +34,21 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
 def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
     """Delete runs and their models, except registered ones, from the MLflow database of a storage.
 
-    The descriptions of their experiments then rank the other studies. `mlflow gc` deletes the files
-    of deleted runs.
+    `mlflow gc` deletes the files of deleted runs.
     """
-    uri, experiments = _own_database(storage), set[str]()
+    uri = _own_database(storage)
     if uri is None:
         return
     with quietly():
         client = connect(uri)
         for run_id in run_ids:
             run = client.get_run(run_id)
-            experiment = run.info.experiment_id
-            experiments.add(experiment)
             if run.data.tags.get(LEVEL) == "study":
                 query = f"source_run_id = '{run_id}'"
-                for model in client.search_logged_models([experiment], query):
+                for model in client.search_logged_models([run.info.experiment_id], query):
                     if not is_registered(client, model):
                         client.delete_logged_model(model.model_id)
             client.delete_run(run_id)
-        for experiment in experiments:
-            describe_experiment(client, experiment)
 
 
 def _own_database(storage: Storage) -> str | None:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from sclsearch.arguments import expanded
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.store.local import publish, try_to_write
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.study.spec import NO_TRACKING
@@ -25,29 +25,22 @@ NO_DATABASE = (
     "server or a database"
 )
 
-# By default, one call to a dead server takes four minutes. Settings of the user take precedence.
+# By default, one call to a dead server takes four minutes; with three retries it takes 15 seconds.
+# Settings of the user take precedence.
 _SETTINGS = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-_LOCK = Lock()
-_CALLERS: list[object] = []
-_ADDED: dict[str, str] = {}
 _LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
-_DRIVERS = {"postgresql": "'psycopg[binary]'", "mysql": "mysqlclient", "mssql": "pyodbc"}
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
 
 
 def tracking_uri(option: str | None, storage: Storage) -> str:
-    """Return the MLflow tracking URI of `find_tracking_uri`; raise an error if there is none.
-
-    Raises:
-        SclsearchError: No URI is available, or MLflow does not support its scheme.
-    """
+    """Return the MLflow tracking URI of `find_tracking_uri`; raise an error if there is none."""
     uri = find_tracking_uri(option, storage)
     if uri is not None:
         return uri
@@ -65,9 +58,6 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
         option: Value of `--tracking`; the default is `MLFLOW_TRACKING_URI`, and `none` turns
             MLflow off.
         storage: Folder for a SQLite file if neither is given; an object store cannot hold one.
-
-    Raises:
-        SclsearchError: MLflow does not support the URI's scheme.
     """
     if option == NO_TRACKING:
         return None
@@ -95,19 +85,12 @@ def masked(text: str) -> str:
 
 
 def check(uri: str) -> None:
-    """Check that `prepare` can succeed, without creating anything.
-
-    Raises:
-        SclsearchError: The folder cannot be written, or the database's driver is not installed.
-    """
+    """Check that `prepare` can succeed, without creating anything."""
     database = sqlite_file(uri)
     if database is None:
         _check_driver(uri)
     elif not _is_there(database):
-        try:
-            try_to_write(database.parent)
-        except OSError as error:
-            raise _not_created(database, error) from None
+        try_to_write(database.parent)
 
 
 def _is_there(database: Path) -> bool:
@@ -119,22 +102,12 @@ def _is_there(database: Path) -> bool:
     return database.exists()
 
 
-def _not_created(database: Path, error: OSError) -> SclsearchError:
-    return SclsearchError(
-        f"{database}: cannot create MLflow's database: {error}. "
-        "Choose another --tracking or --storage."
-    )
-
-
 def prepare(uri: str) -> None:
     """Create the database if the URI names a SQLite file that is missing.
 
     If two processes create a file at once, or a kill interrupts its creation, MLflow leaves it
     unusable. The function therefore creates the file under another name and publishes it
     when complete.
-
-    Raises:
-        SclsearchError: The folder cannot be written, or the database's driver is not installed.
     """
     database = sqlite_file(uri)
     if database is None:
@@ -142,39 +115,29 @@ def prepare(uri: str) -> None:
         return
     if _is_there(database):
         return
-    try:
-        database.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory() as folder:
-            made = Path(folder) / "mlflow.db"
-            connect(sqlite_uri(made))
-            copy = database.with_name(f".{database.name}-{uuid4().hex}")
-            try:
-                shutil.copyfile(made, copy)
-                publish(copy, database)
-            finally:
-                copy.unlink(missing_ok=True)
-    except OSError as error:
-        raise _not_created(database, error) from None
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "mlflow.db"
+        connect(sqlite_uri(made))
+        copy = database.with_name(f".{database.name}-{uuid4().hex}")
+        try:
+            shutil.copyfile(made, copy)
+            publish(copy, database)
+        finally:
+            copy.unlink(missing_ok=True)
 
 
 def _check_driver(uri: str) -> None:
-    """Raise SclsearchError if the database's Python driver is not installed."""
     if uri.startswith(("http", "databricks")):
         return
-    with quietly():
-        from sqlalchemy import make_url
-        from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+    from sqlalchemy import make_url
 
-        try:
-            make_url(uri).get_dialect().import_dbapi()
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            scheme = uri.partition(":")[0]
-            known = next((d for name, d in _DRIVERS.items() if scheme.startswith(name)), "")
-            cure = f" Install one: pip install {known}" if known else ""
-            reason = str(error).rstrip(".")
-            raise SclsearchError(
-                f"{masked(uri)}: cannot load the Python driver of {scheme}: {reason}.{cure}"
-            ) from None
+    try:
+        make_url(uri).get_dialect().import_dbapi()
+    except Exception as error:  # of SQLAlchemy or Python
+        raise SclsearchError(
+            f"{masked(uri)}: cannot load its Python driver: {first_line(error)}. Install it."
+        ) from None
 
 
 def connect(uri: str) -> Any:
@@ -195,36 +158,20 @@ def artifact_location(uri: str) -> str | None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Make MLflow time out early and log nothing in this thread; errors still raise."""
-    with _short_timeouts():
-        import mlflow  # noqa: F401  # creates the log handlers
+    """Make MLflow time out early, and log nothing in this thread; errors still raise.
 
-        with ExitStack() as stack:
-            thread = get_ident()
-            for handler in {h for name in _LOGGERS for h in logging.getLogger(name).handlers}:
-                handler.addFilter(others := lambda record: record.thread != thread)
-                stack.callback(handler.removeFilter, others)
-            yield
+    The settings stay in the environment of this process.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import mlflow  # noqa: F401  # creates the log handlers
 
-
-@contextmanager
-def _short_timeouts() -> Iterator[None]:
-    """Set MLflow's environment variables for timeouts until the last thread leaves the body."""
-    caller = object()
-    with _LOCK:
-        if not _CALLERS:
-            _ADDED.clear()
-            _ADDED.update({name: _SETTINGS[name] for name in _SETTINGS.keys() - os.environ.keys()})
-            os.environ.update(_ADDED)
-        _CALLERS.append(caller)
-    try:
+    with ExitStack() as stack:
+        thread = get_ident()
+        for handler in {h for name in _LOGGERS for h in logging.getLogger(name).handlers}:
+            handler.addFilter(others := lambda record: record.thread != thread)
+            stack.callback(handler.removeFilter, others)
         yield
-    finally:
-        with _LOCK:
-            _CALLERS.remove(caller)
-            if not _CALLERS:
-                for name in _ADDED:
-                    os.environ.pop(name, None)
 
 
 def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
@@ -234,9 +181,6 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
         The command line and additional environment variables. The environment holds the URI,
         because every user of the machine can read a command line and a database's URI may hold a
         password.
-
-    Raises:
-        SclsearchError: The URI names a server.
     """
     if not uri.startswith(("sqlite", "postgresql", "mysql", "mssql")):
         raise SclsearchError(f"{masked(uri)}: is a server, not a database. Open it in a browser.")

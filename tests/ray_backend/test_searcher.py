@@ -1,26 +1,19 @@
 """Tests of the searcher between Ray Tune and the scheduler: results and failures of trials."""
 
 import math
-import traceback
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from ray.air.execution._internal.actor_manager import RayActorManager
-from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
+from torch import OutOfMemoryError
 
-from sclsearch.ray_backend.ray_errors import (
-    failure_cause,
-    line_of,
-    node_address,
-    patch_out_of_memory,
-    ray_message,
-)
+from sclsearch.ray_backend.nodes import UnfitNodeError
+from sclsearch.ray_backend.ray_errors import KilledForMemoryError, classified
 from sclsearch.ray_backend.tuner import SeedSearcher
+from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.ray_backend.worker_failures import RETRIES
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.local import NotAFolderError
+from sclsearch.store.remote import StorageError
 from tests.workspace import Prepare, Workers
 
 ENDED = {"key": "", "node_ip": "10.0.0.1"}
@@ -33,7 +26,7 @@ def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> 
     Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
     searcher.on_trial_complete("t1", ENDED)
     searcher.on_trial_complete("t1", error=True)
-    assert isinstance(searcher.fault, NotAFolderError)
+    assert isinstance(searcher.fault, NotADirectoryError)
 
 
 def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(
@@ -79,76 +72,43 @@ def test_the_scheduler_gets_the_node_that_finished_a_seed_run(
     assert nodes == ["10.0.0.1"]
 
 
-IN_TRAINING = "ray::ImplicitFunc.train() (pid=12, ip=10.0.0.7, actor_id=ab)\n  File\n"
-"""Start of Ray's message about an exception in a worker."""
 ADVICE = "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
 
 
 @pytest.mark.parametrize(
-    ("line", "cause"),
+    ("origin", "cause", "message"),
     [
-        ("CUDA out of memory. Tried to allocate 2 GiB", "out-of-memory"),
-        ("sclsearch.search.node.UnfitNodeError: no", "node-unfit"),
-        ("sclsearch.store.remote.StorageError: s3://a/b", "storage-lost"),
-        ("sclsearch.search.trial.BrokenStorageError: /s: full", "storage-broken"),
-        ("torch.AcceleratorError: CUDA error: device-side assert triggered", "gpu-assert"),
-        ("torch.AcceleratorError: CUDA error: unknown error", "worker-lost"),
+        (OutOfMemoryError("CUDA out of memory. x"), "out-of-memory", "OutOfMemoryError: CUDA"),
+        (UnfitNodeError("no"), "node-unfit", "no"),
+        (StorageError("s3://a/b: away"), "storage-lost", "s3://a/b: away"),
+        (BrokenStorageError("/s: full"), "storage-broken", "BrokenStorageError: /s: full"),
+        (RuntimeError("device-side assert triggered" + ADVICE), "gpu-assert", "RuntimeError: dev"),
+        (RuntimeError("CUDA error: unknown error" + ADVICE), "worker-lost", "RuntimeError: CUDA"),
     ],
 )
-def test_an_exception_in_a_worker_is_parsed_without_torchs_advice(line: str, cause: str) -> None:
-    message = IN_TRAINING + line + ADVICE
-    assert (failure_cause(message), line_of(message)) == (cause, line)
-    assert node_address(message) == "10.0.0.7"
+def test_an_exception_in_a_worker_has_its_cause_by_type(
+    origin: Exception, cause: str, message: str
+) -> None:
+    text = "ray::train() (pid=12, ip=10.0.0.7)"
+    raised = RayTaskError("train", text, origin, "ray::train", 12, "10.0.0.7", "f", "ab")
+    found = classified(raised.as_instanceof_cause())
+    assert (found.cause, found.node) == (cause, "10.0.0.7")
+    assert found.message.startswith(message)
+    assert "\n" not in found.message
 
 
 @pytest.mark.parametrize(
-    ("line", "cause"),
+    ("error", "cause"),
     [
-        ("OutOfMemoryError: 1 worker(s) were killed", "out-of-memory"),
-        ("The actor died because its node has died. Node Id: 12", "node-lost"),
-        ("The actor died because its node was terminated: a spot instance", "node-lost"),
-        ("Task failed because the node it was running on is dead or unavailable", "node-lost"),
-        ("The actor 12 is unavailable: RPC error: Socket closed.", "worker-silent"),
-        ("The actor died unexpectedly before finishing this task.", "worker-lost"),
-        ("ray::train()", "worker-lost"),
+        (KilledForMemoryError(error_msg="1 worker(s) were killed"), "out-of-memory"),
+        (RayActorError(error_msg="its node has died. Node Id: 12"), "node-lost"),
+        (RayActorError(error_msg="its node was terminated: a spot instance"), "node-lost"),
+        (ActorUnavailableError("RPC error: Socket closed.", None), "worker-silent"),
+        (ActorDiedError(), "worker-lost"),
     ],
 )
-def test_the_death_of_a_worker_is_parsed_from_the_first_line(line: str, cause: str) -> None:
-    assert (failure_cause(line), node_address(line)) == (cause, "")
-    message = f"{line}\n\tpid: 12\n\tip: 10.0.0.7\nThe actor"
-    assert node_address(message) == "10.0.0.7"
-    assert line_of(line) == line
-
-
-def test_a_worker_killed_for_memory_at_its_start_counts_as_out_of_memory() -> None:
-    errors: list[Exception] = []
-    manager = SimpleNamespace(_failed_actor_ids=set(), _cleanup_actor=lambda tracked_actor: None)
-    worker = SimpleNamespace(actor_id=7, _on_error=lambda _, exception: errors.append(exception))
-    patch_out_of_memory()
-    killed = OutOfMemoryError("killed due to the node running low on memory")
-    RayActorManager._actor_start_failed(manager, tracked_actor=worker, exception=killed)
-    (exception,) = errors
-    assert isinstance(exception, RayActorError)  # Tune keeps the message of this type
-    assert "killed due to the node running low on memory" in str(exception)
-    assert failure_cause(str(exception)) == "out-of-memory"
-
-
-def test_the_cause_is_parsed_from_the_colored_text_of_rays_error_file(tmp_path: Path) -> None:
-    try:
-        raise KeyError("head")  # noqa: TRY301
-    except KeyError as error:
-        error.add_note("a note")
-        ours = error
-    text = "".join(traceback.format_exception(ours))
-    raised = RayTaskError("train", text, ours, "ray::ImplicitFunc.train", 12, "10.0.0.7", "f", "ab")
-    assert "\x1b[36mray::" in str(raised)
-    file = tmp_path / "error.txt"
-    file.write_text(f"Failure # 1 (occurred at 10:00)\n{raised}\n", encoding="utf-8")
-    trial: Any = SimpleNamespace(error_file=str(file))
-    message = ray_message(trial)
-    assert "\x1b" not in message
-    assert (line_of(message), failure_cause(message), node_address(message)) == (
-        "KeyError: 'head'",
-        "worker-lost",
-        "10.0.0.7",
-    )
+def test_the_death_of_a_worker_has_its_cause(error: Exception, cause: str) -> None:
+    found = classified(error)
+    assert (found.cause, found.node) == (cause, "")
+    located = RayActorError(error_msg=f"{error}\n\tpid: 12\n\tip: 10.0.0.7\nThe actor")
+    assert classified(located).node == "10.0.0.7"

@@ -4,7 +4,6 @@ import gc
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from pathlib import Path
@@ -12,49 +11,9 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from tests.workspace import Processes, Workspace
-
-TOKEN = "0123456789abcdef" * 4
+from tests.workspace import Processes
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty home folder; the environment configures no token."""
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
-
-
-def test_the_token_is_created_once_and_readable_only_by_its_user(home: Path) -> None:
-    from sclsearch.ray_backend.startup import keep_token_private
-
-    file = home / ".ray" / "auth_token"
-    keep_token_private()
-    token = file.read_text()
-    assert len(token) == 64
-    assert file.stat().st_mode & 0o777 == 0o600
-    file.chmod(0o644)  # as Ray itself leaves it
-    keep_token_private()
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert file.read_text() == token
-    assert [*file.parent.iterdir()] == [file]
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [("RAY_AUTH_MODE", "disabled"), ("RAY_AUTH_TOKEN", TOKEN), ("RAY_AUTH_TOKEN_PATH", "t")],
-)
-def test_token_settings_of_the_user_are_kept(
-    home: Path, monkeypatch: pytest.MonkeyPatch, setting: tuple[str, str]
-) -> None:
-    from sclsearch.ray_backend.startup import keep_token_private
-
-    monkeypatch.setenv(*setting)
-    keep_token_private()
-    assert not (home / ".ray").exists()
 
 
 def test_an_address_without_a_cluster_raises_an_error_within_seconds(
@@ -93,25 +52,12 @@ def test_garbage_is_collected_before_and_not_during_rays_shutdown(
     assert gc.isenabled()
 
 
-def test_the_token_appears_only_in_its_file(
-    home: Path, workspace: Workspace, processes: Processes
+def test_only_the_user_can_read_the_token_that_ray_creates(
+    tmp_path: Path, processes: Processes
 ) -> None:
-    file = home / ".ray" / "auth_token"
-    file.parent.mkdir()
-    file.write_text(TOKEN)
-    task = workspace.spec.task
-    assert not isinstance(task, str)
-    command = [sys.executable, "-c", "from sclsearch.cli import main; main()", "train"]
-    command += ["--method", "scl", "--task", str(task.path), "--text", "text", "--label", "label"]
-    command += ["--split-column", "split", "--model", str(workspace.spec.model), "--seeds", "1"]
-    command += ["--gpus-per-trial", "0", "--storage", str(home / "storage"), "--epochs", "1"]
-    with tempfile.TemporaryDirectory(prefix="ray-") as folder:
-        environment = {**os.environ, **processes.environment, "RAY_TMPDIR": folder}
-        result = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert result.returncode == 0, (result.stdout + result.stderr).decode()
-        assert result.stderr.count(b"1/1 seed runs") == 1
-        assert TOKEN.encode() not in result.stdout + result.stderr
-        files = [path for top in (home, Path(folder)) for path in top.rglob("*") if path.is_file()]
-        assert {"mlflow.db", "raylet.out", "gcs_server.out"} <= {path.name for path in files}
-        assert [path for path in files if TOKEN.encode() in path.read_bytes()] == [file]
-    assert file.stat().st_mode & 0o777 == 0o600
+    code = "from sclsearch.ray_backend.startup import started_ray\nwith started_ray(None): pass"
+    unset = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {**processes.environment, "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600

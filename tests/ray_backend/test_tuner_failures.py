@@ -10,7 +10,6 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.store import driver
-from sclsearch.store.local import NotAFolderError
 from tests.in_process import in_process
 from tests.search.beside import beside
 from tests.workspace import Workspace, WriteSpace
@@ -122,7 +121,7 @@ def test_a_storage_that_disappears_ends_the_search_with_its_error(
                 folder.touch()
                 break
 
-    with beside(unmount), pytest.raises(NotAFolderError, match=str(folder)):
+    with beside(unmount), pytest.raises(NotADirectoryError, match=str(folder)):
         workspace.run(configs=8, tracking="none")
 
 

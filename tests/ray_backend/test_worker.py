@@ -81,6 +81,7 @@ def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any
         "fields": canonical(task.configuration.fields),
         "test": task.test,
         "weights": task.weights,
+        "graphs": True,
         "deadline": time.time() + 3600,
     }
     seed_run_trial(config, worker_context(prepared, threads=1))

@@ -18,7 +18,7 @@ from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import show
 from sclsearch.reports.verdict import Verdict
 from sclsearch.store.studies import StudyStore
-from sclsearch.tracking.ranking import study_report
+from sclsearch.tracking.publish import study_text
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
@@ -190,7 +190,7 @@ def test_the_first_line_everywhere_is_the_verdict(judged: Judged) -> None:
     console = Console(width=80, record=True)
     show(console, found)
     assert console.export_text().splitlines()[0] == first
-    assert study_report(found).splitlines()[0] == first
+    assert study_text(found).splitlines()[0] == first
     page = _rendered([read_results(found, "")], [], {})
     body = page.partition("</h1>")[2].replace("<br>", "\n")
     assert re.sub(r"<[^>]+>", "", body).strip().splitlines()[0] == first

@@ -182,7 +182,7 @@ def test_a_damaged_file_is_reported_with_advice(one: LocalPath, content: bytes) 
     assert str(caught.value).endswith(". Do this.")
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "broken link", "huge file"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "broken link"])
 def test_a_path_that_is_not_a_regular_file_is_refused_without_blocking(
     one: LocalPath, kind: str
 ) -> None:
@@ -190,11 +190,8 @@ def test_a_path_that_is_not_a_regular_file_is_refused_without_blocking(
         one.path.mkdir()
     elif kind == "pipe":
         os.mkfifo(one.path)
-    elif kind == "huge file":
-        one.path.touch()
-        os.truncate(one.path, 2**28 + 1)
     else:
-        one.path.symlink_to(one.path if kind == "loop" else "nothing")
+        one.path.symlink_to("nothing")
     assert one.exists()
     with pytest.raises(DamagedError, match=rf"^{one}: .* Move it away\.$"):
         read(one)

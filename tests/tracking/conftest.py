@@ -145,7 +145,7 @@ def study() -> list[RunRecord]:
             "cola-scl",
             params={"method": "scl", "task": "cola"},
             tags={"host": "node1"},
-            artifacts={"space.json": b"[1]"},
+            artifacts={"space.json": "[1]"},
             name="cola-scl",
         )
     ]
@@ -166,11 +166,14 @@ def study() -> list[RunRecord]:
                 status="FINISHED",
                 started=1_700_000_000.0,
                 seconds=12.5,
-                artifacts={"history.json": json.dumps({"number": number}).encode()},
+                artifacts={"history.json": json.dumps({"number": number})},
                 name=f"seed {replicate}",
             )
             for replicate in range(3)
         ]
         score = {"score": 0.5 + number / 10}
-        records.append(RunRecord("cola-scl", (number,), metrics=score, status="FINISHED"))
-    return [*records, RunRecord("cola-scl", metrics={"best": 0.6}, status="FINISHED")]
+        records.append(
+            RunRecord("cola-scl", (number,), metrics=score, status="FINISHED", part="scores")
+        )
+    best = RunRecord("cola-scl", metrics={"best": 0.6}, status="FINISHED", part="scores")
+    return [*records, best]

@@ -8,9 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -37,8 +35,9 @@ def test_closing_an_idle_logger_twice_is_allowed(uri: str) -> None:
 
 
 def test_a_dead_server_costs_no_time_and_the_reason_hides_the_password(
-    dead_port: int, study: list[RunRecord]
+    dead_port: int, study: list[RunRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     logger = MLflowLogger(f"http://someone:secret@127.0.0.1:{dead_port}")
     start = time.perf_counter()
     for record in study * 50:
@@ -46,13 +45,12 @@ def test_a_dead_server_costs_no_time_and_the_reason_hides_the_password(
     assert (time.perf_counter() - start) / (50 * len(study)) < 0.001
     time.sleep(1)
     start = time.perf_counter()
-    reason = logger.close(timeout=10)
-    assert time.perf_counter() - start < 5
+    reason = logger.close()
+    assert time.perf_counter() - start < 20
     assert reason == (
-        f"could not reach http://***@127.0.0.1:{dead_port}: {50 * len(study)} entries missing "
+        f"http://***@127.0.0.1:{dead_port}: {50 * len(study)} entries missing "
         "([Errno 111] Connection refused)"
     )
-    assert logger.remedy == "Start the server and repeat."
 
 
 def test_close_returns_at_its_timeout_if_the_server_hangs(hanging: str) -> None:
@@ -61,7 +59,7 @@ def test_close_returns_at_its_timeout_if_the_server_hangs(hanging: str) -> None:
     start = time.perf_counter()
     reason = logger.close(timeout=0.5)
     assert time.perf_counter() - start < 2
-    assert reason == f"{hanging} took more than 0.5 s: 1 entry missing"
+    assert reason == f"{hanging}: 1 entry missing (not done after 0.5 s)"
 
 
 def test_a_refused_record_is_reported_and_does_not_block_the_others(uri: str, write: Write) -> None:
@@ -70,7 +68,7 @@ def test_a_refused_record_is_reported_and_does_not_block_the_others(uri: str, wr
         logger.put(record)
     reason = logger.close()
     assert reason is not None
-    assert reason.startswith(f"{uri} refused a part: 1 entry missing (")
+    assert reason.startswith(f"{uri}: 1 entry missing (")
     assert "not@allowed" in reason
     assert write([STUDY]) == 0
 
@@ -85,20 +83,19 @@ def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
     logger = MLflowLogger(uri)
     logger.put(record)
     assert logger.close() == (
-        f"{uri} refused a part: 1 entry missing (the experiment 'rte, minilm' is deleted there; "
+        f"{uri}: 1 entry missing (the experiment 'rte, minilm' is deleted there; "
         f"restore it: mlflow experiments restore -x {number})"
     )
 
 
-def test_a_file_that_is_no_database_is_reported_with_a_remedy(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     file = tmp_path / "mlflow.db"
     file.write_text("junk\n" * 1000)
     logger = MLflowLogger(f"sqlite:///{file}")
     logger.put(STUDY)
     reason = logger.close(timeout=None)
     assert reason is not None
-    assert reason.startswith(f"could not reach sqlite:///{file}: 1 entry missing (")
-    assert logger.remedy.startswith("Move the file away")
+    assert reason.startswith(f"sqlite:///{file}: 1 entry missing (")
 
 
 @pytest.mark.slow
@@ -129,24 +126,3 @@ def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(30)
     assert write(study) == 0
-
-
-def test_a_server_that_requires_a_password_is_reported_with_a_remedy() -> None:
-    class Refusing(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(401)
-            self.end_headers()
-
-        def do_POST(self) -> None:
-            self.do_GET()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        logger = MLflowLogger(f"http://127.0.0.1:{server.server_port}")
-        logger.put(STUDY)
-        assert "error code 401" in str(logger.close(timeout=None))
-        server.shutdown()
-    assert logger.remedy.startswith("Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")

@@ -50,7 +50,7 @@ def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
     store.create(RECORD)
     uri = tracking_uri(None, storage)
     prepare(uri)
-    write([RunRecord(RECORD.mlflow_name, artifacts={"space.json": b"[1]"})], uri)
+    write([RunRecord(RECORD.mlflow_name, artifacts={"space.json": "[1]"})], uri)
     assert [path.name for path in storage.rglob("space.json")] == ["space.json"]
     (run_id,) = tracked_run_ids(storage, store)
     delete_runs(storage, [run_id])
