@@ -42,9 +42,6 @@ def sole_driver(
 
     `show_message` receives a message that names the driver for which this one waits; `advice` ends
     the error for a live driver.
-
-    Raises:
-        SclsearchError: Another driver is alive.
     """
     token = uuid.uuid4().hex
     # No retries: the next heartbeat follows soon, so none should wait for an unavailable store.
