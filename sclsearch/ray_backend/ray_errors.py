@@ -1,6 +1,7 @@
 """Classification of worker failures by the exceptions that Ray Tune stores."""
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,17 @@ def _cause(error: Exception, origin: Exception) -> str:
 def patch_out_of_memory() -> None:
     """Make Tune treat a worker that Ray's memory monitor killed as a failed trial.
 
-    Ray 2.60 handles only actor and task errors; any other error ends the whole run.
+    Ray 2.60 handles only actor and task errors. Any other error ends the whole run while a trial
+    runs, and leaves no cause while a worker starts.
     """
-    handle = RayActorManager._actor_task_failed
+    for name in ("_actor_start_failed", "_actor_task_failed"):
+        setattr(RayActorManager, name, _patched(getattr(RayActorManager, name)))
 
-    def patched(self: Any, tracked_actor_task: Any, exception: Exception) -> None:
+
+def _patched(handle: Callable[..., None]) -> Callable[..., None]:
+    def patched(self: Any, *, exception: Exception, **tracked: Any) -> None:
         if isinstance(exception, OutOfMemoryError):
             exception = KilledForMemoryError(error_msg=str(exception))
-        handle(self, tracked_actor_task, exception)
+        handle(self, exception=exception, **tracked)
 
-    RayActorManager._actor_task_failed = patched
+    return patched

@@ -9,12 +9,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import joblib
 import ray
-from ray._private import ray_constants
+from ray._private import ray_constants, services
 from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError
@@ -38,12 +40,9 @@ _ANSWER_SECONDS = 5.0
 
 @contextmanager
 def started_ray(address: str | None) -> Iterator[Path]:
-    """Start Ray on this machine, or join a cluster, while the body runs.
+    """Start Ray on this machine, or join a cluster; yield a folder for Ray Tune.
 
     Without an address, the function starts its own Ray even if another one runs on the machine.
-
-    Yields:
-        A folder for Ray Tune.
 
     Raises:
         SclsearchError: The cluster does not answer or rejects this machine's token, Ray does not
@@ -108,10 +107,15 @@ def _start(quiet: Mapping[str, Any]) -> Path:
     a cluster, as on a Mac. For 127.0.0.1 it would listen on every interface.
     """
     sweep()
-    clusters = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
+    # `timeout` sends SIGTERM to the whole process group, and without Ray a search cannot end in
+    # order. Linux ends the processes of other groups with the search, too.
+    apart = {"process_group": 0} if sys.platform == "linux" else {}
     try:
-        context = ray.init(address="local", num_cpus=cores(), include_dashboard=False, **quiet)
+        with (
+            _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False),
+            _replaced(services, "ConsolePopen", partial(services.ConsolePopen, **apart)),
+        ):
+            context = ray.init(address="local", num_cpus=cores(), include_dashboard=False, **quiet)
     except Exception as error:
         raise SclsearchError(
             "Ray: its processes did not start on this machine: "
@@ -119,11 +123,19 @@ def _start(quiet: Mapping[str, Any]) -> Path:
             "cores: if it is high, wait; otherwise read Ray's logs in /tmp/ray/session_latest/logs."
             " Run the same command to resume."
         ) from error
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = clusters
     if (token := Path.home() / ".ray" / "auth_token").exists():
         token.chmod(0o600)  # Ray leaves it readable by every user of the machine
     return Path(context.address_info["session_dir"])
+
+
+@contextmanager
+def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
 
 
 def _join(address: str, quiet: Mapping[str, Any]) -> None:

@@ -33,10 +33,7 @@ RETRIES: Mapping[str, float] = {
 class WorkerFailure:
     """Failure of a worker before its seed run finished.
 
-    Attributes:
-        cause: One of `RETRIES`.
-        message: The error message, one line.
-        node: Address of the worker's machine; empty if unknown.
+    `cause` is one of `RETRIES`; `node` is the machine's address, empty if unknown.
     """
 
     cause: str

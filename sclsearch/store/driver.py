@@ -33,22 +33,15 @@ def sole_driver(
     show_message: Callable[[str], object] = lambda _: None,
     advice: str = ADVICE,
 ) -> Iterator[threading.Event]:
-    """Hold the driver lock of a study while the `with` body runs.
-
-    The context manager yields an event. The event is set once another driver has taken the study.
+    """Hold the driver lock of a study; yield an event that is set if another driver takes it.
 
     For a driver on the same machine, the process table shows if it is alive. A killed driver can
     therefore restart at once, and a stalled driver keeps its study. A driver on another machine is
     alive if its next heartbeat arrives. It is dead after 60 seconds without a heartbeat, by the
     clock of this machine.
 
-    Args:
-        folder: The study's folder.
-        show_message: Receives a message that names the driver for which this one waits.
-        advice: Advice for the user, appended to the error for a live driver.
-
-    Raises:
-        SclsearchError: Another driver is alive.
+    `show_message` receives a message that names the driver for which this one waits; `advice` ends
+    the error for a live driver.
     """
     token = uuid.uuid4().hex
     # No retries: the next heartbeat follows soon, so none should wait for an unavailable store.

@@ -200,11 +200,7 @@ class RunStore:
         return False
 
     def rows(self, runs: Sequence[SeedRun]) -> list[RowResults | None]:
-        """Return labels and class probabilities of several seed runs.
-
-        Returns:
-            One entry per seed run; None if it failed or its file was deleted.
-        """
+        """Return the row results of seed runs; None for one that failed or has no file."""
         places = [self._rows_place(run.key) for run in runs]
         return for_each(_read_rows, places)
 

@@ -17,10 +17,7 @@ _URI = re.compile(r"(?P<scheme>[A-Za-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
 
 
 def storage_path(storage: Storage) -> StoragePath:
-    """Return the absolute path of a storage.
-
-    Args:
-        storage: A folder, `s3://bucket/folder` or `gs://bucket/folder`.
+    """Return the absolute path of a folder, `s3://bucket/folder` or `gs://bucket/folder`.
 
     Raises:
         SclsearchError: The storage is empty, another URI, or a URI that was a `Path`. `Path`

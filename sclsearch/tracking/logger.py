@@ -46,13 +46,9 @@ class MLflowLogger:
         self._queue.put(record)
 
     def close(self, timeout: float | None = 60.0) -> str | None:
-        """Write the remaining records, as far as the server and the time allow.
+        """Write the remaining records; return what MLflow lacks in one line, or None.
 
-        Args:
-            timeout: Seconds until the function gives up; None for never.
-
-        Returns:
-            None if MLflow has everything, else one line with the reason.
+        After `timeout` seconds the function gives up.
         """
         self._closing.set()
         self._queue.put(None)

@@ -61,6 +61,12 @@ def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes:
     assert {address for _, address in sockets} <= LOOPBACK
 
 
+def test_sigterm_to_the_process_group_reaches_only_the_driver(
+    own_ray: None, processes: Processes
+) -> None:
+    assert os.getpgid(0) not in map(os.getpgid, processes.titles())
+
+
 def test_a_worker_sees_no_gpu_that_it_did_not_request(own_ray: None) -> None:
     import ray
 
