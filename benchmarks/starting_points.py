@@ -280,15 +280,17 @@ def page(frame: pd.DataFrame) -> Iterator[str]:
         for key, one in grouped
     ]
     yield from markdown(columns, rows)
-    yield "\n## Length of training\n"
-    yield f"Mean test accuracy of the start on {', '.join(FEW)}, by number of updates.\n"
-    yield from markdown(
-        ("encoder", "method", "50", "100", "200"),
-        (
-            (row["encoder"], f"`{row['method']}`", *(_percent(row[n]) for n in (0.5, 1.0, 2.0)))
-            for _, row in lengths(frame).reset_index().iterrows()
-        ),
-    )
+    trained = lengths(frame).reset_index()
+    if len(trained):
+        yield "\n## Length of training\n"
+        yield f"Mean test accuracy of the start on {', '.join(FEW)}, by number of updates.\n"
+        yield from markdown(
+            ("encoder", "method", "50", "100", "200"),
+            (
+                (row["encoder"], f"`{row['method']}`", *(_percent(row[n]) for n in (0.5, 1.0, 2.0)))
+                for _, row in trained.iterrows()
+            ),
+        )
     yield "\n## Accuracy\n"
     yield from markdown(
         ("encoder", "method", "data", "recorded", *names),

@@ -1,16 +1,23 @@
 """Studies whose seed runs are made up instead of trained."""
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from sclsearch.encoders.load import load_encoder
+from sclsearch.methods.base import Model
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
+from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.restore import restore_spec
+from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.training.result import save_tensors
 
 Confusion = list[list[int]]
 
@@ -55,8 +62,21 @@ def finish(
                 environment={"threads": 1},
             )
         prepared.runs.put(run)
+        if task.weights:
+            prepared.store.weights(task.key).save_file(partial(_save_weights, prepared, task))
         scheduler.finish(task, run)
     return prepared.record.name
+
+
+def _save_weights(prepared: PreparedStudy, task: SeedRunTask, path: Path) -> None:
+    """Write the pretrained encoder with new modules to a file."""
+    number = task.replicate.number
+    fields = task.configuration.fields
+    spec = prepared.study.seed_run_spec(fields, number, prepared.splits[number])
+    encoder = load_encoder(spec.model, spec.model_name)
+    classes = len(prepared.study.data.task.labels)
+    model = Model(encoder, spec.stages[-1].new_modules(encoder, classes))
+    save_tensors(path, model.state_dict(), {})
 
 
 def repeated_spec(storage: Storage, study: str, **repetition: Any) -> StudySpec:

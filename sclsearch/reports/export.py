@@ -216,6 +216,7 @@ def _check_predictions(
 
     (run,) = RunStore(storage).get_all([members[0].record.key])
     assert run is not None
+    store = StudyStore(storage, written.study)
     try:
         study, _ = restore_seed_run(run, options.data_dir, options.method)
     except SclsearchError as error:
@@ -237,8 +238,9 @@ def _check_predictions(
         close = CLOSE_ON_GPU if on_gpu or one.record.numerics.endswith("bf16") else CLOSE
         if not np.allclose(found, trained[:ROWS_COMPARED], rtol=close, atol=close):
             raise SclsearchError(
-                f"{one.record.key[:12]}: the exported model predicts otherwise than the trained "
-                f"one on {split} rows. Report this with the study's page, please."
+                f"{one.record.key[:12]}: the exported model predicts otherwise than the search on "
+                f"{split} rows. Delete {store.weights(one.record.key)} and export again: the seed "
+                "run then trains again."
             )
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.training.result import TrainingResult
+
+if TYPE_CHECKING:
+    from sclsearch.training.result import TrainingResult
 
 SeedRunId = tuple[int, int]
 """Configuration number and replicate number."""
@@ -42,7 +44,7 @@ class SeedRunTask:
         return not (self.test and run.untested)
 
 
-def with_result(run: SeedRun, result: TrainingResult) -> SeedRun:
+def with_result(run: SeedRun, result: "TrainingResult") -> SeedRun:
     """Return the seed run with the results of its training."""
     return replace(
         run,

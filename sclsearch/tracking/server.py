@@ -90,7 +90,8 @@ def check(uri: str) -> None:
     if database is None:
         _check_driver(uri)
     elif not _is_there(database):
-        try_to_write(database.parent)
+        with _creating(database):
+            try_to_write(database.parent)
 
 
 def _is_there(database: Path) -> bool:
@@ -100,6 +101,18 @@ def _is_there(database: Path) -> bool:
             f"--tracking: {database} must be a database file, got a folder. Name a file in it."
         )
     return database.exists()
+
+
+@contextmanager
+def _creating(database: Path) -> Iterator[None]:
+    """Convert file system errors of the body to SclsearchError."""
+    try:
+        yield
+    except OSError as error:
+        raise SclsearchError(
+            f"{database}: cannot create MLflow's database: {error}. "
+            "Choose another --tracking or --storage."
+        ) from None
 
 
 def prepare(uri: str) -> None:
@@ -115,8 +128,8 @@ def prepare(uri: str) -> None:
         return
     if _is_there(database):
         return
-    database.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as folder:
+    with _creating(database), TemporaryDirectory() as folder:
+        database.parent.mkdir(parents=True, exist_ok=True)
         made = Path(folder) / "mlflow.db"
         connect(sqlite_uri(made))
         copy = database.with_name(f".{database.name}-{uuid4().hex}")

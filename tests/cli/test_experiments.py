@@ -11,9 +11,10 @@ from sclsearch.errors import STOPPED
 from sclsearch.papers.plan import plan_cells
 from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.report import report
-from sclsearch.search.run import run
+from sclsearch.search.run import run_prepared
 from sclsearch.store.studies import study_names
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import RunOptions
 from tests.finished import Confusion, finish, repeated_spec
 from tests.workspace import Call
 
@@ -138,15 +139,15 @@ def test_an_interruption_ends_all_cells_and_shows_finished_ones(
     sclsearch: Call, finish_cell: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish_cell("ICL,CoLA")
-    started: list[StudySpec] = []
+    started: list[PreparedStudy] = []
 
-    def stopped(spec: StudySpec, options: RunOptions, console: Any) -> Any:
-        started.append(spec)
+    def stopped(prepared: PreparedStudy, options: RunOptions, console: Any) -> Any:
+        started.append(prepared)
         if len(started) == 2:
             raise KeyboardInterrupt
-        return run(spec, options, console)
+        return run_prepared(prepared, options, console)
 
-    monkeypatch.setattr("sclsearch.papers.reproduce.run", stopped)
+    monkeypatch.setattr("sclsearch.papers.reproduce.run_prepared", stopped)
     result = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])
     assert (result.returncode, len(started)) == (130, 2)
     assert STOPPED in result.stderr

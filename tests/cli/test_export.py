@@ -20,7 +20,7 @@ def weights(workdir: Path, finished: tuple[str, ...]) -> Path:
     storage = workdir / "sclsearch-storage"
     winner = finished_winner(report(storage, "mine"))
     path = Path(str(StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)))
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)
     save_file({"encoder.model.x": torch.ones(1), "new_modules.y": torch.zeros(2)}, path)
     return path
 

@@ -22,7 +22,7 @@ from tests.workspace import Call
 ENTRY = "from sclsearch.__main__ import main; main()"
 
 COMMAND = (str(Path(sys.executable).with_name("sclsearch")),)
-KINDS = ("methods", "tasks", "protocols", "spaces", "models", "studies")
+KINDS = ("tasks", "protocols", "spaces", "models", "studies")
 
 
 @pytest.mark.slow

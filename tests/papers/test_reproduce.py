@@ -223,7 +223,7 @@ def weights(one: PlannedCell, small: Path) -> Path:
     name = fill_first(one)
     winner = finished_winner(report(one.options.storage, name))
     weights = Path(str(StudyStore(one.options.storage, name).weights(winner.seeds[2].key)))
-    weights.parent.mkdir()
+    weights.parent.mkdir(exist_ok=True)
     encoder = load_encoder(small, "small")
     modules = torch.nn.ModuleDict({"head": Head(encoder.width, 2, hidden=True)})
     save_file(Model(encoder, modules).state_dict(), weights)

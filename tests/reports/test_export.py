@@ -128,8 +128,8 @@ def test_a_model_that_predicts_otherwise_than_the_search_is_refused(
         )
     key = best.stem[:12]
     assert str(raised.value) == (
-        f"{key}: the exported model predicts otherwise than the search on test rows. Train the "
-        f"seed run again with `sclsearch rerun {key}`."
+        f"{key}: the exported model predicts otherwise than the search on test rows. Delete {best} "
+        "and export again: the seed run then trains again."
     )
     assert not (tmp_path / "out").exists()
 

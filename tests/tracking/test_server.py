@@ -107,7 +107,7 @@ def test_an_existing_database_is_not_changed(tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=f"{tmp_path}/file"):
+    with pytest.raises(SclsearchError, match=f"^{tmp_path}/file/mlflow.db: cannot create"):
         prepare(f"sqlite:///{tmp_path}/file/mlflow.db")
     with pytest.raises(SclsearchError, match=f"^--tracking: {tmp_path} must be a database file"):
         prepare(f"sqlite:///{tmp_path}")
