@@ -58,6 +58,7 @@ def command(spec: StudySpec, storage: Path) -> list[str]:
         **{"--method": spec.method, "--task": spec.task, "--model": spec.model},
         **{"--train-size": spec.train_size, "--configs": CONFIGS, "--seeds": SEEDS},
         **{"--storage": storage, "--study": "mine", "--concurrency": 2, "--gpus-per-trial": 0},
+        "--race": "off",
     }
     words = [str(word) for pair in options.items() for word in pair]
     words += [word for pair in spec.settings.items() for word in ("--set", f"{pair[0]}={pair[1]}")]
@@ -162,6 +163,7 @@ def test_a_killed_and_resumed_search_ends_as_an_undisturbed_one(
 
     options = RunOptions(
         storage=whole,
+        race="off",
         study="mine",
         configs=CONFIGS,
         seeds=SEEDS,
