@@ -1,4 +1,4 @@
-"""Tests of benchmarks/starting_points.md."""
+"""Tests of the pages on starting points and checkpoints."""
 
 import subprocess
 import sys
@@ -12,11 +12,12 @@ from benchmarks.starting_points import LOGISTIC, regrets
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_command_prints_the_stored_page() -> None:
-    command = [sys.executable, "-m", "benchmarks.starting_points"]
+@pytest.mark.parametrize("name", ["starting_points", "checkpoints"])
+def test_the_command_prints_the_stored_page(name: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{name}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     assert done.stderr.decode() == ""
-    page = (ROOT / "benchmarks/starting_points.md").read_text(encoding="utf-8")
+    page = (ROOT / f"benchmarks/{name}.md").read_text(encoding="utf-8")
     assert done.stdout.decode() == page
 
 
