@@ -427,8 +427,8 @@ def export(
             missing repository becomes a private one; other files of an existing one are deleted.
 
     Raises:
-        SclsearchError: The study does not exist, has no winner, a useless one or no stored weights,
-            predicts otherwise than the stored model, the folder is not empty, or the upload fails.
+        SclsearchError: The study does not exist, has no winner or a useless one, the written model
+            predicts otherwise than the trained one, the folder is not empty, or the upload fails.
     """
     options = ExportOptions(
         ensemble=ensemble,

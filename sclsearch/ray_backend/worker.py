@@ -2,7 +2,6 @@
 
 import ctypes
 import json
-import logging
 import time
 import traceback
 from collections.abc import Iterator, Mapping
@@ -40,7 +39,6 @@ MEMORY_ADVICE = (
     "Run fewer seed runs at a time, reduce max_length, or set chunk_tokens; the last two need a "
     "new study."
 )
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +156,7 @@ def _finish(
     else:
         return warning
     if config["weights"] and result is not None:
-        _keep_weights(store, spec, result)
+        warning = _keep_weights(store, spec, result) or warning
     return warning
 
 
@@ -199,15 +197,16 @@ def _storage_faults(storage: Storage) -> Iterator[None]:
         raise BrokenStorageError(f"{storage}: {error.strerror or error}") from error
 
 
-def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) -> None:
-    """Store the weights if possible; on an error, log a warning and keep the results.
-
-    `rerun` can recreate the weights.
-    """
+def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) -> str:
+    """Store the weights; return a warning if that fails, because the scores are stored."""
     try:
         store.weights(spec.key).save_file(partial(save_weights, result=result, spec=spec))
     except (OSError, SclsearchError) as error:
-        _LOG.warning("seed run %s: its weights cannot be kept: %s", spec.key[:12], error)
+        return (
+            f"seed run {spec.key[:12]}: its weights cannot be kept: {error}. `sclsearch export` "
+            "trains it again."
+        )
+    return ""
 
 
 def _again(

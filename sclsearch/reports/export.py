@@ -229,7 +229,14 @@ def _check_predictions(
         read = getattr(study.splits(one.record.replicate), split)
         texts = [study.data.splits[read.split].texts[row] for row in read.index[:ROWS_COMPARED]]
         on_gpu = one.record.numerics.startswith("cuda")
-        predictor = load(folder / name, options.method, None if on_gpu else "cpu")
+        remedy = (
+            f"Delete {store.weights(one.record.key)} and export again: the seed run then trains "
+            "again."
+        )
+        try:
+            predictor = load(folder / name, options.method, None if on_gpu else "cpu")
+        except SclsearchError as error:
+            raise SclsearchError(f"{one.record.key[:12]}: damaged weights. {remedy}") from error
         if written.labels:
             found, trained = predictor.predict_proba(texts), one.probabilities[split]
         else:
@@ -239,8 +246,7 @@ def _check_predictions(
         if not np.allclose(found, trained[:ROWS_COMPARED], rtol=close, atol=close):
             raise SclsearchError(
                 f"{one.record.key[:12]}: the exported model predicts otherwise than the search on "
-                f"{split} rows. Delete {store.weights(one.record.key)} and export again: the seed "
-                "run then trains again."
+                f"{split} rows. {remedy}"
             )
 
 
@@ -253,9 +259,8 @@ def _members(
     found: Report, record: StudyRecord, seeds: Sequence[SeedLine], options: ExportOptions
 ) -> list[_Member]:
     """Return the seed runs to export; those without stored weights train again."""
-    from safetensors.torch import load
-
     from sclsearch.reports.refit import train_again
+    from sclsearch.study.seed_runs import stored_weights
 
     runs, store = RunStore(found.storage), StudyStore(found.storage, found.study)
     members = []
@@ -263,11 +268,11 @@ def _members(
     for seed, run in zip(seeds, stored, strict=True):
         assert run is not None
         described = _completed(_seed_record(found, seed), record, found.storage)
-        content = store.weights(seed.key).read()
+        weights = stored_weights(store, seed.key)
         (rows,) = runs.rows([run])
-        if content is not None:
+        if weights is not None:
             probabilities = {} if rows is None else rows.probabilities
-            trained = load(content), run.predictions, probabilities
+            trained = weights, run.predictions, probabilities
         else:
             result = train_again(run, options.data_dir, options.method)
             trained = result.weights, result.predictions, result.probabilities

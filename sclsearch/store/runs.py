@@ -209,7 +209,7 @@ class RunStore:
         if not re.fullmatch(r"[0-9a-f]{4,64}", start):
             raise SclsearchError(
                 f"{start!r}: must be at least 4 of the digits 0-9 and a-f. `sclsearch show STUDY "
-                "--json` prints the keys."
+                "--format json` prints the keys."
             )
         found = [key for key in self.keys() if key.startswith(start)]
         if len(found) != 1:

@@ -1,14 +1,20 @@
 """Seed runs that a study has yet to train, and their stored form."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
 from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import StudyStore
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sclsearch.training.result import TrainingResult
+
+_LOG = logging.getLogger(__name__)
 
 SeedRunId = tuple[int, int]
 """Configuration number and replicate number."""
@@ -56,3 +62,17 @@ def with_result(run: SeedRun, result: "TrainingResult") -> SeedRun:
         predictions=result.predictions,
         seconds=result.seconds,
     )
+
+
+def stored_weights(store: StudyStore, key: str) -> "Mapping[str, Tensor] | None":
+    """Return the stored weights of a seed run; None without any, with a warning if damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    place = store.weights(key)
+    content = place.read()
+    try:
+        return None if content is None else load(content)
+    except SafetensorError as error:
+        _LOG.warning("%s: damaged: %s. Delete it and repeat `sclsearch tune`.", place, error)
+        return None

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import sclsearch
 from sclsearch.encoders.models import CARD
@@ -61,11 +61,23 @@ def test_seed_runs_without_stored_weights_train_again(study: Trained, tmp_path: 
         assert same(load_file(tmp_path / "again" / one.name), load_file(one))
 
 
-def test_a_failed_export_leaves_no_files(study: Trained, tmp_path: Path) -> None:
+def test_a_truncated_weights_file_is_named_and_the_seed_run_trains_again(
+    study: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     study.best.write_bytes(study.best.read_bytes()[:-8])
-    with pytest.raises(Exception, match="incomplete"):
-        study.export(tmp_path / "out" / "encoder")
-    assert not (tmp_path / "out").exists()
+    study.export(tmp_path / "encoder")
+    assert f"{study.best}: damaged: " in caplog.text
+
+
+def test_weights_without_a_tensor_are_named_and_no_files_stay(
+    study: Trained, tmp_path: Path
+) -> None:
+    tensors = load_file(study.best)
+    del tensors[next(name for name in tensors if name.startswith("new_modules"))]
+    save_file(tensors, study.best)
+    with pytest.raises(SclsearchError, match=rf"damaged weights\. Delete {study.best} and export"):
+        study.export(tmp_path / "encoder")
+    assert not (tmp_path / "encoder").exists()
 
 
 def test_an_encoder_that_changed_after_training_is_refused(study: Trained, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Embeddings of the test rows by the winner, their t-SNE map, and their geometry."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,19 +46,16 @@ class Embeddings:
     description: str
 
 
-def embed_test_rows(study: Study, spec: SeedRunSpec, weights: bytes) -> Embeddings:
+def embed_test_rows(study: Study, spec: SeedRunSpec, weights: Mapping[str, Tensor]) -> Embeddings:
     """Return the embeddings of test rows by a trained seed run.
 
     LaCon's methods compare texts with label vectors after their projection g; the embeddings are
     those projections. The embeddings of other methods are the pooled states that the head reads.
-    The weights are in safetensors format.
     """
-    from safetensors.torch import load
-
     classes = len(study.data.task.labels)
     encoder = load_encoder(study.model, study.model_name)
     model = Model(encoder, spec.stages[-1].new_modules(encoder, classes))
-    model.load_state_dict(load(weights))
+    model.load_state_dict(weights)
     backend = backend_here()
     rows = _some(spec.splits.test)
     tokenizer, used = load_tokenizer(study.model), {rows.split: rows.index}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sclsearch.canonical import counted
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
@@ -15,6 +15,7 @@ from sclsearch.reports.page.rows import BINS, calibration, class_scores, mistake
 from sclsearch.reports.terminal import with_spread
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
+from sclsearch.study.seed_runs import stored_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +158,7 @@ def embeddings(results: StudyResults, restored: Restored) -> Section:
         return Section(name, title, [NO_CLASSES])
     if isinstance(restored, str):
         return Section(name, title, [restored])
-    weights = StudyStore(report.storage, report.study).weights(best.key).read()
+    weights = stored_weights(StudyStore(report.storage, report.study), best.key)
     if weights is None:
         missing = (
             "The weights of the winner's best seed are not stored. Repeat the search's command."
@@ -165,7 +166,10 @@ def embeddings(results: StudyResults, restored: Restored) -> Section:
         return Section(name, title, [missing])
     from sclsearch.reports.page import embeddings as embedded
 
-    found = embedded.embed_test_rows(*restored, weights)
+    try:
+        found = embedded.embed_test_rows(*restored, weights)
+    except RuntimeError as error:  # a tensor is missing or has another shape
+        return Section(name, title, [f"The stored weights do not fit: {first_line(error)}"])
     z = found.values
     if len(z) < 2:
         return Section(name, title, ["There is one test row, so there is no map."])

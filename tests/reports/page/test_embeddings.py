@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from safetensors.torch import load
+from torch import Tensor
 
 from sclsearch import select
 from sclsearch.objectives.lacon import label_scores
@@ -22,22 +23,21 @@ from sclsearch.study.restore import restore_seed_run
 from tests.reports.page.conftest import Studies
 
 
-def best_of(studies: Studies, name: str) -> tuple[SeedRun, bytes]:
+def best_of(studies: Studies, name: str) -> tuple[SeedRun, dict[str, Tensor]]:
     winner = finished_winner(select(name, storage=studies.storage))
     key = winner.seeds[winner.reported[0]].key
     run = RunStore(studies.storage).get(key)
     weights = StudyStore(studies.storage, name).weights(key).read()
     assert run is not None
     assert weights is not None
-    return run, weights
+    return run, load(weights)
 
 
 def test_the_head_predicts_the_stored_classes_from_the_embeddings(studies: Studies) -> None:
     run, weights = best_of(studies, "scl")
     embeddings = embed_test_rows(*restore_seed_run(run), weights)
-    head = load(weights)
-    logits = embeddings.values @ head["new_modules.head.out.weight"].double().numpy().T
-    logits += head["new_modules.head.out.bias"].double().numpy()
+    logits = embeddings.values @ weights["new_modules.head.out.weight"].double().numpy().T
+    logits += weights["new_modules.head.out.bias"].double().numpy()
     assert logits.argmax(1).tolist() == run.predictions["test"]
     assert embeddings.vectors is None
     assert embeddings.description == "the mean of the encoder's last states"
