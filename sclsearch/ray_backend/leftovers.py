@@ -41,9 +41,11 @@ def sweep() -> None:
             owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
             if folder.stat().st_uid == os.getuid() and _is_dead(owner):
                 session = Path(owner["session"] or "none")
-                if session.name.startswith("session_"):
+                if session.name.startswith("session_") and session.exists():
+                    # A Ray process that is still ending may make it again: the next sweep looks.
                     shutil.rmtree(session, ignore_errors=True)
-                shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    shutil.rmtree(folder, ignore_errors=True)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
 
