@@ -35,6 +35,7 @@ def option(name: str, **changes: Any) -> Any:
 
 
 def _parameter(name: str, **changes: Any) -> Parameter:
+    """Return the parameter of a command for a field."""
     field, found = _FIELDS[name]
     default = None if field.default_factory is not MISSING else field.default
     return Parameter(

@@ -141,8 +141,8 @@ def _finish(
     runs = RunStore(context.storage)
     with _storage_faults(context.storage):
         stored = runs.get(spec.key)
-    warning = ""
     if stored is None:
+        warning = ""
         run, result = attempt(spec, context, config["configuration"], test=config["test"])
         rows = None if result is None else row_results(spec, context, result)
         with _storage_faults(context.storage):
@@ -154,7 +154,7 @@ def _finish(
             with _storage_faults(context.storage):
                 runs.put_test(run, row_results(spec, context, result))
     else:
-        return warning
+        return ""
     if config["weights"] and result is not None:
         warning = _keep_weights(store, spec, result) or warning
     return warning

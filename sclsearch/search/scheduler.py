@@ -173,12 +173,12 @@ class Scheduler:
     @property
     def to_repeat(self) -> list[SeedRunId]:
         """Seed runs that train again: for a test score, or the winner's best for its weights."""
-        best = self.state.best_seed
-        if not self.weights or best is None or best in self.untested:
-            return self.untested
+        best, untested = self.state.best_seed, self.untested
+        if not self.weights or best is None or best in untested:
+            return untested
         if self.store.weights(self.state.seed_runs[best].key).exists():
-            return self.untested
-        return [*self.untested, best]
+            return untested
+        return [*untested, best]
 
     @property
     def repeated(self) -> int:
