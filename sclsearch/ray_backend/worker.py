@@ -147,7 +147,7 @@ def _finish(
         rows = None if result is None else row_results(spec, context, result)
         with _storage_faults(context.storage):
             runs.put(run, rows)
-    elif config["weights"] or (config["test"] and stored.untested):
+    elif stored.failure is None and (config["weights"] or (config["test"] and stored.untested)):
         run, result = _again(stored, spec, context)
         warning = stored.difference(run, spec.metric)
         if stored.untested:
