@@ -72,7 +72,6 @@ def measures(y: npt.NDArray[np.int64], probabilities: npt.NDArray[np.float32]) -
 
 def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float]]]:
     """Train one seed; yield the rule, the kept update and the measures of its checkpoint."""
-    from sclsearch.study.tokenized import tokenized
     from sclsearch.tasks.metrics import value
     from sclsearch.training.engine import train
     from sclsearch.training.evaluation import predict
@@ -82,7 +81,7 @@ def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float
     study = resolve(spec, RunOptions(gpus_per_trial=0))
     splits = study.splits(seed)
     run = study.seed_run_spec({}, seed, splits)
-    tokens = tokenized(study, [splits])[run.training.max_length]
+    tokens = study.tokenized([splits])[run.training.max_length]
     right: list[int] = []
     tested: dict[int, npt.NDArray[np.float32]] = {}
 

@@ -22,7 +22,7 @@ from benchmarks.growth import Load
 from benchmarks.machine import header, markdown, peak_memory
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
-from sclsearch.study.resources import mps_runs
+from sclsearch.ray_backend.start import mps_runs
 from sclsearch.training.device import backend_here
 from sclsearch.training.engine import train
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,12 @@ from ray import tune
 
 from benchmarks.machine import MEGA, header, markdown
 from sclsearch.ray_backend import tuner
-from sclsearch.ray_backend.startup import started_ray
-from sclsearch.ray_backend.worker import WorkerContext, worker_context
+from sclsearch.ray_backend.start import started_ray
+from sclsearch.ray_backend.worker import WorkerContext
 from sclsearch.search.prepare import prepare_study
+from sclsearch.search.run import worker_context
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 
 ROWS, EVALUATIONS = 500, 10
@@ -101,19 +101,19 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
             seconds, used = time.monotonic() - begun, time.process_time() - used
             memory = _memory("VmHWM") - before
         begun = time.monotonic()
-        scheduler = Scheduler(prepare_study(spec, options))
+        scheduler = prepare_study(spec, options)
         scheduler.refill()
         resume = time.monotonic() - begun
     assert scheduler.complete
     return Cost(done, done / seconds, done / used, memory / MEGA, max(sizes) / MEGA, resume)
 
 
-def run_out(prepared: PreparedStudy, options: RunOptions, scratch: Path) -> int:
+def run_out(prepared: Scheduler, options: RunOptions, scratch: Path) -> int:
     """Run a study to its end; return its number of seed runs."""
     prepared.begin()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     scheduler.refill()
-    context = worker_context(prepared, options.cpus_per_trial)
+    context = worker_context(prepared)
     tuner.fit(
         scheduler, context, options, scratch=scratch, gpus=0, concurrency=2, tick=lambda *_: None
     )

@@ -124,14 +124,13 @@ def tasks(data: Path, folder: Path) -> dict[str, CustomTask]:
 
 def seed_run(study: Study, seed: int) -> dict[str, Any]:
     """Train one seed; return its scores, the kept update and the seconds."""
-    from sclsearch.study.tokenized import tokenized
     from sclsearch.tasks.metrics import value
     from sclsearch.training.engine import train
     from sclsearch.training.spec import TrainingData
 
     splits = study.splits(seed)
     spec = study.seed_run_spec({}, seed, splits)
-    tokens = tokenized(study, [splits])[spec.training.max_length]
+    tokens = study.tokenized([splits])[spec.training.max_length]
     began = time.perf_counter()
     result = train(TrainingData(spec, tokens))
     kept: Any = result.evaluations[result.kept]
@@ -150,13 +149,12 @@ def seed_run(study: Study, seed: int) -> dict[str, Any]:
 def frozen(study: Study, seed: int) -> dict[str, Any]:
     """Return the scores of logistic regression on the frozen encoder."""
     from sclsearch.encoders.load import load_encoder
-    from sclsearch.study.tokenized import tokenized
     from sclsearch.tasks.metrics import value
     from sclsearch.training.baselines import LOGISTIC as NAME
     from sclsearch.training.baselines import baselines
 
     splits = study.splits(seed)
-    tokens = tokenized(study, [splits])[study.lengths()[-1]]
+    tokens = study.tokenized([splits])[study.lengths()[-1]]
     encoder = load_encoder(study.model, study.model_name)
     found = baselines(study.data, tokens, {seed: splits}, encoder)[seed][NAME]
     return {split: value("accuracy", evaluation) for split, evaluation in found.items()}

@@ -10,15 +10,15 @@ run at a time, on the embedded task.
 import argparse
 import statistics
 import tempfile
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.machine import header, markdown
-from sclsearch.ray_backend.startup import started_ray
+from sclsearch.ray_backend.start import started_ray
 from sclsearch.ray_backend.tuner import fit
-from sclsearch.ray_backend.worker import worker_context
 from sclsearch.search.prepare import prepare_study
-from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.run import worker_context
 from sclsearch.study.spec import RunOptions, StudySpec
 
 
@@ -26,9 +26,9 @@ def gaps(spec: StudySpec, options: RunOptions, scratch: Path, *, reuse_actors: b
     """Return the seconds between one seed run's training and the next."""
     prepared = prepare_study(spec, options)
     prepared.begin()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     scheduler.refill()
-    context = worker_context(prepared, options.cpus_per_trial)
+    context = worker_context(prepared)
     fit(
         scheduler,
         context,

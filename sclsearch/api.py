@@ -29,7 +29,7 @@ from sclsearch.store.cleanup import (
     plan_removal,
     study_to_remove,
 )
-from sclsearch.store.driver import sole_driver
+from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.study.spec import (
     DEFAULT_METHOD,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from sclsearch.methods.base import Method
     from sclsearch.search.callbacks import Callback
-    from sclsearch.search.run import SearchResult
+    from sclsearch.search.scheduler import Scheduler
 
     AnyMethod = str | type[Method]
     SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
@@ -211,18 +211,18 @@ def _tuned_in_turn(
         )
     spec = _spec(methods[0], task, options)
     run_options = _run_options(spec.task, options)
-    from sclsearch.search.equal_budget import prepare_methods, run_methods
+    from sclsearch.search.prepare import prepare_methods
+    from sclsearch.search.run import run_methods
 
-    results = list(run_methods(prepare_methods(methods, spec, run_options), console, callbacks))
-    done = [result.done for result in results if result.done is not None]
-    if any(one.ending == "interrupted" for one in done):
-        raise KeyboardInterrupt
-    faults = [f"{result.method}: {result.error}" for result in results if result.error]
+    reports, faults = list[Report](), list[str]()
+    for name, done in run_methods(prepare_methods(methods, spec, run_options), console, callbacks):
+        if isinstance(done, SclsearchError):
+            faults.append(f"{name}: {done}")
+        else:
+            reports.append(_report(done))
     if faults:
         raise SclsearchError("\n".join(faults))
-    for one in done:
-        _warn_of_tracking(one)
-    return compare_studies([one.report() for one in done])
+    return compare_studies(reports)
 
 
 def _run_options(task: str | CustomTask, options: Mapping[str, Any]) -> RunOptions:
@@ -241,16 +241,16 @@ def _trained(
     run_options = _run_options(spec.task, options)
     from sclsearch.search.run import run
 
-    done = run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
+    return _report(run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks))
+
+
+def _report(done: "Scheduler") -> Report:
+    """Return the report of a search; raise KeyboardInterrupt if it was interrupted."""
     if done.ending == "interrupted":
         raise KeyboardInterrupt
-    _warn_of_tracking(done)
-    return done.report()
-
-
-def _warn_of_tracking(done: "SearchResult") -> None:
     if done.tracking:
         _LOG.warning("MLflow: %s. The same call completes it.", done.tracking)
+    return done.report()
 
 
 def select(

@@ -1,5 +1,6 @@
 """Exception for user errors, exit codes, and a name lookup that suggests the nearest name."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
@@ -29,6 +30,14 @@ class SclsearchError(Exception):
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message."""
     return str(error).partition("\n")[0]
+
+
+def first_sentence(text: str | None) -> str:
+    """Return the first sentence of Ray's error message.
+
+    Ray's advice after it seldom applies.
+    """
+    return re.split(r"\.\s|\n", (text or "no reason given").strip())[0].rstrip(".")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

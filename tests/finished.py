@@ -1,6 +1,7 @@
 """Studies whose seed runs are made up instead of trained."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,9 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.restore import restore_spec
-from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.state import SeedRunTask
 from sclsearch.training.result import save_tensors
 
 Confusion = list[list[int]]
@@ -41,7 +41,7 @@ def finish(
     assert spec is not None
     prepared = prepare_study(spec, options)
     prepared.begin()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     scheduler.refill()
     while (task := scheduler.next()) is not None:
         origin = {**prepared.record.origin, "replicate": task.replicate.number}
@@ -68,7 +68,7 @@ def finish(
     return prepared.record.name
 
 
-def _save_weights(prepared: PreparedStudy, task: SeedRunTask, path: Path) -> None:
+def _save_weights(prepared: Scheduler, task: SeedRunTask, path: Path) -> None:
     """Write the pretrained encoder with new modules to a file."""
     number = task.replicate.number
     fields = task.configuration.fields

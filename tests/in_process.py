@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from sclsearch.search.scheduler import Scheduler
     from sclsearch.store.runs import SeedRun
-    from sclsearch.study.prepared import PreparedStudy
-    from sclsearch.study.spec import Ending, RunOptions
+    from sclsearch.study.spec import Ending
 
 
 @contextmanager
@@ -24,14 +23,13 @@ def in_process() -> Iterator[None]:
         yield
 
 
-def _train(
-    prepared: "PreparedStudy", scheduler: "Scheduler", options: "RunOptions", *_: object
-) -> "Ending":
+def _train(scheduler: "Scheduler", *_: object) -> "Ending":
     from sclsearch.ray_backend.tuner import SeedSearcher
-    from sclsearch.ray_backend.worker import seed_run_trial, worker_context
+    from sclsearch.ray_backend.worker import seed_run_trial
+    from sclsearch.search.run import worker_context
 
     searcher = SeedSearcher(scheduler, math.inf)
-    context = sent(worker_context(prepared, options.cpus_per_trial))
+    context = sent(worker_context(scheduler))
     reports: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ray.tune.report", reports.append)
@@ -52,15 +50,15 @@ def sent(value: Any) -> Any:
     return cloudpickle.loads(rest, buffers=[bytes(array.raw()) for array in arrays])
 
 
-def train_one(prepared: "PreparedStudy") -> "SeedRun":
+def train_one(prepared: "Scheduler") -> "SeedRun":
     """Train and store the first seed run of a study of one configuration."""
-    from sclsearch.ray_backend.worker import attempt, row_results, worker_context
-    from sclsearch.search.scheduler import Scheduler
+    from sclsearch.ray_backend.worker import attempt, row_results
+    from sclsearch.search.run import worker_context
 
     prepared = prepared.begin()
-    Scheduler(prepared).refill()
+    prepared.refill()
     spec = prepared.study.seed_run_spec({}, 0, prepared.splits[0])
-    context = worker_context(prepared, threads=1)
+    context = worker_context(prepared)
     run, result = attempt(spec, context, 0)
     assert result is not None
     prepared.runs.put(run, row_results(spec, context, result))

@@ -18,17 +18,15 @@ import pytest
 from rich.console import Console
 
 from sclsearch.cli import main
-from sclsearch.ray_backend.worker_failures import WorkerFailure
+from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
-from sclsearch.search.run import SearchResult, run
+from sclsearch.search.run import run
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.rows import RowResults
-from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.study.prepared import PreparedStudy
+from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
 from sclsearch.study.resolve import resolve
-from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.state import SeedRunTask
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
 from tests.studies import SPACE
@@ -43,7 +41,7 @@ MOST_LINES = 25
 MOST_SECONDS = 30.0
 
 MakeSpec = Callable[..., StudySpec]
-Prepare = Callable[..., PreparedStudy]
+Prepare = Callable[..., Scheduler]
 Resolved = Callable[..., Study]
 WriteSpace = Callable[[str], Path]
 
@@ -104,7 +102,7 @@ def prepare(make_spec: MakeSpec, tmp_path: Path) -> Prepare:
     """Return a function that prepares that study in a storage folder of the test."""
     usual = {"storage": tmp_path / "storage", "configs": 4, "seeds": 2, "concurrency": 2}
 
-    def prepare(spec: StudySpec | None = None, **changes: Any) -> PreparedStudy:
+    def prepare(spec: StudySpec | None = None, **changes: Any) -> Scheduler:
         options = RunOptions(**{**usual, "gpus_per_trial": 0, **changes})
         # The fake workers have no weights to store.
         return replace(prepare_study(spec or make_spec(), options), weights=False)
@@ -218,7 +216,7 @@ class Workspace:
     storage: Path
     spec: StudySpec
 
-    def run(self, **changes: Any) -> SearchResult:
+    def run(self, **changes: Any) -> Scheduler:
         usual = {"storage": self.storage, "seeds": 2, "concurrency": 1, "gpus_per_trial": 0}
         return run(self.spec, RunOptions(**{**usual, **changes}), Console(quiet=True))
 

@@ -89,7 +89,7 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
     from sclsearch.papers.plan import distinct_studies
     from sclsearch.papers.reproduce import cost_of
     from sclsearch.papers.terminal import show_costs
-    from sclsearch.search.estimate import finished
+    from sclsearch.search.plan import finished
 
     stored = cache(partial(finished, storage))
     costs = [(one, cost_of(one, stored)) for one in distinct_studies(planned)]

@@ -72,7 +72,7 @@ def show(
 
 def _write(output: Path | None, content: bytes) -> None:
     """Write to standard output, or atomically to a file at the end of its links."""
-    from sclsearch.store.local import LocalPath
+    from sclsearch.store.storage import LocalPath
 
     if output is None:
         sys.stdout.buffer.write(content)  # UTF-8, whatever the encoding of the terminal

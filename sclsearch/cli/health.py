@@ -69,7 +69,7 @@ def _tried(what: str, look: Callable[[], str], *, needed: bool = False) -> Findi
 
 
 def _cpu() -> str:
-    from sclsearch.ray_backend.startup import cores
+    from sclsearch.ray_backend.start import cores
 
     return f"{cores()} cores: as many seed runs at a time, one thread each"
 
@@ -88,7 +88,7 @@ def _gpu() -> str:
 
 def _mps() -> Iterator[Finding]:
     """Yield whether CUDA MPS runs, if this machine can use it."""
-    from sclsearch.study.resources import START_MPS, mps_runs
+    from sclsearch.ray_backend.start import START_MPS, mps_runs
 
     runs = mps_runs()
     if runs is not None:
@@ -137,8 +137,7 @@ def _data(data_dir: Path | None) -> str:
 
 
 def _storage(storage: Storage) -> str:
-    from sclsearch.store.objects import check_writable
-    from sclsearch.store.storage import storage_folder, storage_path
+    from sclsearch.store.storage import check_writable, storage_folder, storage_path
     from sclsearch.store.studies import study_names
 
     folder = storage_folder(storage, make=False)
@@ -151,8 +150,7 @@ def _storage(storage: Storage) -> str:
 
 
 def _not_yet(path: Path) -> str:
-    from sclsearch.store.local import LocalPath
-    from sclsearch.store.objects import check_writable
+    from sclsearch.store.storage import LocalPath, check_writable
 
     check_writable(LocalPath(next(parent for parent in path.parents if parent.exists())))
     return f"{path}: not there yet; the first search makes it"

@@ -14,17 +14,17 @@ from shutil import which
 from rich.console import Console
 
 from sclsearch.canonical import counted
-from sclsearch.cli.output import plan_json, print_json, report_json, show_plans
+from sclsearch.cli.output import print_json, report_json, show_plans
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.reports.commands import confirm_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
 from sclsearch.reports.terminal import show, show_savings
-from sclsearch.search.equal_budget import prepare_methods, run_methods, unequal_rates
-from sclsearch.search.estimate import finished
-from sclsearch.search.plan import plan_prepared
-from sclsearch.search.run import SearchResult, run
+from sclsearch.search.plan import finished, plan_prepared
+from sclsearch.search.prepare import prepare_methods, unequal_rates
+from sclsearch.search.run import run, run_methods
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import TASKS
@@ -57,22 +57,21 @@ def run_in_turn(
 ) -> None:
     """Search several methods in turn, print their reports and their comparison, and exit."""
     progress, console = Console(stderr=True), Console(quiet=as_json)
-    searches = prepare_methods(methods, spec, options)
+    studies = prepare_methods(methods, spec, options)
     reports: list[Report] = []
     errors: dict[str, str] = {}
     codes = {0}
     try:
-        for result in run_methods(searches, progress):
-            if result.done is None:
-                errors[result.method] = str(result.error)
-                fault = f"{result.method}: {result.error}"
-                progress.print(fault, style="red", markup=False, soft_wrap=True)
+        for method, done in run_methods(studies, progress):
+            if isinstance(done, SclsearchError):
+                errors[method] = str(done)
+                progress.print(f"{method}: {done}", style="red", markup=False, soft_wrap=True)
                 continue
-            reports.append(result.done.report())
-            _show(console, reports[-1], result.done, MOST_IN_TURN)
+            reports.append(done.report())
+            _show(console, reports[-1], done, MOST_IN_TURN)
             console.print()
-            _show_ending(progress, result.done)
-            codes.add(_exit_code(result.done))
+            _show_ending(progress, done)
+            codes.add(_exit_code(done))
     except KeyboardInterrupt:
         progress.print(STOPPED)
         codes.add(INTERRUPTED)
@@ -89,17 +88,17 @@ def print_plans(
     methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
 ) -> None:
     """Print the number of seed runs of each of several methods, and an estimate of their time."""
-    searches = prepare_methods(methods, spec, options, dry=True)
+    studies = prepare_methods(methods, spec, options, dry=True)
     stored = partial(finished, options.storage)
-    plans = [plan_prepared(one.prepared, one.options, stored) for one in searches]
+    plans = [plan_prepared(one, stored) for one in studies]
+    warning = unequal_rates(studies)
     if as_json:
-        warning = unequal_rates(searches)
-        print_json({"plans": list(map(plan_json, plans)), "warning": warning})
+        print_json({"plans": plans, "warning": warning})
     else:
-        show_plans(Console(), [one.method for one in searches], plans, unequal_rates(searches))
+        show_plans(Console(), methods, plans, warning)
 
 
-def _show(console: Console, found: Report, done: SearchResult, most: int) -> None:
+def _show(console: Console, found: Report, done: Scheduler, most: int) -> None:
     show(console, found, most=most)
     show_savings(console, found, skipped=done.skipped, reused=done.reused)
 
@@ -172,14 +171,14 @@ def _show_next_commands(console: Console, commands: Sequence[tuple[str, str]]) -
         console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
-def _exit_code(done: SearchResult) -> int:
+def _exit_code(done: Scheduler) -> int:
     """Return 0 if every seed run that was asked for has succeeded and has its test score."""
     if done.ending == "interrupted":
         return INTERRUPTED
     return INCOMPLETE if done.failed or done.to_test or done.ending != "complete" else 0
 
 
-def _show_ending(progress: Console, done: SearchResult) -> None:
+def _show_ending(progress: Console, done: Scheduler) -> None:
     """Print what MLflow lacks, and the reason for an early end."""
     if done.tracking:
         missing = f"MLflow: {done.tracking}. The same command completes it."

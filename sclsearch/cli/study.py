@@ -13,7 +13,7 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import SEARCH, RunOptions, StudySpec
 
 if TYPE_CHECKING:
-    from sclsearch.search.rerun import Comparison
+    from sclsearch.search.run import Comparison
 
 
 def tune(options: o.TuneOptions) -> None:
@@ -76,7 +76,7 @@ def rerun(
 
     Exit code 1 if the result differs.
     """
-    from sclsearch.search.rerun import rerun as again
+    from sclsearch.search.run import rerun as again
     from sclsearch.store.storage import storage_folder
 
     found = again(storage_folder(storage, make=False), key, data_dir, method)
@@ -106,8 +106,7 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
     if not values["dry_run"]:
         run_search(spec, options, as_json=values["json_"])
         return
-    from sclsearch.search.estimate import finished
-    from sclsearch.search.plan import plan
+    from sclsearch.search.plan import finished, plan
 
     planned = plan(spec, options, partial(finished, options.storage))
     print_plan(planned, as_json=values["json_"])

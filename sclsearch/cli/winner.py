@@ -48,7 +48,7 @@ def _print_plan(
 ) -> None:
     from sclsearch.cli.output import print_plan
     from sclsearch.papers.confirm import plan_confirmation
-    from sclsearch.search.estimate import finished
+    from sclsearch.search.plan import finished
 
     planned = plan_confirmation(study, seeds, options, partial(finished, options.storage))
     print_plan(planned, as_json=resources["json_"])

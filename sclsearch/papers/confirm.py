@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.search.plan import Plan, plan_prepared
+from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import existing_study
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import (
     check_unchanged,
@@ -30,24 +31,26 @@ def confirm(study: str, count: int, options: RunOptions, console: Console) -> tu
     Returns:
         The report of the study, and the report of its winner on the new replicates.
     """
-    chosen, options, prepared = _prepare(study, count, options)
-    return chosen, _run(prepared, options, console)
+    chosen, prepared = _prepare(study, count, options)
+    done = run_prepared(prepared, console)
+    if done.ending != "complete":
+        raise KeyboardInterrupt
+    return chosen, done.report()
 
 
 def plan_confirmation(
     study: str, count: int, options: RunOptions, finished: Callable[[], Sequence[SeedRun]]
-) -> Plan:
+) -> dict[str, Any]:
     """Return the plan of `confirm`, without training; errors are those of `confirm`.
 
     `finished` returns finished seed runs, for the time estimate.
     """
-    _, options, prepared = _prepare(study, count, options, dry=True)
-    return plan_prepared(prepared, options, finished)
+    return plan_prepared(_prepare(study, count, options, dry=True)[1], finished)
 
 
 def _prepare(
     study: str, count: int, options: RunOptions, *, dry: bool = False
-) -> tuple[Report, RunOptions, PreparedStudy]:
+) -> tuple[Report, Scheduler]:
     """Return the study's report, and its winner prepared for training on new replicates."""
     chosen = report(
         options.storage, study, None if options.rule is None else parse_rule(options.rule)
@@ -80,7 +83,7 @@ def _prepare(
     prepared = replace(prepare_study(spec, options, dry=dry), weights=False)
     inputs = {name: value for name, value in record.training.items() if name not in may_differ}
     check_unchanged(study, "the study", inputs, prepared.record.training)
-    return chosen, options, prepared
+    return chosen, prepared
 
 
 def _device_kind(options: RunOptions) -> str:
@@ -90,10 +93,3 @@ def _device_kind(options: RunOptions) -> str:
     if options.gpus_per_trial is None:
         return backend_here().device.type
     return "cuda" if options.gpus_per_trial else "cpu"
-
-
-def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Report:
-    done = run_prepared(prepared, options, console)
-    if done.ending != "complete":
-        raise KeyboardInterrupt
-    return done.report()

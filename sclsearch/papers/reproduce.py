@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -17,16 +18,15 @@ from sclsearch.papers.tables import Cell
 from sclsearch.reports.export import ExportOptions, describe_winner, export
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, report
-from sclsearch.search.estimate import Estimate
-from sclsearch.search.plan import Plan, plan_prepared
+from sclsearch.search.plan import Estimate, plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import Comparison, compare, holm
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import study_names
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
@@ -89,22 +89,22 @@ def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Stud
             # The encoder is not trained yet, so no stored seed run uses it.
             with TemporaryDirectory() as empty:
                 found = _plan(one.spec, replace(one.options, storage=Path(empty)), finished)
-                return StudyCost("", found.seed_runs, found.missing, found.time)
+                return StudyCost("", found["seed_runs"], found["missing"], found["time"])
         spec = one.spec if folder is None else replace(one.spec, model=str(folder))
         found = _plan(spec, one.options, finished)
-        return StudyCost(found.study, found.seed_runs, found.missing, found.time)
+        return StudyCost(found["study"], found["seed_runs"], found["missing"], found["time"])
     except SclsearchError as error:
         return StudyCost(reason=first_line(error))
 
 
-def _prepared(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
+def _prepared(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> Scheduler:
     return replace(prepare_study(spec, options, dry=dry), weights=False)
 
 
 def _plan(
     spec: StudySpec, options: RunOptions, finished: Callable[[], Sequence[SeedRun]] | None = None
-) -> Plan:
-    return plan_prepared(_prepared(spec, options, dry=True), options, finished)
+) -> dict[str, Any]:
+    return plan_prepared(_prepared(spec, options, dry=True), finished)
 
 
 def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:
@@ -132,9 +132,9 @@ def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Ce
     options = one.options
     if deadline < math.inf:
         options = replace(options, time_budget=max(deadline - time.monotonic(), 0.0))
-        if not options.time_budget and _plan(one.spec, options).missing:
+        if not options.time_budget and _plan(one.spec, options)["missing"]:
             return CellScore(one.cell, reason=OUT_OF_TIME)
-    done = run_prepared(_prepared(one.spec, options), options, console)
+    done = run_prepared(_prepared(one.spec, options), console)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     if done.ending != "complete":
@@ -227,10 +227,11 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
         return None
     found = _plan(first.spec, first.options)
     storage = storage_folder(first.options.storage, make=False)
-    if found.stored < found.seed_runs or found.study not in study_names(storage):
+    study = found["study"]
+    if found["stored"] < found["seed_runs"] or study not in study_names(storage):
         return None
-    rule = parse_rule(found.rule)
-    done = report(storage, found.study, rule, found.seeds, found.configurations)
+    rule = parse_rule(found["rule"])
+    done = report(storage, study, rule, found["seeds"], found["configurations"])
     folder = _encoder_folder(first.options, describe_winner(done))
     return folder if folder.exists() else None
 

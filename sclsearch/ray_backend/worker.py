@@ -1,30 +1,32 @@
-"""Trainable of Ray workers: trains or tests a seed run and stores it before it reports to Tune."""
+"""Trainable of Ray workers: checks its machine, trains a seed run, stores it, and reports."""
 
 import ctypes
 import json
+import os
+import platform
+import subprocess
 import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from sclsearch.encoders.load import forget_encoder
+from sclsearch.encoders.models import model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod, error_text
 from sclsearch.protocols.base import Splits
-from sclsearch.ray_backend.nodes import model_here, versions_here
-from sclsearch.store.rows import RowResults
-from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.environment import environment
-from sclsearch.study.seed_runs import with_result
+from sclsearch.study.state import with_result
 from sclsearch.study.study import Study
-from sclsearch.study.tokenized import tokenized
 from sclsearch.training.data import TokenizedTask
 from sclsearch.training.device import is_of_machine, is_out_of_memory
 from sclsearch.training.engine import train
@@ -32,8 +34,114 @@ from sclsearch.training.evaluation import NonFiniteLossError
 from sclsearch.training.result import TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
-if TYPE_CHECKING:
-    from sclsearch.study.prepared import PreparedStudy
+PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", "optuna")
+
+
+def environment(threads: int, gpus: float | None = None) -> dict[str, Any]:
+    """Return the environment of a seed run that `threads` torch threads train.
+
+    `gpus` is the number of GPUs that the search reserves for it, such as 0.5; None if unknown.
+    """
+    return {
+        "packages": versions(),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "threads": threads,
+        **({} if gpus is None else {"gpus": gpus}),
+        "host": platform.node(),
+        "pid": os.getpid(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that can affect results."""
+    return {name: version(name) for name in PACKAGES}
+
+
+@cache
+def commit() -> str | None:
+    """Return the commit of the running checkout, with `-dirty` appended if it was changed.
+
+    A container image has no checkout; its build sets SCLSEARCH_COMMIT instead.
+    """
+    folder = Path(__file__).parents[1]
+    if not (folder.parent / ".git").exists():
+        return os.environ.get("SCLSEARCH_COMMIT") or None
+    found = _git(folder, "rev-parse", "HEAD")
+    dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return f"{found}-dirty" if found and dirty else found or None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+UNFIT_SECONDS = 30.0
+"""Seconds before an unfit node is ready again, so that it does not attract all seed runs."""
+
+
+class UnfitNodeError(Exception):
+    """The node cannot train seed runs of this study; another node may."""
+
+
+def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -> Path:
+    """Return the model's folder on this machine, which may have just joined the cluster.
+
+    Raises:
+        UnfitNodeError: This machine does not see the study in the storage, has another model or
+            other versions, or lacks a required GPU.
+    """
+    # Only seed runs import torch; a node that reports its errors must answer quickly.
+    from sclsearch.training.device import backend_for
+
+    try:
+        _check_machine(store, versions)
+        backend_for(study.numerics)
+        return _checked(study.model, study.model_name, study.model_digest)
+    except (SclsearchError, UnfitNodeError, OSError) as error:
+        time.sleep(UNFIT_SECONDS)
+        raise UnfitNodeError(str(error)) from error
+
+
+def _check_machine(store: StudyStore, driver: Mapping[str, str]) -> None:
+    node, here = platform.node(), versions_here()
+    if store.record() is None:
+        raise UnfitNodeError(
+            f"{store.folder}: {node} does not see the study. Give a folder that all nodes share, "
+            "or s3://BUCKET/FOLDER."
+        )
+    if other := [name for name, version in driver.items() if here[name] != version]:
+        raise UnfitNodeError(
+            f"{', '.join(f'{name} {driver[name]}' for name in other)}: {node} has other versions: "
+            f"{', '.join(f'{name} {here[name]}' for name in other)}. Start all nodes from one "
+            "image."
+        )
+
+
+@cache
+def _checked(there: Path, name: str, digest: str) -> Path:
+    folder = there if there.is_dir() else model_folder(name)
+    if model_digest(folder) != digest:
+        raise UnfitNodeError(
+            f"--model {name}: the files in {folder} on {platform.node()} differ from those of "
+            "the study. Put the same files there."
+        )
+    return folder
+
+
+def versions_here() -> dict[str, str]:
+    """Return the versions of Python and of packages that can affect results."""
+    return {"python": ".".join(platform.python_version_tuple()[:2]), **versions()}
+
 
 MEMORY_ADVICE = (
     "Run fewer seed runs at a time, reduce max_length, or set chunk_tokens; the last two need a "
@@ -43,55 +151,18 @@ MEMORY_ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Shared data that a worker needs for any seed run of a study.
+    """Shared data that a worker needs for any seed run of a study."""
 
-    Attributes:
-        study: The study, without its texts.
-        tokens: The tokenized task, by `max_length`.
-        splits: Rows of each replicate, by replicate number.
-        threads: Torch threads per seed run.
-        origin: The data that `rerun` needs to train a seed run again.
-        versions: The driver's package versions; a worker's must be equal.
-        gpus: GPUs, or share of one, that each seed run takes; None if unknown.
-        graphs: Whether to replay updates on a GPU as CUDA graphs.
-    """
-
-    study: Study
+    study: Study  # without its texts
     name: str
     storage: Storage
-    tokens: Mapping[int, TokenizedTask]
-    splits: Mapping[int, Splits]
-    threads: int
-    origin: Mapping[str, Any]
-    versions: Mapping[str, str] = field(default_factory=dict)
-    gpus: float | None = None
-    graphs: bool = True
-
-
-def worker_context(
-    prepared: "PreparedStudy", threads: int, gpus: float | None = None, *, graphs: bool = True
-) -> WorkerContext:
-    """Return the context of a prepared study's seed runs, each with `threads` torch threads.
-
-    Ray passes it to every trial. Its arrays lie in shared memory; texts would be copied.
-    """
-    study, source = prepared.study, prepared.study.paraphrases
-    return WorkerContext(
-        study=replace(
-            study,
-            data=replace(study.data, splits={}),
-            paraphrases=source and replace(source, rows={}),
-        ),
-        name=prepared.store.name,
-        storage=prepared.storage,
-        tokens=tokenized(study, prepared.splits.values()),
-        splits=prepared.splits,
-        threads=threads,
-        origin=prepared.record.origin,
-        versions=versions_here(),
-        gpus=gpus,
-        graphs=graphs,
-    )
+    tokens: Mapping[int, TokenizedTask]  # by `max_length`
+    splits: Mapping[int, Splits]  # by replicate number
+    threads: int  # torch threads per seed run
+    origin: Mapping[str, Any]  # what `rerun` needs to train a seed run again
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the driver; here must be equal
+    gpus: float | None = None  # GPUs, or share of one, of each seed run; None if unknown
+    graphs: bool = True  # whether to replay updates on a GPU as CUDA graphs
 
 
 def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:

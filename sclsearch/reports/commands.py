@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import canonical
 from sclsearch.methods import is_own
 from sclsearch.selection.rules import parse_rule
-from sclsearch.store.records import StudyRecord
 from sclsearch.store.storage import storage_option
-from sclsearch.store.studies import existing_study
+from sclsearch.store.studies import StudyRecord, existing_study
 
 if TYPE_CHECKING:
     from sclsearch.reports.report import Report

@@ -21,9 +21,8 @@ from sclsearch.reports.comparison import (
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
-from sclsearch.store.records import StudyRecord
 from sclsearch.store.storage import Storage, storage_option
-from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 
 BASELINE = "ce"
 Rows = list[tuple[str, ...]]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.variants import FRESH_REPLICATES
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.store.records import StudyRecord
-from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 
 
 @dataclass(frozen=True, slots=True)

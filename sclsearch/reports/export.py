@@ -33,12 +33,9 @@ from sclsearch.reports.export_record import (
 from sclsearch.reports.lines import SeedLine
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.report import Report, finished_winner, tested_winner
-from sclsearch.store.local import LocalPath, new_folder
-from sclsearch.store.objects import check_writable
-from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import Storage
-from sclsearch.store.studies import StudyStore, existing_study
+from sclsearch.store.storage import LocalPath, Storage, check_writable, new_folder
+from sclsearch.store.studies import StudyRecord, StudyStore, existing_study
 from sclsearch.study.spec import AtLeastOne
 
 if TYPE_CHECKING:
@@ -260,7 +257,6 @@ def _members(
 ) -> list[_Member]:
     """Return the seed runs to export; those without stored weights train again."""
     from sclsearch.reports.refit import train_again
-    from sclsearch.study.seed_runs import stored_weights
 
     runs, store = RunStore(found.storage), StudyStore(found.storage, found.study)
     members = []
@@ -268,7 +264,7 @@ def _members(
     for seed, run in zip(seeds, stored, strict=True):
         assert run is not None
         described = _completed(_seed_record(found, seed), record, found.storage)
-        weights = stored_weights(store, seed.key)
+        weights = store.load_weights(seed.key)
         (rows,) = runs.rows([run])
         if weights is not None:
             probabilities = {} if rows is None else rows.probabilities

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sclsearch.canonical import canonical
-from sclsearch.store.rows import SPLITS, RowResults
-from sclsearch.store.runs import BATCH, RunStore, SeedRun
+from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
 from sclsearch.store.studies import existing_study
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
 

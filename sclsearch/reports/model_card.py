@@ -24,9 +24,9 @@ from sclsearch.reports.terminal import (
     tie_statement,
     with_spread,
 )
-from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
+from sclsearch.store.studies import StudyRecord
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData

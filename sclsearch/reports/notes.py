@@ -11,8 +11,8 @@ from sclsearch.reports.frames import device_name
 from sclsearch.reports.lines import ConfigurationLine, best_line
 from sclsearch.reports.verdict import against, is_linear
 from sclsearch.selection.significance import FEWEST_PAIRS
-from sclsearch.store.records import uneven_seeds
 from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import uneven_seeds
 from sclsearch.study.state import SearchState
 
 if TYPE_CHECKING:

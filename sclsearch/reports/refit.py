@@ -16,9 +16,8 @@ from sclsearch.reports.export_record import Refit, RefitRows
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.restore import restore_seed_run
-from sclsearch.study.seed_runs import with_result
+from sclsearch.study.state import with_result
 from sclsearch.study.study import Study
-from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Split, TaskData
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
@@ -100,7 +99,7 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
 
     data, splits, counts = refit_rows(winner, rows)
     spec = replace(winner.spec, splits=splits, data_digest=data.digest, keep="last")
-    tokens = tokenized(replace(winner.study, data=data), [splits])[spec.training.max_length]
+    tokens = replace(winner.study, data=data).tokenized([splits])[spec.training.max_length]
     stage = spec.stages[-1]
     per_epoch = updates_per_epoch(
         len(TrainingData(spec, tokens).rows_of(stage).index), stage.training
@@ -134,7 +133,7 @@ def train_again(
     from sclsearch.training.engine import train
 
     study, spec = restore_seed_run(run, data_dir, method)
-    tokens = tokenized(study, [spec.splits])[spec.training.max_length]
+    tokens = study.tokenized([spec.splits])[spec.training.max_length]
     with torch.random.fork_rng(), _threads(int(run.environment.get("threads", 1))):
         result = train(TrainingData(spec, tokens))
     if warning := run.difference(with_result(run, result), spec.metric):

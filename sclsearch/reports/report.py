@@ -18,10 +18,9 @@ from sclsearch.reports.notes import (
 from sclsearch.reports.verdict import Verdict, verdict
 from sclsearch.selection.race import Band
 from sclsearch.selection.rules import Rule, parse_rule, reported_test
-from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
-from sclsearch.store.studies import StudyStore, existing_study
+from sclsearch.store.studies import ConfigurationRecord, StudyRecord, StudyStore, existing_study
 from sclsearch.study.state import SearchState, stored_state
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.cleanup import run_files
-from sclsearch.store.records import StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
-from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.store.studies import StudyRecord, StudyStore, seed_run_key, study_names
 from sclsearch.study.state import stored_state
 
 

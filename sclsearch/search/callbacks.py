@@ -10,10 +10,9 @@ from rich.live import Live
 from rich.text import Text
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.study.state import ConfigurationScore
+from sclsearch.store.studies import ConfigurationRecord, StudyRecord
+from sclsearch.study.state import ConfigurationScore, SeedRunTask
 
 REFRESH_SECONDS = 0.5
 PLAIN_SECONDS = 30.0

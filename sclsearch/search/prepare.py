@@ -2,25 +2,25 @@
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import error_text
+from sclsearch.methods import error_text, find_method
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
-from sclsearch.search.scheduler import open_configurations_for
+from sclsearch.search.scheduler import Scheduler, open_configurations_for
 from sclsearch.selection.race import Band, Race
-from sclsearch.store.records import StudyRecord
-from sclsearch.store.runs import RunStore
+from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.store.storage import check_can_be_written, storage_folder
-from sclsearch.store.studies import StudyStore
-from sclsearch.study.prepared import PreparedStudy
+from sclsearch.store.studies import StudyRecord, StudyStore
 from sclsearch.study.resolve import resolve
-from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each, mps_advice
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import (
     MOST_CONFIGS,
@@ -29,10 +29,12 @@ from sclsearch.study.spec import (
     TestScores,
 )
 from sclsearch.study.study import Study
-from sclsearch.study.tokenized import paraphrased, reading_notes, tokenized
 from sclsearch.tasks.custom import as_options
 from sclsearch.tasks.metrics import MAXIMUM
 from sclsearch.training.cost import row_costs
+
+if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
 
 CHECKED_ROWS = 16
 """Most rows of a split that the check of a custom method reads."""
@@ -42,16 +44,23 @@ RACED_CONFIGS, RACED_SEEDS = 6, 5
 """Configurations and seeds from which on a search races by default."""
 MEAN_BAND, TOP_BAND = 2.5, 3.5
 """Default band of the race: under `mean`, and under a rule that counts the best k seeds."""
+FEW_CUT = 0.1
+"""Share of truncated texts below which no note is needed."""
+FEW_UNKNOWN = 0.05
+"""Share of unknown tokens below which no note is needed."""
+FAR = 10.0
+"""Mean or standard deviation of scores above which a regression trains badly."""
+NARROW = 0.1
+"""Standard deviation of scores below which a regression trains badly."""
 CHEAP_TEST = 0.25
 """Highest share of the time of a seed run for which `auto` tests every one."""
 
 
-def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
-    """Return the prepared study; write only the storage folder, and nothing if `dry`."""
+def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> Scheduler:
+    """Return the study, ready to run; write only the storage folder, and nothing if `dry`."""
     study = resolve(spec, options)
     configs = _configs(study, options)
     band = _band(study, options, configs)
-    gpus = gpus_each(options.gpus_per_trial, study.numerics)
     if dry:
         check_can_be_written(options.storage)
     storage = storage_folder(options.storage, make=not dry)
@@ -64,7 +73,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     if spec.paraphrases is not None:
         _check_paraphrases(spec, options, study, splits)
     replicates = tuple(study.replicate(n, splits[n]) for n in numbers)
-    room = CLUSTER_SLOTS if options.address is not None else _room_here(study, options)
+    room, advice = _room(study, options)
     asked = options.concurrency or room
     new = store.record() is None
     record = StudyRecord(
@@ -82,19 +91,19 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         ),
         created=time.time(),
     )
-    return PreparedStudy(
+    return Scheduler(
         study=study,
         record=store.check(record, replicates),
         storage=storage,
-        store=store,
-        runs=RunStore(storage),
+        options=options,
         replicates=replicates,
         splits=splits,
         configs=configs,
         at_once=min(asked, room) if options.address is None else asked,
         band=band,
         tests_all=configs == 1 or _tests_all(study, options.test_scores, splits[0]),
-        advice=mps_advice(gpus, min(asked, room)) if options.address is None else (),
+        advice=advice,
+        dry=dry,
     )
 
 
@@ -131,21 +140,21 @@ def _training_rows(study: Study, splits: Splits) -> list[int | None]:
     return [len(labels), int(counts.min())]
 
 
-def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
+def check_new(scheduler: Scheduler) -> None:
     """Check model, custom method, tokenizer and resources of a study that is not stored yet.
 
     Raises:
         SclsearchError: This machine cannot train any seed run of the study.
     """
-    from sclsearch.encoders.load import load_encoder, load_tokenizer
+    from sclsearch.encoders.load import load_encoder
 
-    if prepared.store.record() is not None:
+    if scheduler.store.record() is not None:
         return
-    study = prepared.study
+    study, options = scheduler.study, scheduler.options
     encoder = load_encoder(study.model, study.model_name)
     study.check(encoder)
     if study.method.digest:
-        check_custom_method(study, prepared.splits[0])
+        check_custom_method(study, scheduler.splits[0])
     last = max(load_tokenizer(study.model).get_vocab().values(), default=0)
     if last >= len(encoder.embeddings):
         raise SclsearchError(
@@ -154,8 +163,8 @@ def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
         )
     if options.address is None:
         with held_ctrl_c():
-            from sclsearch.ray_backend.startup import check_room_here
-        check_room_here(options.cpus_per_trial, gpus_each(options.gpus_per_trial, study.numerics))
+            from sclsearch.ray_backend.start import check_room_here
+        check_room_here(options.cpus_per_trial, gpus_each(study, options))
         _check_speed(study)
 
 
@@ -184,7 +193,7 @@ def check_custom_method(study: Study, splits: Splits) -> None:
     some = Splits(_few(splits.train), _few(splits.validation), _few(splits.test))
     values = next(iter(study.space.published), {})
     spec = replace(study.seed_run_spec(values, 0, some), max_updates=1, numerics="cpu-fp32")
-    tokens = tokenized(study, [some])[spec.training.max_length]
+    tokens = study.tokenized([some])[spec.training.max_length]
     try:
         with torch.random.fork_rng():
             train(TrainingData(spec, tokens))
@@ -209,7 +218,7 @@ def _check_paraphrases(
     """Raise SclsearchError if the paraphrase file lacks a text, before anything is written."""
     read = [rows.without_labels.index for rows in splits.values()]
     try:
-        paraphrased(study, np.concatenate(read))
+        study.paraphrased(np.concatenate(read))
     except SclsearchError as error:
         # Replicate r draws subset r; replicates with fresh seeds draw other subsets.
         count = 1 + max(study.protocol.replicate(number).subset for number in splits)
@@ -236,14 +245,113 @@ def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: i
     return shlex.join([*as_options(spec.task), *chain.from_iterable(told)])
 
 
-def _room_here(study: Study, options: RunOptions) -> int:
-    """Return the number of seed runs that fit on this machine, before Ray starts."""
+def _room(study: Study, options: RunOptions) -> tuple[int, Sequence[str]]:
+    """Return the number of seed runs that fit here or on the cluster, and advice for a GPU here."""
     with held_ctrl_c():
-        from sclsearch.ray_backend.startup import fitting_here
+        from sclsearch.ray_backend.start import CLUSTER_SLOTS, fitting_here, mps_advice
 
-    room = fitting_here(options.cpus_per_trial, gpus_each(options.gpus_per_trial, study.numerics))
-    return max(room, 1)
+    if options.address is not None:
+        return CLUSTER_SLOTS, ()
+    gpus = gpus_each(study, options)
+    room = max(fitting_here(options.cpus_per_trial, gpus), 1)
+    return room, mps_advice(gpus, min(options.concurrency or room, room))
+
+
+def gpus_each(study: Study, options: RunOptions) -> float:
+    """Return the GPUs per seed run; default: 1, or 0 for CPU training."""
+    given = options.gpus_per_trial
+    return float(study.numerics.startswith("cuda")) if given is None else given
 
 
 def _configs(study: Study, options: RunOptions) -> int:
     return min(options.configs or study.configs, study.space.size() or MOST_CONFIGS)
+
+
+def reading_notes(study: Study, splits: Splits) -> list[str]:
+    """Return notes on scores, and from a sample of the texts on truncation and unknown tokens."""
+    notes = _score_notes(study, splits)
+    try:
+        texts = study.sampled_ids(splits)
+        unknown_token = load_tokenizer(study.model).unk_token_id
+    except SclsearchError:
+        return notes  # the model check reports this error
+    lengths, most = [len(ids) for ids in texts], study.lengths()[-1]
+    cut = sum(length > most for length in lengths)
+    if cut > FEW_CUT * len(texts):
+        notes.append(
+            f"max_length {most} cuts {cut} of {len(texts)} sampled texts, the longest of "
+            f"{max(lengths)} tokens: --set max_length=… reads more of them"
+        )
+    unknown = float(np.mean(np.concatenate(texts) == unknown_token))
+    if unknown > FEW_UNKNOWN:
+        notes.append(
+            f"{unknown:.0%} of the tokens are unknown to {study.model_name}: take a --model of "
+            "the texts' language"
+        )
+    return notes
+
+
+def _score_notes(study: Study, splits: Splits) -> list[str]:
+    """Return a note if the scores of a regression task are far from 0, or nearly equal."""
+    if not study.data.task.regression:
+        return []
+    scores = splits.train.labels(study.data)
+    mean, deviation = float(scores.mean()), float(scores.std())
+    if abs(mean) <= FAR and NARROW <= deviation <= FAR:
+        return []
+    return [
+        f"the training scores have mean {mean:.3g} and standard deviation {deviation:.3g}: rescale "
+        "them to about 0 to 5, because the head starts at 0"
+    ]
+
+
+def prepare_methods(
+    methods: "Sequence[str | type[Method]]",
+    spec: StudySpec,
+    options: RunOptions,
+    *,
+    dry: bool = False,
+) -> list[Scheduler]:
+    """Return one study per method, with equal protocols, seeds and numbers of configurations.
+
+    All methods use the given protocol, or else the default protocol of the first method. If spaces
+    have fewer configurations than requested, every method gets as many as the smallest space has.
+    The name of a study is `options.study` and the method's name.
+
+    Raises:
+        SclsearchError: A method is given twice, a space file is given, or a study is invalid.
+    """
+    names = [find_method(method).name for method in methods]
+    if len(set(names)) < len(names):
+        raise SclsearchError(
+            f"--method: must name different methods, got {', '.join(names)}. Name each once."
+        )
+    if isinstance(spec.space, Path):
+        raise SclsearchError(
+            f"--space {spec.space}: is the space of one method, got {len(names)} methods. Leave it "
+            "out, or search each method alone and compare the studies."
+        )
+    studies = list[Scheduler]()
+    protocol = spec.protocol
+    for name, method in zip(names, methods, strict=True):
+        own = replace(options, study=options.study and f"{options.study}-{name}")
+        try:
+            studies.append(
+                prepare_study(replace(spec, method=method, protocol=protocol), own, dry=dry)
+            )
+            check_new(studies[-1])
+        except SclsearchError as error:
+            raise SclsearchError(f"{name}: {error}") from error
+        protocol = studies[-1].study.protocol.name
+    configs = min(one.configs for one in studies)
+    return [replace(one, configs=configs) for one in studies]
+
+
+def unequal_rates(studies: Sequence[Scheduler]) -> str:
+    """Return a warning if the methods do not tune the learning rate alike; else an empty text."""
+    rates: dict[str, object] = {}
+    for study in (one.study for one in studies):
+        searched = study.space.parameters.get("learning_rate")
+        default = study.defaults["learning_rate"].value
+        rates[study.method.name] = default if searched is None else searched.spec()
+    return learning_rate_warning(rates)

@@ -3,18 +3,32 @@
 import itertools
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from sclsearch.canonical import as_tuples, canonical
 from sclsearch.randomness import seed_for
-from sclsearch.search.distributions import distribution
 from sclsearch.spaces.space import Choice, Parameter, Space
 from sclsearch.study.spec import Sampler
+
+
+def plain(value: Any) -> Any:
+    """Return a value that Optuna accepts: lists become JSON."""
+    return canonical(value) if isinstance(value, list | tuple | dict) else value
+
+
+def distribution(parameter: Parameter, encoded: Callable[[Any], Any] = plain) -> BaseDistribution:
+    """Return the Optuna distribution of a searched parameter, with choices as Optuna has them."""
+    if isinstance(parameter, Choice):
+        return CategoricalDistribution([encoded(value) for value in parameter.values])
+    return FloatDistribution(parameter.low, parameter.high, log=parameter.type == "log")
+
 
 ATTEMPTS = 20
 

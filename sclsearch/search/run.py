@@ -1,174 +1,143 @@
-"""Execution of a study, from its options to its last seed run."""
+"""Execution of studies, from their options to the last seed run, and of one stored seed run."""
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from sclsearch.canonical import counted
-from sclsearch.errors import SclsearchError
+from sclsearch.canonical import canonical, counted
+from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
-from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import duration
 from sclsearch.search.callbacks import Callback, Progress, notify
-from sclsearch.search.estimate import estimate
-from sclsearch.search.prepare import check_new, prepare_study
+from sclsearch.search.plan import estimate
+from sclsearch.search.prepare import check_new, gpus_each, prepare_study
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.selection.rules import Rule
-from sclsearch.store.driver import lost_to_another, sole_driver
+from sclsearch.store.lock import lost_to_another, sole_driver
+from sclsearch.store.runs import Failure, RunStore
 from sclsearch.store.storage import Storage
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.resources import unusable_gpu
+from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
-from sclsearch.study.tokenized import tokenized
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
 from sclsearch.tracking.model import check_model_name
 from sclsearch.tracking.publish import publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
 from sclsearch.tracking.server import prepare as prepare_database
+from sclsearch.training.device import backend_for, is_out_of_memory
+
+if TYPE_CHECKING:
+    from sclsearch.ray_backend.worker import WorkerContext
 
 STOPPING = "Stopping; Ctrl-C again stops at once"
 OPENING = 0.45
 """Share of a time budget after which no configuration is added: the rest is for further seeds."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """Result of one run of a study.
-
-    Attributes:
-        wanted: Number of requested seed runs, without those that a race has skipped.
-        done: Number of these that are finished.
-        trained: Number of these that this run trained.
-        reused: Number of these that this run read from the store.
-        skipped: Number of requested seed runs that a race has skipped.
-        failed: Number of finished seed runs that failed permanently.
-        to_test: Number of finished seed runs that still lack the test score that they must have.
-        tracking: Reason why MLflow does not show everything; None if it does.
-        rule: Rule of this run; the study's record holds the rule of its first run.
-        seeds: Replicates per configuration.
-        configs: Number of requested configurations.
-    """
-
-    name: str
-    storage: Storage
-    wanted: int
-    done: int
-    trained: int
-    reused: int
-    skipped: int
-    failed: int
-    to_test: int
-    ending: Ending
-    tracking: str | None
-    rule: Rule
-    seeds: int
-    configs: int
-
-    def report(self) -> Report:
-        """Return the report of the study."""
-        return report(self.storage, self.name, self.rule, self.seeds, self.configs)
-
-
 def run(
     spec: StudySpec, options: RunOptions, console: Console, callbacks: Sequence[Callback] = ()
-) -> SearchResult:
-    """Run a study until it is complete, stopped or out of time."""
+) -> Scheduler:
+    """Run a study until it is complete, stopped or out of time; return it with its results."""
     with sigterm_as_ctrl_c():
-        return run_prepared(prepare_study(spec, options), options, console, callbacks)
+        return run_prepared(prepare_study(spec, options), console, callbacks)
 
 
 @sigterm_as_ctrl_c()
 def run_prepared(
-    prepared: PreparedStudy,
-    options: RunOptions,
-    console: Console,
-    callbacks: Sequence[Callback] = (),
-) -> SearchResult:
-    """Run a study that was prepared with the same `options`.
+    scheduler: Scheduler, console: Console, callbacks: Sequence[Callback] = ()
+) -> Scheduler:
+    """Run a prepared study, and return it with its results.
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
-    study, store = prepared.study, prepared.store
-    if options.gpus_per_trial is None and options.address is None and (warning := unusable_gpu()):
+    study, store, options = scheduler.study, scheduler.store, scheduler.options
+    if options.gpus_per_trial is None and options.address is None and (warning := _no_gpu()):
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     new = store.record() is None
     if new:
         _show_step(console, f"Loading {study.model_name}")
-    check_new(prepared, options)  # a study that cannot train must write nothing
-    uri = find_tracking_uri(options.tracking, prepared.storage)
+    check_new(scheduler)  # a study that cannot train must write nothing
+    uri = find_tracking_uri(options.tracking, scheduler.storage)
     check_model_name(options.register, uri)
     if uri is not None:
         prepare_database(uri)
     with sole_driver(store.folder, show_message=console.print) as lost:
-        prepared = prepared.begin()
-        notify(callbacks, "on_study", prepared.record)
-        progress = Progress(console, prepared.configs * study.seeds)
+        progress = Progress(console, scheduler.configs * study.seeds)
+        scheduler = replace(scheduler.begin(), callbacks=[progress, *callbacks])
+        notify(callbacks, "on_study", scheduler.record)
         logger = MLflowLogger(uri) if uri else None
-        scheduler = Scheduler(
-            prepared,
-            retry_failed=options.retry_failed,
-            callbacks=[progress, *callbacks],
-        )
         scheduler.refill()
-        ending: Ending = "complete"
-        tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
+        scheduler.tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
             if not scheduler.complete:
-                _show_plan(prepared, scheduler, options, console, new=new)
-                ending = _train(prepared, scheduler, options, progress, logger, lost)
+                _show_plan(scheduler, console, new=new)
+                scheduler.ending = _train(scheduler, progress, logger, lost)
                 scheduler.read_running()
         finally:
             if logger is not None:
                 logger.sync(scheduler.state)
-                tracking = logger.close()
+                scheduler.tracking = logger.close()
         _show_skipped_failures(scheduler, console)
-        if ending == "complete":
+        if scheduler.ending == "complete":
             _delete_other_weights(scheduler)
-            complete_baselines(prepared, console)
-            tracking = tracking or _publish(uri, prepared, options, console)
-    return SearchResult(
-        name=store.name,
-        storage=prepared.storage,
-        wanted=len(scheduler.state.seed_runs) + scheduler.remaining,
-        done=len(scheduler.state.seed_runs),
-        trained=progress.done - progress.stored,
-        reused=progress.stored,
-        skipped=scheduler.skipped,
-        failed=progress.failed,
-        to_test=len(scheduler.untested) if scheduler.decided else 0,
-        ending=ending,
-        tracking=tracking,
-        rule=study.rule,
-        seeds=study.seeds,
-        configs=prepared.configs,
-    )
+            complete_baselines(scheduler, console)
+            scheduler.tracking = scheduler.tracking or _publish(uri, scheduler, console)
+    return scheduler
 
 
-def _show_plan(
-    prepared: PreparedStudy,
-    scheduler: Scheduler,
-    options: RunOptions,
-    console: Console,
-    *,
-    new: bool,
-) -> None:
+def run_methods(
+    studies: Sequence[Scheduler], console: Console, callbacks: Sequence[Callback] = ()
+) -> Iterator[tuple[str, Scheduler | SclsearchError]]:
+    """Run the studies of several methods in turn; yield each method with its study or its error.
+
+    An error ends only the search of its method. An interruption also ends those that follow. Each
+    method may use an equal share of the time that is left of the time budget.
+    """
+    budget = studies[0].options.time_budget
+    deadline = None if budget is None else time.monotonic() + budget
+    advised = False
+    for position, one in enumerate(studies):
+        left, name = len(studies) - position, one.study.method.name
+        console.print(f"{name} ({position + 1} of {len(studies)})", style="bold", markup=False)
+        share = None if deadline is None else max(deadline - time.monotonic(), 0.0) / left
+        # The advice is the same for every method; a search that trains nothing does not print it.
+        advice = () if advised else one.advice
+        options = replace(one.options, time_budget=share)
+        try:
+            done = run_prepared(replace(one, options=options, advice=advice), console, callbacks)
+        except SclsearchError as error:
+            yield name, error
+            continue
+        advised = advised or done.trained > 0
+        yield name, done
+        if done.ending == "interrupted":
+            return
+
+
+def _no_gpu() -> str:
+    with held_ctrl_c():
+        from sclsearch.ray_backend.start import unusable_gpu
+    return unusable_gpu()
+
+
+def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
     """Print the notes; of a new study also its space, its seed runs and their time here."""
-    for note in prepared.notes:
+    for note in scheduler.notes:
         console.print(note, markup=False, soft_wrap=True)
     if console.quiet or not new:
         return
-    study = prepared.study
-    size = f"{counted(prepared.configs, 'configuration')} x {counted(study.seeds, 'seed')}"
-    if options.address is None:
-        time = estimate(prepared, scheduler, options.cpus_per_trial, list)
-        size += f", about {duration(time.seconds)} on this machine"
-        if (time.seconds or 0) > LONG:
+    study = scheduler.study
+    size = f"{counted(scheduler.configs, 'configuration')} x {counted(study.seeds, 'seed')}"
+    if scheduler.options.address is None:
+        seconds = estimate(scheduler, list).seconds
+        size += f", about {duration(seconds)} on this machine"
+        if (seconds or 0) > LONG:
             size += "; fewer --configs or --seeds take less"
     if study.space.note:
         console.print(f"Search space: {study.space.note}", markup=False, soft_wrap=True)
@@ -181,20 +150,17 @@ def _show_skipped_failures(scheduler: Scheduler, console: Console) -> None:
         console.print(f"The race leaves out {failures}. Add --race off to train all.")
 
 
-def _publish(
-    uri: str | None, prepared: PreparedStudy, options: RunOptions, console: Console
-) -> str | None:
+def _publish(uri: str | None, scheduler: Scheduler, console: Console) -> str | None:
     """Write the report and the winner to MLflow, if it is on; return the reason of a failure."""
     if uri is None:
         return None
     from sclsearch.reports.page import PageOptions
 
-    study, storage = prepared.study, prepared.storage
-    found = report(storage, prepared.store.name, study.rule, study.seeds, prepared.configs)
+    found, registered = scheduler.report(), scheduler.options.register
     try:
         # Anyone may read a shared server: the page there has no texts of the task.
         page = PageOptions(texts=False)
-        done = publish(uri, found, storage, page, registered_name=options.register)
+        done = publish(uri, found, scheduler.storage, page, registered_name=registered)
     except Exception as error:
         return failure_reason(error)
     if done.warning is not None:
@@ -226,19 +192,19 @@ def _show_step(console: Console, step: str) -> None:
     console.print(f"{step} …", style="dim", markup=False, soft_wrap=True)
 
 
-def complete_baselines(prepared: PreparedStudy, console: Console) -> None:
+def complete_baselines(scheduler: Scheduler, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
     from sclsearch.encoders.load import load_encoder
     from sclsearch.training.baselines import baselines
     from sclsearch.training.device import is_out_of_memory
 
-    study, store = prepared.study, prepared.store
+    study, store = scheduler.study, scheduler.store
     stored = store.baselines()
-    missing = {n: splits for n, splits in prepared.splits.items() if n not in stored}
+    missing = {n: splits for n, splits in scheduler.splits.items() if n not in stored}
     if not missing:
         return
     try:
-        tokens = tokenized(study, missing.values())[study.lengths()[-1]]
+        tokens = study.tokenized(missing.values())[study.lengths()[-1]]
         encoder = load_encoder(study.model, study.model_name)
         gpu = study.numerics.startswith("cuda")
         found = baselines(study.data, tokens, missing, encoder, gpu=gpu)
@@ -257,34 +223,53 @@ def free_slots_warning(slots: int, concurrency: int, missing: int) -> str:
     return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {remedy}"
 
 
+def worker_context(scheduler: Scheduler) -> "WorkerContext":
+    """Return the data that Ray passes to every trial.
+
+    Its arrays lie in shared memory; texts would be copied.
+    """
+    from sclsearch.ray_backend.worker import WorkerContext, versions_here
+
+    study, options = scheduler.study, scheduler.options
+    source = study.paraphrases
+    return WorkerContext(
+        study=replace(
+            study,
+            data=replace(study.data, splits={}),
+            paraphrases=source and replace(source, rows={}),
+        ),
+        name=scheduler.name,
+        storage=scheduler.storage,
+        tokens=study.tokenized(scheduler.splits.values()),
+        splits=scheduler.splits,
+        threads=options.cpus_per_trial,
+        origin=scheduler.record.origin,
+        versions=versions_here(),
+        gpus=gpus_each(study, options),
+        graphs=options.cuda_graphs == "auto",
+    )
+
+
 def _train(
-    prepared: PreparedStudy,
-    scheduler: Scheduler,
-    options: RunOptions,
-    progress: Progress,
-    logger: MLflowLogger | None,
-    lost: Event,
+    scheduler: Scheduler, progress: Progress, logger: MLflowLogger | None, lost: Event
 ) -> Ending:
+    options = scheduler.options
     with restored_signal_handlers():
         with held_ctrl_c():
-            from sclsearch.ray_backend import startup, tuner
-            from sclsearch.ray_backend.worker import worker_context
-            from sclsearch.study.resources import gpus_each
+            from sclsearch.ray_backend import start, tuner
 
         _show_step(progress.console, "Tokenizing")
-        gpus = gpus_each(options.gpus_per_trial, prepared.study.numerics)
-        context = worker_context(
-            prepared, options.cpus_per_trial, gpus, graphs=options.cuda_graphs == "auto"
-        )
+        context = worker_context(scheduler)
         cpus, joined = options.cpus_per_trial, options.address is not None
+        gpus = gpus_each(scheduler.study, options)
         _show_step(
             progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray"
         )
-        with startup.started_ray(options.address) as scratch:
-            concurrency = startup.at_a_time(options.concurrency, cpus, gpus, joined=joined)
+        with start.started_ray(options.address) as scratch:
+            concurrency = start.at_a_time(options.concurrency, cpus, gpus, joined=joined)
             scheduler.widen(concurrency)
             if joined:
-                slots = startup.fitting(cpus, gpus)
+                slots = start.fitting(cpus, gpus)
                 progress.no_room = not slots
                 missing = scheduler.remaining
                 if slots > min(concurrency, missing):
@@ -302,7 +287,7 @@ def _train(
                 if logger is not None:
                     logger.sync(scheduler.state, ended=False)
                 if lost.is_set():
-                    raise lost_to_another(prepared.store.folder)
+                    raise lost_to_another(scheduler.store.folder)
 
             progress.start()
             try:
@@ -319,3 +304,77 @@ def _train(
             finally:
                 _count_left(progress, scheduler)
                 progress.stop()
+
+
+COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Comparison of a stored seed run with its repetition."""
+
+    key: str
+    differing: tuple[str, ...]  # of COMPARED
+    seconds: float  # that the repetition took
+    before: Failure | None  # None if the stored seed run succeeded
+    now: Failure | None
+
+    @property
+    def same(self) -> bool:
+        """True if both have identical results or the same failure."""
+        return not self.differing and self.before == self.now
+
+
+def rerun(
+    storage: Storage, start: str, data_dir: Path | None = None, method: str | None = None
+) -> Comparison:
+    """Train a stored seed run again, with the same number of threads, and compare every result.
+
+    Args:
+        storage: The storage of the seed run.
+        start: The first characters of the key.
+        data_dir: Folder of the task's files, if they moved.
+        method: `FILE.py:CLASS`, required if the seed run's method is in a file: its hash must be
+            the stored one.
+
+    Raises:
+        SclsearchError: The seed run does not exist, or its inputs have changed. Or it was trained
+            on a GPU and this machine has none, or memory is too small.
+    """
+    import torch
+
+    from sclsearch.ray_backend.worker import WorkerContext, attempt
+
+    runs = RunStore(storage)
+    run = runs.get(runs.find(start))
+    if run is None:
+        raise SclsearchError(f"{start}: the seed run was deleted just now.")
+    study, seed_run_spec = restore_seed_run(run, data_dir, method)
+    backend_for(study.numerics)  # raises if the seed run needs a GPU and there is none
+    threads = int(run.environment.get("threads", 1))
+    torch.set_num_threads(threads)
+    context = WorkerContext(
+        study=study,
+        name=str(run.origin["study"]),
+        storage=storage,
+        tokens=study.tokenized([seed_run_spec.splits]),
+        splits={},
+        threads=threads,
+        origin=run.origin,
+    )
+    try:
+        number = int(run.origin["configuration"])
+        again, _ = attempt(seed_run_spec, context, number, test=not run.untested)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise SclsearchError(
+            f"{run.key[:12]}: out of memory: {first_sentence(str(error))}. Use a machine with more "
+            "memory, or one without other work."
+        ) from error
+    differing = [
+        name
+        for name in COMPARED
+        if canonical(getattr(run, name)) != canonical(getattr(again, name))
+    ]
+    return Comparison(run.key, tuple(differing), again.seconds, run.failure, again.failure)

@@ -2,19 +2,31 @@
 
 import logging
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from sclsearch.canonical import digest
+from sclsearch.canonical import counted, digest
 from sclsearch.errors import RETRY, SclsearchError
-from sclsearch.ray_backend.worker_failures import WorkerFailure, WorkerFailures
+from sclsearch.protocols.base import Splits
+from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
+from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, seed_run_identity
-from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
-from sclsearch.study.state import SearchState
+from sclsearch.selection.race import Band
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.storage import Storage
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    StudyStore,
+    seed_run_identity,
+    uneven_seeds,
+)
+from sclsearch.study.spec import Ending, RunOptions
+from sclsearch.study.state import SearchState, SeedRunId, SeedRunTask
+from sclsearch.study.study import Study
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,50 +44,115 @@ def open_configurations_for(at_once: int, first: int) -> int:
     return max(2, math.ceil(at_once / first) + 1)
 
 
+@dataclass(eq=False)
 class Scheduler:
-    """Scheduler of a study's seed runs: decides which to train next and collects the results.
+    """A study that is ready to run: decides which seed run to train next and collects the results.
 
-    Args:
-        prepared: The study.
-        dry: If True, write nothing; new configurations stay unsaved.
-        retry_failed: Whether failed seed runs are trained again.
-        callbacks: The callbacks for search events.
-
-    Attributes:
-        state: The results so far.
-        training: Seed runs that are training now.
-        repeating: Seed runs of the winner that train again now, for a test score or weights.
-        queue: Seed runs that are neither stored nor running, including those of paused
-            configurations.
-        exhausted: True if no further configuration is added.
-        trained: Failure, or None, of each seed run that this search trained.
-        tests_all: Whether all seed runs are tested, or only those of the winner at the end.
+    `dataclasses.replace` returns a new scheduler, which reads the results from the store again.
     """
 
-    def __init__(
-        self,
-        prepared: PreparedStudy,
-        *,
-        dry: bool = False,
-        retry_failed: bool = False,
-        callbacks: Sequence[Callback] = (),
-    ) -> None:
-        self.study, self.record = prepared.study, prepared.record
-        self.store, self.runs, self.configs = prepared.store, prepared.runs, prepared.configs
-        self.dry, self.retry_failed, self.callbacks = dry, retry_failed, callbacks
-        self.weights = prepared.weights
-        self.state = SearchState(self.record, prepared.replicates, self.study.rule, prepared.band)
+    study: Study
+    record: StudyRecord
+    storage: Storage
+    options: RunOptions
+    replicates: tuple[ReplicateRecord, ...]
+    splits: Mapping[int, Splits]  # rows of each replicate, by replicate number
+    configs: int  # configurations in total
+    at_once: int  # seed runs that can run at the same time
+    band: Band  # None trains all seeds of all configurations
+    tests_all: bool = True  # False tests the winner's seed runs alone, at the end
+    weights: bool = True  # whether the winner's best seed stores its weights, at the end
+    advice: Sequence[str] = ()  # on this machine's resources, which do not affect results
+    dry: bool = False  # True writes nothing; new configurations stay unsaved
+    callbacks: Sequence[Callback] = ()
+
+    def __post_init__(self) -> None:
+        self.store = StudyStore(self.storage, self.name)
+        self.runs = RunStore(self.storage)
+        self.state = SearchState(self.record, self.replicates, self.study.rule, self.band)
         self.training: dict[SeedRunId, SeedRunTask] = {}
+        # Seed runs of the winner that train again, for a test score or weights.
         self.repeating: dict[SeedRunId, SeedRunTask] = {}
-        self.tests_all = prepared.tests_all
+        # Neither stored nor running; those of paused configurations too.
         self.queue: dict[SeedRunId, SeedRunTask] = {}
         self.worker_failures = WorkerFailures()
-        self.exhausted = False
-        self.trained: list[Failure | None] = []
+        self.exhausted = False  # True if no further configuration is added
+        self.outcomes: list[Failure | None] = []  # of each seed run that this search trained
+        self.ending: Ending = "complete"
+        self.tracking: str | None = None  # why MLflow does not show everything
         self._repeated: set[SeedRunId] = set()
         self._to_retry: set[SeedRunId] = set()
-        self._stored = self.store.configurations()
-        self._windows = self.store.windows(self.record)
+
+    @cached_property
+    def _stored(self) -> list[ConfigurationRecord]:
+        return self.store.configurations()
+
+    @cached_property
+    def _windows(self) -> list[tuple[int, int]]:
+        return self.store.windows(self.record)
+
+    def begin(self) -> "Scheduler":
+        """Store the records of the study, its replicates and its race, unless they are stored.
+
+        Returns:
+            The study with its stored record, which another driver process may have created.
+        """
+        self.store.create(self.record)
+        record = self.store.check(self.record)
+        for replicate in self.replicates:
+            self.store.add(replicate)
+        self.store.save_race(self.band)
+        return replace(self, record=record)
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on rows, seeds, space and data that readers of the results need, and the advice."""
+        found = [*self.splits[0].notes, *uneven_seeds(self.replicates)]
+        rows, classes = len(self.splits[0].train.index), len(self.study.data.task.labels)
+        if rows < classes:
+            found.append(
+                f"training: {counted(rows, 'example')} of {classes} classes: some have none"
+            )
+        return (*found, *self.record.origin["notes"], *self.advice)
+
+    @property
+    def done(self) -> int:
+        """Number of finished seed runs."""
+        return len(self.state.seed_runs)
+
+    @property
+    def wanted(self) -> int:
+        """Number of requested seed runs, without those that a race has skipped."""
+        return self.done + self.remaining
+
+    @property
+    def trained(self) -> int:
+        """Number of finished seed runs that this search trained."""
+        return len(self.outcomes)
+
+    @property
+    def reused(self) -> int:
+        """Number of finished seed runs that this search read from the store."""
+        return self.done - self.trained
+
+    @property
+    def failed(self) -> int:
+        """Number of finished seed runs that failed permanently."""
+        return sum(run.failure is not None for run in self.state.seed_runs.values())
+
+    @property
+    def to_test(self) -> int:
+        """Number of finished seed runs that still lack the test score that they must have."""
+        return len(self.untested) if self.decided else 0
+
+    def report(self) -> Report:
+        """Return the report of the study, under the rule of this search."""
+        study = self.study
+        return report(self.storage, self.name, study.rule, study.seeds, self.configs)
 
     def widen(self, at_once: int) -> None:
         """Raise the number of unfinished configurations to keep `at_once` seed runs in flight.
@@ -140,7 +217,7 @@ class Scheduler:
         only = self.configs * len(self.state.replicates) == 1
         task = replace(self.queue.pop(run_id), weights=self.weights and only)
         self.training[run_id] = task
-        if self.retry_failed:
+        if self.options.retry_failed:
             self.runs.forget_failure(task.key)
         return task
 
@@ -215,7 +292,7 @@ class Scheduler:
                 self.state.add_test(*task.id, run)
             return
         if not stored:
-            self.trained.append(run.failure)
+            self.outcomes.append(run.failure)
         score = self.state.add_seed_run(*task.id, run)
         notify(self.callbacks, "on_seed_run", task, run, stored=stored)
         if score is not None:
@@ -236,18 +313,18 @@ class Scheduler:
         One seed run is not enough. Values of a later configuration may succeed, thus the same
         command continues.
         """
-        failure, runs = self.trained[0], self.state.seed_runs.values()
+        failure, runs = self.outcomes[0], self.state.seed_runs.values()
         if (
             failure is None
             or failure.cause != "raised"
-            or any(other != failure for other in self.trained)
-            or len(self.trained) < max(2, self.study.seeds)
+            or any(other != failure for other in self.outcomes)
+            or self.trained < max(2, self.study.seeds)
             or any(run.failure is None for run in runs)
             or self.decided
         ):
             return
         raise SclsearchError(
-            f"method {self.study.method.name}: the first {len(self.trained)} seed runs failed with "
+            f"method {self.study.method.name}: the first {self.trained} seed runs failed with "
             f"the same error: {failure.message.rstrip('.')}. {RETRY} Without --retry-failed, the "
             "search continues with the missing seed runs."
         )
@@ -334,7 +411,7 @@ class Scheduler:
                     "%s It was moved to %s, and the seed run is trained again.", fault, there
                 )
         for task, run in zip(tasks, stored, strict=True):
-            if run is None or (self.retry_failed and run.failure is not None):
+            if run is None or (self.options.retry_failed and run.failure is not None):
                 self.queue[task.id] = task
                 if run is not None:
                     self._to_retry.add(task.id)

@@ -6,10 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.store.driver import check_no_driver
-from sclsearch.store.local import DamagedError
-from sclsearch.store.objects import for_each
-from sclsearch.store.storage import Storage, storage_path
+from sclsearch.store.lock import check_no_driver
+from sclsearch.store.storage import DamagedError, Storage, for_each, storage_path
 from sclsearch.store.studies import NAME, StudyStore, study_names
 
 _KEY = re.compile(r"[0-9a-f]{64}")

@@ -1,12 +1,246 @@
-"""Storage locations: a local folder or a path in an object store."""
+"""Storage locations, a folder or a path in an object store, and the JSON objects in them."""
 
+import errno
+import json
+import os
 import re
 import shlex
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any, ClassVar, TypeVar
 
+from sclsearch.canonical import NotARegularFileError, canonical, check_regular, digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.local import LocalPath, try_to_write
 from sclsearch.store.remote import PACKAGES, RemotePath
+
+ADVICE = "Move it away."
+# Errors of shared file systems that cannot flush a folder, or that do not support hard links.
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class DamagedError(SclsearchError):
+    """Error for a stored object that is unreadable or invalid."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPath:
+    """Storage path in a folder. A file is written as a whole or not at all.
+
+    `RemotePath` has the same methods. Here a path that is not a regular file raises DamagedError.
+    """
+
+    parallel_reads: ClassVar[int] = 1
+    """Number of files to read at a time."""
+
+    path: Path
+
+    def __truediv__(self, name: str) -> "LocalPath":
+        return LocalPath(self.path / name)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """Last component of the path."""
+        return self.path.name
+
+    @property
+    def local(self) -> Path:
+        """The path, for code that needs a file system."""
+        return self.path
+
+    def prepare(self, *, make: bool) -> None:
+        """Create the folder, or check that it can be listed if it exists."""
+        if make:
+            self.path.mkdir(parents=True, exist_ok=True)
+            _check_access(self.path)
+        else:
+            next(_nearest(self.path).iterdir(), None)
+
+    def read(self) -> bytes | None:
+        """Return the file's bytes, or None if it does not exist."""
+        try:
+            return self._content()
+        except FileNotFoundError:
+            # An NFS client caches a missing file for a minute; listing the folder refreshes it.
+            with suppress(FileNotFoundError):
+                os.scandir(self.path.parent).close()
+                return self._content()
+            if self.path.is_symlink():
+                raise DamagedError(f"{self}: its link leads to no file. {ADVICE}") from None
+            return None
+
+    def write(self, content: bytes) -> None:
+        """Write the file atomically: a reader sees either the old or the new content."""
+        _rename(self._part(content), self.path)
+
+    def create(self, content: bytes) -> bool:
+        """Write the file unless it exists; return True if it was written."""
+        return not self.path.exists() and publish(self._part(content), self.path)
+
+    def exists(self) -> bool:
+        """Return True if the path exists, even as a broken link."""
+        if os.path.lexists(self.path):
+            return True
+        with suppress(OSError):  # refreshes the NFS client's cache, as in `read`
+            os.scandir(self.path.parent).close()
+        return os.path.lexists(self.path)
+
+    def names(self) -> list[str]:
+        """Return the sorted names in the folder, without hidden files; empty without a folder."""
+        try:
+            return sorted(one.name for one in self.path.iterdir() if not one.name.startswith("."))
+        except FileNotFoundError:
+            return []
+
+    def files(self) -> dict[str, int]:
+        """Return the bytes of every file below the folder, hidden ones too, by relative path."""
+        found = {}
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                place = Path(folder, name)
+                with suppress(FileNotFoundError):  # a writer may have renamed its temporary file
+                    found[str(place.relative_to(self.path))] = place.lstat().st_size
+        return found
+
+    def remove(self) -> None:
+        """Delete the file if it exists."""
+        self.path.unlink(missing_ok=True)
+
+    def remove_folder(self) -> None:
+        """Delete the folder and every file below it, if it exists."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
+
+    def move_into(self, folder: str, name: str) -> "LocalPath":
+        """Move the file into a subfolder of its folder, under an unused name; return its path."""
+        target = self.path.parent / folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _rename(self.path, target)
+        return LocalPath(target)
+
+    def save_file(self, save: Callable[[Path], None]) -> None:
+        """Store the file that `save` writes; a reader sees the whole file or none."""
+        part = self._part_path()
+        try:
+            save(part)
+            _sync(part)
+            _rename(part, self.path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def without_retries(self) -> "LocalPath":
+        """Return the same path: a file system needs no retries."""
+        return self
+
+    def _content(self) -> bytes:
+        try:
+            check_regular(self.path)
+            return self.path.read_bytes()
+        except (NotARegularFileError, IsADirectoryError) as error:
+            raise DamagedError(f"{self}: is not a file. {ADVICE}") from error
+
+    def _part(self, content: bytes) -> Path:
+        part = self._part_path()
+        try:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:  # delete the partial file, for example after a full disk
+            part.unlink(missing_ok=True)
+            raise
+        return part
+
+    def _part_path(self) -> Path:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
+
+
+@contextmanager
+def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Yield a folder to write into, and rename it to `folder` if the body succeeds.
+
+    `folder` must be missing or empty, unless `replace` is True.
+    """
+    with TemporaryDirectory(prefix=".sclsearch-", dir=folder.parent) as near:
+        # Use a subfolder: the temporary folder itself is readable only by its owner.
+        part = Path(near) / folder.name
+        part.mkdir()
+        yield part
+        try:
+            if replace and folder.exists():
+                shutil.rmtree(folder)
+            part.rename(folder)
+        except OSError as error:
+            raise SclsearchError(
+                f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
+            ) from error
+
+
+def publish(part: Path, place: Path) -> bool:
+    """Rename a completely written file, unless a file with the new name exists.
+
+    Returns:
+        True if the file has the new name. The old name no longer exists in either case.
+    """
+    try:
+        os.link(part, place)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        part.replace(place)  # without hard links, of two writers at one moment the later one wins
+    finally:
+        part.unlink(missing_ok=True)
+    _sync(place.parent)
+    return True
+
+
+def try_to_write(place: Path) -> None:
+    """Write a temporary file in the nearest existing folder; raise OSError if that fails."""
+    there = _nearest(place)
+    next(there.iterdir(), None)
+    _check_access(there)
+    # The superuser passes the check above in folders that accept no files, such as /proc.
+    with TemporaryFile(dir=there) as file:
+        file.write(b"0")
+
+
+def _nearest(place: Path) -> Path:
+    return next(path for path in (place, *place.parents) if path.exists())
+
+
+def _check_access(folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def _rename(part: Path, path: Path) -> None:
+    part.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or a folder's entries, to disk to survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
 
 Storage = Path | str
 StoragePath = LocalPath | RemotePath
@@ -74,3 +308,85 @@ def storage_option(storage: Storage) -> str:
     """Return the option ` --storage …` for a suggested command; empty for the default storage."""
     place = storage_path(storage)
     return "" if place == storage_path(DEFAULT_STORAGE) else f" --storage {shlex.quote(str(place))}"
+
+
+CHECKSUM = "sha256"
+"""Name of the field with the digest of all other fields; `write` adds it, `read` checks it."""
+_T = TypeVar("_T")
+
+
+def write(place: StoragePath, value: Mapping[str, Any]) -> None:
+    """Write an object atomically: a reader sees either the old or the new object."""
+    place.write(_encoded(value))
+
+
+def create(place: StoragePath, value: Mapping[str, Any]) -> bool:
+    """Write an object unless one exists; return True if it was written."""
+    return place.create(_encoded(value))
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with its checksum added."""
+    return {**value, CHECKSUM: digest(value)}
+
+
+def read(place: StoragePath, advice: str = ADVICE) -> dict[str, Any] | None:
+    """Return a stored JSON object, or None if it does not exist.
+
+    `advice` for the user ends the error of a damaged object.
+
+    Raises:
+        DamagedError: The content is not a JSON object, or its checksum does not match.
+    """
+    content = place.read()
+    if content is None:
+        return None
+    try:
+        value: dict[str, Any] = json.loads(content)
+        checksum = value.pop(CHECKSUM, None)
+        intact = checksum == digest(value)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{place}: is not a JSON object: {error}. {advice}") from error
+    if not intact:
+        raise DamagedError(f"{place}: its checksum differs: it was changed. {advice}")
+    return value
+
+
+def read_each(
+    places: Sequence[StoragePath], advice: str = ADVICE
+) -> list[dict[str, Any] | DamagedError | None]:
+    """Return several objects, None for a missing and a DamagedError for a damaged object."""
+
+    def read_one(place: StoragePath) -> dict[str, Any] | DamagedError | None:
+        try:
+            return read(place, advice)
+        except DamagedError as error:
+            return error
+
+    return for_each(read_one, places)
+
+
+def for_each(do: Callable[[StoragePath], _T], places: Sequence[StoragePath]) -> list[_T]:
+    """Return the results of a function for paths of one storage; in parallel for a remote one."""
+    threads = places[0].parallel_reads if places else 1
+    if threads == 1:
+        return [do(place) for place in places]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(do, places))
+
+
+def check_writable(folder: StoragePath) -> None:
+    """Check that a folder is writable: write, read and delete a test object."""
+    mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
+    try:
+        write(mark, {"check": mark.name})
+        found = read(mark)
+        mark.remove()
+    except OSError as error:
+        raise SclsearchError(f"{folder}: is not writable: {error}.") from error
+    if found != {"check": mark.name}:
+        raise SclsearchError(f"{folder}: does not return what was written, but {found!r}.")
+
+
+def _encoded(value: Mapping[str, Any]) -> bytes:
+    return f"{canonical(sealed(value))}\n".encode()

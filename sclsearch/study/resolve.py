@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
+from sclsearch.encoders.load import load_tokenizer
 from sclsearch.encoders.models import ALIASES, model_digest, model_folder
 from sclsearch.encoders.traits import encoder_traits, has_pooler
 from sclsearch.errors import SclsearchError, lookup
@@ -29,10 +30,8 @@ from sclsearch.spaces.load import (
     practical_file,
     shipped_spaces,
 )
-from sclsearch.spaces.practical import practical_space, usual_values
+from sclsearch.spaces.practical import covering_length, practical_space, usual_values
 from sclsearch.spaces.space import Space, Values
-from sclsearch.study.lengths import usual_length
-from sclsearch.study.resources import check_address, gpu_share
 from sclsearch.study.spec import Precision, RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks import TASKS, load_task
@@ -41,6 +40,8 @@ from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
 from sclsearch.training.spec import Numerics
 
+MOST_TEXTS = 2_000
+"""Most training texts whose lengths are counted; they are spread evenly over the rows."""
 EPOCHS = frozenset({"epochs", "post_epochs"})
 ON_CPU: Mapping[Precision, Numerics] = {"auto": "cpu-fp32", "fp32": "cpu-fp32", "bf16": "cpu-bf16"}
 ON_GPU: Mapping[Precision, Numerics] = {
@@ -58,8 +59,6 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     Raises:
         SclsearchError: An option is wrong, or a file, a model or data is not available.
     """
-    check_address(options.address)
-    gpu_share(options.gpus_per_trial or 0)  # raises if a GPU cannot be shared in this ratio
     named = find_method(spec.method)
     method = named.kind
     size = Size.of(spec.train_size, spec.shots)
@@ -253,6 +252,18 @@ def _loaded_space(
         found = usual_values(method.kind, traits, length)
         fixed = {name: value for name, value in found.items() if name not in space.parameters}
     return replace(space, fixed={**fixed, **space.fixed}, note=f"{space.file}, {reason}")
+
+
+def usual_length(data: TaskData, folder: Path, positions: int | None) -> int:
+    """Return the `max_length` that leaves 95 % of the training texts whole.
+
+    `positions` is the number of tokens that the encoder in `folder` can read; None for no limit.
+    """
+    texts = data.splits["train"].texts
+    sample = texts[:: -(-len(texts) // MOST_TEXTS)]
+    columns = map(list, zip(*sample, strict=True))
+    ids = load_tokenizer(folder)(*columns, verbose=False)["input_ids"]
+    return covering_length(map(len, ids), positions)
 
 
 def _usual_space(

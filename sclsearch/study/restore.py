@@ -9,8 +9,8 @@ from sclsearch.canonical import as_tuples, canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, find_recorded_method
 from sclsearch.methods.fields import field_errors
-from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import StudyRecord
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study

@@ -5,6 +5,7 @@ line, the keyword arguments of the Python API and the reference are made from th
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from annotated_types import Ge, Gt, Interval
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from sclsearch.arguments import DATA, Option, check_fields
 from sclsearch.protocols.draws import Unlabeled
@@ -34,6 +35,8 @@ MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
 AtLeastOne = Annotated[int, Ge(1)]
 Band = Annotated[float, Interval(gt=0, le=100)] | Literal["exact", "off"]
+_STEPS = 10_000  # Ray counts resources in ten-thousandths
+_ROUNDING = 0.005  # 0.333 and 0.143 are meant as a third and a seventh
 _SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 
 
@@ -53,6 +56,41 @@ def parse_seconds(duration: object) -> object:
     if not 0 < seconds < math.inf:
         raise ValueError("must be a positive number of seconds, or one with m, h or d")
     return seconds
+
+
+def check_address(address: str) -> str:
+    """Return a Ray cluster address; raise ValueError if a search cannot connect to it."""
+    # With Ray Client, as in ray://HOST:10001, the search would end with this connection.
+    if not re.fullmatch(r"auto|[^/]+:\d+", address):
+        raise ValueError(
+            "must be auto or HOST:PORT, on a machine of the cluster (from elsewhere: `ray job "
+            "submit --address http://HOST:8265 -- sclsearch tune … --address auto`)"
+        )
+    return address
+
+
+def gpu_share(share: float) -> float:
+    """Return the GPUs per seed run as Ray counts them: 0, 1 or 1/k.
+
+    Ray fills one GPU with seed runs before it uses the next. Any other share would leave a part of
+    every GPU idle.
+
+    Raises:
+        ValueError: The share is another one; the message names the two nearest valid shares.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError("must be 0, 1/k or 1, since a seed run uses one GPU at most")
+    if share == int(share):
+        return float(share)
+    k = round(1 / share)
+    if abs(share * k - 1) < _ROUNDING:
+        # If the share is rounded up, as 0.1429 is, k seed runs do not fit into one GPU.
+        return max(_STEPS // k, 1) / _STEPS
+    nearest = 1 / math.ceil(1 / share), 1 / math.floor(1 / share)
+    raise ValueError(
+        f"must be 1/k, so that seed runs fill every GPU, such as {nearest[0]:.4g} or "
+        f"{nearest[1]:.4g}"
+    )
 
 
 Seconds = Annotated[float, BeforeValidator(parse_seconds), Gt(0)]
@@ -274,7 +312,7 @@ class RunOptions:
         False
     )
     address: Annotated[
-        str | None,
+        Annotated[str, AfterValidator(check_address)] | None,
         Option(
             "Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.",
             RESOURCES,
@@ -285,7 +323,7 @@ class RunOptions:
         AtLeastOne, Option("CPU cores per seed run.", RESOURCES, more=True)
     ] = 1
     gpus_per_trial: Annotated[
-        Annotated[float, Ge(0)] | None,
+        Annotated[float, AfterValidator(gpu_share)] | None,
         Option(
             "GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a GPU.",
             RESOURCES,

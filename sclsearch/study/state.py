@@ -1,35 +1,70 @@
 """State of a search: its results so far, and everything that follows from them."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import lookup
 from sclsearch.selection.race import Band, Race
 from sclsearch.selection.rules import Rule, reported, reported_test, score
-from sclsearch.store.records import (
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.studies import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
     seed_run_key,
 )
-from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.study.seed_runs import SeedRunId
 from sclsearch.tasks.metrics import MAXIMUM, METRICS, validation_loss
+
+if TYPE_CHECKING:
+    from sclsearch.training.result import TrainingResult
+
+SeedRunId = tuple[int, int]
+"""Configuration number and replicate number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRunTask:
+    """A seed run to train, or to train again for a test score or its weights."""
+
+    configuration: ConfigurationRecord
+    replicate: ReplicateRecord
+    identity: Mapping[str, Any]  # everything that determines its result
+    key: str  # SHA-256 of the identity
+    test: bool = True  # whether its result must have a test score
+    weights: bool = False  # whether its weights are stored
+
+    @property
+    def id(self) -> SeedRunId:
+        return self.configuration.number, self.replicate.number
+
+    def is_done(self, run: SeedRun) -> bool:
+        """Return whether a stored seed run has all the scores that this task asks for."""
+        return not (self.test and run.untested)
+
+
+def with_result(run: SeedRun, result: "TrainingResult") -> SeedRun:
+    """Return the seed run with the results of its training."""
+    return replace(
+        run,
+        notes=result.notes,
+        stages=tuple(result.stages),
+        evaluations=tuple(result.evaluations),
+        kept=result.kept,
+        test=result.test,
+        predictions=result.predictions,
+        seconds=result.seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationScore:
     """Score and test results of a configuration whose seed runs have all finished.
 
-    Attributes:
-        number: The configuration's number.
-        score: Its score under the rule.
-        loss: Mean validation loss of the seeds that the score counts and that did not fail;
-            infinite if there are none.
-        test_mean: Mean test metric of the replicates that the rule reports; None if all failed, or
-            if one has no test score yet.
-        test_std: Sample standard deviation of these test metrics; None for fewer than two.
+    `loss` is the mean validation loss of the seeds that the score counts and that did not fail;
+    infinite if there are none. `test_mean` and `test_std` are those of the replicates that the rule
+    reports. They are None if all failed or one has no test score yet, `test_std` also for one seed.
     """
 
     number: int
@@ -53,19 +88,9 @@ class SearchState:
     The state only grows: it never changes or removes what it has, except that test scores may
     come later.
 
-    Args:
-        record: The study's record.
-        replicates: Records of the replicates that a complete configuration has.
-        rule: Selection rule that combines the seeds into a score.
-        band: Band of the race, as in `Race`; None for no race.
-
-    Attributes:
-        metric: Name of the metric.
-        configurations: The configurations, in the order of their numbers.
-        seed_runs: Finished seed runs without their predictions, in order of arrival.
-        scores: Score of each complete configuration, in order of completion.
-        tested_later: Seed runs whose test score came after their training, in order of arrival.
-        race: Validation scores by index in `configurations`, and what to train next.
+    `replicates` are those of a complete configuration. `seed_runs`, without their predictions, and
+    `tested_later`, whose test score came after their training, are in order of arrival, `scores` in
+    order of completion. `race` has the validation scores by index in `configurations`.
     """
 
     def __init__(
@@ -204,16 +229,16 @@ def stored_state(
     band: Band = None,
 ) -> tuple[SearchState, list[str]]:
     """Return the state of a study from stored seed runs, and messages about damaged ones."""
-    damaged: list[str] = []
-
-    def valid_runs() -> Iterator[tuple[SeedRunId, SeedRun]]:
-        for configuration in configurations:
-            keys = [seed_run_key(record, configuration, replicate) for replicate in replicates]
-            found, faults = runs.get_valid(keys)
-            damaged.extend(faults.values())
-            for replicate, run in zip(replicates, found, strict=True):
-                if run is not None:
-                    yield (configuration.number, replicate.number), run
-
-    state = SearchState.from_records(record, replicates, configurations, valid_runs(), rule, band)
-    return state, damaged
+    finished, damaged = list[tuple[SeedRunId, SeedRun]](), list[str]()
+    for configuration in configurations:
+        keys = [seed_run_key(record, configuration, replicate) for replicate in replicates]
+        found, faults = runs.get_valid(keys)
+        damaged += faults.values()
+        for replicate, run in zip(replicates, found, strict=True):
+            if run is not None:  # thousands of seed runs would fill the memory with predictions
+                finished.append(
+                    ((configuration.number, replicate.number), replace(run, predictions={}))
+                )
+    return SearchState.from_records(
+        record, replicates, configurations, finished, rule, band
+    ), damaged

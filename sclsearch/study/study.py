@@ -1,65 +1,50 @@
 """Fully resolved study, which determines the specification of every seed run in advance."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sclsearch.canonical import digest
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_tokenizer
 from sclsearch.encoders.models import encoder_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
 from sclsearch.methods.fields import build, resolved
-from sclsearch.protocols.base import Protocol, Size, Splits
+from sclsearch.protocols.base import Protocol, Rows, Size, Splits, by_split
 from sclsearch.protocols.draws import Unlabeled, draw_rows
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.space import Choice, Space
-from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
+from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord
 from sclsearch.study.spec import Sampler
-from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.paraphrases import ParaphraseSource
+from sclsearch.tasks.base import Index, TaskData, Texts
+from sclsearch.tasks.paraphrases import Paraphrases, ParaphraseSource
+from sclsearch.training.data import TokenizedTask, join, joined_rows, tokenize_task
 from sclsearch.training.spec import Numerics, SeedRunSpec
+
+SAMPLE = 200
+"""Most texts of a split whose lengths stand for those of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDefault:
-    """Default value of a field, and the source of that value.
-
-    Attributes:
-        value: The default value.
-        source: `method`, `training`, `protocol`, `space` or `--set`; `winner` if the study repeats
-            a stored configuration.
-    """
+    """Default value of a field, and the source of that value."""
 
     value: object
-    source: str
+    source: str  # method, training, protocol, space or --set; winner in a repetition
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
     """Search of one method on one task, with a model, a protocol and a search space.
 
-    Attributes:
-        method: The method.
-        data: The task with its rows.
-        protocol: How the task is split, repeated, evaluated and selected.
-        size: Number of training examples, for a protocol that draws them.
-        rows: Number of training rows of a replicate, including paraphrases that join them.
-        unlabeled: Text pool of stages that read no labels; None means the training rows only.
-        rule: The rule that combines seeds into a score.
-        seeds: Replicates per configuration.
-        configs: Usual number of configurations of a search.
-        space: The search space.
-        defaults: Default of every field, used if a configuration does not set the field.
-        model_name: The encoder's name.
-        model: The encoder's folder.
-        model_digest: SHA-256 of the encoder's files.
-        numerics: Device and precision of every seed run.
-        sampler: The sampler that proposes configurations.
-        search_seed: The sampler's seed.
-        paraphrases: The source of paraphrases, for a method or a protocol that reads them.
+    `rows` counts the training rows of a replicate, with the paraphrases that join them; `size` is
+    set for a protocol that draws them. `unlabeled` is the text pool of stages that read no labels;
+    None means the training rows only. `configs` is the usual number of a search.
     """
 
     method: NamedMethod
@@ -236,6 +221,51 @@ class Study:
         listed = searched.values if isinstance(searched, Choice) else ()
         values = (self.defaults["max_length"].value, *listed)
         return tuple(sorted({int(str(value)) for value in values}))
+
+    def tokenized(self, replicates: Iterable[Splits]) -> dict[int, TokenizedTask]:
+        """Return token ids, and paraphrases if the study reads them, by `max_length`."""
+        replicates = list(replicates)
+        used = by_split(rows for splits in replicates for rows in splits.rows.values())
+        drawn = by_split(splits.without_labels for splits in replicates)["train"]
+        data, views, joined = self.paraphrased(drawn)
+        used["train"] = np.union1d(used["train"], joined)
+        tokenizer = load_tokenizer(self.model)
+        return {
+            length: tokenize_task(data, tokenizer, length, views, used) for length in self.lengths()
+        }
+
+    def paraphrased(
+        self, drawn: Index
+    ) -> tuple[TaskData, Mapping[Texts, Paraphrases] | None, Index]:
+        """Return the task with joined rows, the paraphrases or None, and the training rows.
+
+        `drawn` has all training rows that the replicates draw.
+        """
+        data, source, joined = self.data, self.paraphrases, self.protocol.joined
+        if source is None:
+            return data, None, drawn
+        texts = data.splits["train"].texts
+        views = source.views(texts[row] for row in drawn)
+        if not joined:
+            return data, views, drawn
+        data = join(data, views, joined)
+        texts = data.splits["train"].texts
+        rows = joined_rows(Rows("train", drawn), joined, len(texts)).index
+        if not self.reads_paraphrases:
+            return data, None, rows
+        kind = "text and every paraphrase that joins the training rows"
+        return data, source.views((texts[row] for row in rows), kind), rows
+
+    def sampled_ids(self, splits: Splits) -> list[list[int]]:
+        """Return the token ids of some training and test texts of a replicate, not truncated."""
+        texts = [
+            self.data.splits[rows.split].texts[row]
+            for rows in (splits.train, splits.test)
+            for row in rows.index[:: -(-len(rows.index) // SAMPLE) or 1]
+        ]
+        columns = map(list, zip(*texts, strict=True))
+        ids: list[list[int]] = load_tokenizer(self.model)(*columns, verbose=False)["input_ids"]
+        return ids
 
     def _drawn(self, number: int) -> Splits:
         replicate = self.protocol.replicate(number)

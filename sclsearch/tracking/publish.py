@@ -9,12 +9,10 @@ from sclsearch.reports.page import PageOptions, page_html
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import tie_statement, with_spread
 from sclsearch.selection.rules import parse_rule
-from sclsearch.store.driver import check_no_driver
-from sclsearch.store.local import DamagedError
-from sclsearch.store.records import StudyRecord
+from sclsearch.store.lock import check_no_driver
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import Storage
-from sclsearch.store.studies import existing_study
+from sclsearch.store.storage import DamagedError, Storage
+from sclsearch.store.studies import StudyRecord, existing_study
 from sclsearch.study.state import stored_state
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
 from sclsearch.tracking.model import log_winner, register

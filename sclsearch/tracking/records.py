@@ -8,10 +8,9 @@ from itertools import islice
 from typing import Any
 
 from sclsearch.canonical import settings
-from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.study.seed_runs import SeedRunId
-from sclsearch.study.state import ConfigurationScore, SearchState
+from sclsearch.store.studies import ConfigurationRecord, StudyRecord
+from sclsearch.study.state import ConfigurationScore, SearchState, SeedRunId
 from sclsearch.tasks.metrics import value
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.store.local import DamagedError
-from sclsearch.store.storage import Storage, storage_path
+from sclsearch.store.storage import DamagedError, Storage, storage_path
 from sclsearch.store.studies import StudyStore
 from sclsearch.tracking.model import is_registered
 from sclsearch.tracking.server import connect, quietly, sqlite_uri

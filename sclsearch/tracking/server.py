@@ -16,8 +16,7 @@ from uuid import uuid4
 
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.store.local import publish, try_to_write
-from sclsearch.store.storage import Storage, storage_path
+from sclsearch.store.storage import Storage, publish, storage_path, try_to_write
 from sclsearch.study.spec import NO_TRACKING
 
 NO_DATABASE = (

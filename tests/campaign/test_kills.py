@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sclsearch.ray_backend.leftovers import OWNER, PREFIX, sweep
+from sclsearch.ray_backend.start import OWNER, PREFIX, sweep
 from sclsearch.search.run import run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec

@@ -12,8 +12,8 @@ from sclsearch.papers.plan import plan_cells
 from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.report import report
 from sclsearch.search.run import run_prepared
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import study_names
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
 from tests.finished import Confusion, finish, repeated_spec
 from tests.workspace import Call
@@ -139,13 +139,13 @@ def test_an_interruption_ends_all_cells_and_shows_finished_ones(
     sclsearch: Call, finish_cell: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish_cell("ICL,CoLA")
-    started: list[PreparedStudy] = []
+    started: list[Scheduler] = []
 
-    def stopped(prepared: PreparedStudy, options: RunOptions, console: Any) -> Any:
+    def stopped(prepared: Scheduler, console: Any) -> Any:
         started.append(prepared)
         if len(started) == 2:
             raise KeyboardInterrupt
-        return run_prepared(prepared, options, console)
+        return run_prepared(prepared, console)
 
     monkeypatch.setattr("sclsearch.papers.reproduce.run_prepared", stopped)
     result = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])

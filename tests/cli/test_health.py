@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sclsearch.cli.health import PACKAGES, Finding, findings, spaces
+from sclsearch.ray_backend.start import START_MPS
 from sclsearch.spaces.load import space_files
-from sclsearch.study.resources import START_MPS
 from tests.workspace import Call
 
 CHECKS = [
@@ -56,7 +56,7 @@ def test_the_doctor_checks_mps_only_where_it_can_run(
     workdir: Path, monkeypatch: pytest.MonkeyPatch, *, runs: bool | None
 ) -> None:
     monkeypatch.setattr("sclsearch.cli.health._gpu", lambda: "a GPU")
-    monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: runs)
+    monkeypatch.setattr("sclsearch.ray_backend.start.mps_runs", lambda: runs)
     found = [f for f in findings(workdir, None, None) if f.what == "mps"]
     assert [(f.works, f.needed) for f in found] == ([] if runs is None else [(runs, False)])
     assert all((START_MPS in f.detail) != f.works for f in found)

@@ -9,7 +9,7 @@ import pytest
 from sclsearch.methods import METHODS
 from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
-from sclsearch.store.objects import sealed
+from sclsearch.store.storage import sealed
 from sclsearch.tasks import TASKS
 from tests.cli.conftest import SEARCH
 from tests.workspace import Call

@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend import worker
 from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.search.prepare import prepare_study
-from sclsearch.search.rerun import rerun
+from sclsearch.search.run import rerun
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.data import tokenize_task

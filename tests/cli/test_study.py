@@ -11,11 +11,10 @@ import pytest
 
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.protocols.standard import gunel_few_shot_training
-from sclsearch.ray_backend.worker_failures import WorkerFailure
+from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.objects import CHECKSUM, sealed
-from sclsearch.study.prepared import PreparedStudy
+from sclsearch.store.storage import CHECKSUM, sealed
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from tests.cli.conftest import SEARCH, finish_study
@@ -187,8 +186,8 @@ def test_a_used_time_budget_gives_exit_code_3(
     assert sclsearch(*finished, *first).returncode == 0
     budgets: list[float | None] = []
 
-    def train(_prepared: object, _board: object, options: RunOptions, *_: object) -> str:
-        budgets.append(options.time_budget)
+    def train(scheduler: Scheduler, *_: object) -> str:
+        budgets.append(scheduler.options.time_budget)
         return "out of time"
 
     monkeypatch.setattr("sclsearch.search.run._train", train)
@@ -362,7 +361,7 @@ def test_a_dry_run_of_several_methods_prints_totals(sclsearch: Call, both: tuple
 def test_an_error_in_one_method_keeps_the_results_of_the_others(
     sclsearch: Call, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(prepared: PreparedStudy, *_: object) -> str:
+    def train(prepared: Scheduler, *_: object) -> str:
         if prepared.study.method.name == "ce":
             raise SclsearchError("the storage does not respond")
         return "interrupted"
@@ -379,7 +378,7 @@ def test_an_error_in_one_method_keeps_the_results_of_the_others(
 def test_an_interruption_keeps_the_results_of_finished_methods(
     sclsearch: Call, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(prepared: PreparedStudy, *_: object) -> str:
+    def train(prepared: Scheduler, *_: object) -> str:
         if prepared.study.method.name == "scl":
             raise KeyboardInterrupt
         return "complete"
@@ -426,7 +425,7 @@ def test_an_untested_winner_gives_exit_code_3_until_it_is_tested(
 ) -> None:
     workers, untestable = Workers(), True
 
-    def train(_: object, scheduler: Scheduler, *__: object) -> str:
+    def train(scheduler: Scheduler, *_: object) -> str:
         workers.decide(scheduler)
         while untestable and (task := scheduler.next()) is not None:
             scheduler.record_failure(task, WorkerFailure("hang", "no scores", ""))

@@ -18,7 +18,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from sclsearch.cli import app
-from sclsearch.ray_backend.startup import ENVIRONMENT
+from sclsearch.ray_backend.start import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(

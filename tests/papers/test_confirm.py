@@ -136,7 +136,7 @@ def test_a_plan_counts_stored_seed_runs_and_trains_nothing(
 ) -> None:
     def plan(count: int) -> tuple[int, int]:
         found = plan_confirmation(chosen, count, options, list)
-        return found.seed_runs, found.stored
+        return found["seed_runs"], found["stored"]
 
     assert plan(3) == (3, 0)
     assert study_names(options.storage) == [chosen]
@@ -195,7 +195,7 @@ def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
     on_gpu = replace(options, configs=1, seeds=3, gpus_per_trial=1)
     name = finish(replace(spec, precision="tf32"), on_gpu)
     plan = plan_confirmation(name, 2, replace(options, gpus_per_trial=0), list)
-    assert plan.seed_runs == 2
+    assert plan["seed_runs"] == 2
 
 
 def test_a_confirmation_keeps_a_default_that_differs_from_the_spaces_start(

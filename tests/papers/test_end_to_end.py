@@ -7,8 +7,8 @@ import pytest
 
 from sclsearch.papers.confirm import confirm
 from sclsearch.reports.report import finished_winner
-from sclsearch.search.rerun import rerun
-from sclsearch.search.run import SearchResult, run
+from sclsearch.search.run import rerun, run
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import in_process
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> SearchResult:
+def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Scheduler:
     """Return the result of a search of two configurations on three replicates."""
     spec = StudySpec(
         method="ce",
@@ -34,13 +34,13 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> SearchRe
 
 
 @pytest.fixture
-def options(tuned: SearchResult, tmp_path: Path) -> RunOptions:
+def options(tuned: Scheduler, tmp_path: Path) -> RunOptions:
     """Return run options for a copy of the search's storage."""
     storage = shutil.copytree(tuned.storage, tmp_path / "storage")
     return RunOptions(storage=storage, tracking="none", gpus_per_trial=0, concurrency=1)
 
 
-def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: SearchResult) -> None:
+def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: Scheduler) -> None:
     assert (tuned.ending, tuned.trained, tuned.failed) == ("complete", 6, 0)
     before = stored(options)
     with in_process():

@@ -21,7 +21,7 @@ from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, compare_rows, cost_of, reproduce_cell
 from sclsearch.papers.tables import Table, select_cells
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.search.estimate import MEASURED, STORED, Estimate, finished
+from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.search.run import run
 from sclsearch.selection.significance import compare, holm
 from sclsearch.store.studies import StudyStore, study_names
@@ -117,7 +117,7 @@ def test_a_warning_names_its_cell(ce: PlannedCell, monkeypatch: pytest.MonkeyPat
     def warned(*given: Any) -> Report:
         return replace(report(*given), notes=("warning: few rows", "scaled"))
 
-    monkeypatch.setattr("sclsearch.search.run.report", warned)
+    monkeypatch.setattr("sclsearch.search.scheduler.report", warned)
     finish(ce.spec, ce.options)
     notes = reproduce_cell(ce, QUIET).notes
     assert {f"{ce.cell.name}: warning: few rows", "scaled"} <= {*notes}
@@ -138,7 +138,7 @@ def test_a_used_time_budget_trains_nothing_but_shows_stored_scores(
 def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(
     cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 4)
+    monkeypatch.setattr("sclsearch.ray_backend.start.cores", lambda: 4)
     one, other = cells("N=20,CE,CE + SCL,Demo")
     before = cost_of(one, list)
     assert (before.seed_runs, before.missing) == (10, 10)

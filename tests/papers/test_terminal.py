@@ -11,7 +11,7 @@ from sclsearch.papers.reproduce import CellScore, StudyCost
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.papers.terminal import show_confirmation, show_costs, show_scores
 from sclsearch.reports.report import report
-from sclsearch.search.estimate import MEASURED, STORED, Estimate
+from sclsearch.search.plan import MEASURED, STORED, Estimate
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.finished import Confusion, finish, repeated_spec
 from tests.papers.conftest import lines, printed

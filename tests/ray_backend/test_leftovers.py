@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sclsearch.ray_backend import leftovers
-from sclsearch.ray_backend.leftovers import OWNER, PREFIX, sweep
-from sclsearch.store.driver import born, numbering
+from sclsearch.ray_backend.start import OWNER, PREFIX, sweep
+from sclsearch.store.lock import born, numbering
 
 Leave = Callable[..., Path]
 

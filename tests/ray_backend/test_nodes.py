@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from sclsearch.ray_backend import nodes as node
-from sclsearch.ray_backend.nodes import (
+from sclsearch.ray_backend.worker import (
     UnfitNodeError,
     model_here,
     versions_here,
 )
-from sclsearch.study.prepared import PreparedStudy
+from sclsearch.search.scheduler import Scheduler
 from tests.workspace import Prepare
 
 
 @pytest.fixture
-def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> PreparedStudy:
+def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     """Return a stored study."""
     monkeypatch.setattr(node, "UNFIT_SECONDS", 0.0)
     prepared = prepare()
@@ -27,12 +27,12 @@ def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> PreparedStudy
     return prepared
 
 
-def test_a_seed_run_uses_the_drivers_model_folder_if_it_exists(prepared: PreparedStudy) -> None:
+def test_a_seed_run_uses_the_drivers_model_folder_if_it_exists(prepared: Scheduler) -> None:
     assert model_here(prepared.study, prepared.store, versions_here()) == prepared.study.model
 
 
 def test_a_seed_run_uses_the_same_model_from_another_folder_of_the_node(
-    prepared: PreparedStudy, tmp_path: Path
+    prepared: Scheduler, tmp_path: Path
 ) -> None:
     here = shutil.copytree(prepared.study.model, tmp_path / "here")
     study = replace(prepared.study, model=tmp_path / "there", model_name=str(here))
@@ -41,7 +41,7 @@ def test_a_seed_run_uses_the_same_model_from_another_folder_of_the_node(
 
 @pytest.mark.parametrize("folder", ["here", "there"], ids=["node folder", "driver folder"])
 def test_a_model_with_different_files_is_refused(
-    prepared: PreparedStudy, tmp_path: Path, folder: str
+    prepared: Scheduler, tmp_path: Path, folder: str
 ) -> None:
     other = shutil.copytree(prepared.study.model, tmp_path / folder)
     with (other / "model.safetensors").open("r+b") as file:
@@ -52,13 +52,13 @@ def test_a_model_with_different_files_is_refused(
         model_here(study, prepared.store, versions_here())
 
 
-def test_a_node_with_other_versions_trains_no_seed_run(prepared: PreparedStudy) -> None:
+def test_a_node_with_other_versions_trains_no_seed_run(prepared: Scheduler) -> None:
     driver = {**versions_here(), "torch": "1.0"}
     with pytest.raises(UnfitNodeError, match=r"^torch 1.0: .* has other versions"):
         model_here(prepared.study, prepared.store, driver)
 
 
-def test_a_node_that_does_not_see_the_study_trains_no_seed_run(prepared: PreparedStudy) -> None:
+def test_a_node_that_does_not_see_the_study_trains_no_seed_run(prepared: Scheduler) -> None:
     shutil.rmtree(str(prepared.store.folder))
     with pytest.raises(UnfitNodeError, match=r"does not see the study"):
         model_here(prepared.study, prepared.store, versions_here())
@@ -66,7 +66,7 @@ def test_a_node_that_does_not_see_the_study_trains_no_seed_run(prepared: Prepare
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_node_without_the_required_gpu_trains_no_seed_run(prepared: PreparedStudy) -> None:
+def test_a_node_without_the_required_gpu_trains_no_seed_run(prepared: Scheduler) -> None:
     study = replace(prepared.study, numerics="cuda-bf16")
     with pytest.raises(UnfitNodeError, match=r"^cuda-bf16: torch finds no GPU"):
         model_here(study, prepared.store, versions_here())

@@ -20,7 +20,7 @@ def own_ray(processes: Processes) -> Iterator[None]:
     """Start Ray with an environment that marks its processes."""
     import ray
 
-    from sclsearch.ray_backend.startup import started_ray
+    from sclsearch.ray_backend.start import started_ray
 
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:

@@ -7,12 +7,9 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from torch import OutOfMemoryError
 
-from sclsearch.ray_backend.nodes import UnfitNodeError
-from sclsearch.ray_backend.ray_errors import KilledForMemoryError, classified
-from sclsearch.ray_backend.tuner import SeedSearcher
-from sclsearch.ray_backend.worker import BrokenStorageError
-from sclsearch.ray_backend.worker_failures import RETRIES
-from sclsearch.search.scheduler import Scheduler
+from sclsearch.ray_backend.failures import RETRIES
+from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, classified
+from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError
 from sclsearch.store.remote import StorageError
 from tests.workspace import Prepare, Workers
 
@@ -20,7 +17,7 @@ ENDED = {"key": "", "node_ip": "10.0.0.1"}
 
 
 def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> None:
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     searcher = SeedSearcher(scheduler, math.inf)
     searcher.suggest("t1")
     Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
@@ -32,7 +29,7 @@ def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> 
 def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(
     prepare: Prepare,
 ) -> None:
-    scheduler = Scheduler(prepare(configs=1, seeds=1))
+    scheduler = prepare(configs=1, seeds=1)
     searcher = SeedSearcher(scheduler, math.inf)
     for attempt in range(int(RETRIES["storage-unseen"])):
         searcher.suggest(f"t{attempt}")
@@ -48,7 +45,7 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
 
 
 def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(prepare: Prepare) -> None:
-    scheduler = Scheduler(prepare(configs=1, seeds=1))
+    scheduler = prepare(configs=1, seeds=1)
     searcher = SeedSearcher(scheduler, math.inf)
     for trial in ("t1", "t2"):
         searcher.suggest(trial)
@@ -61,7 +58,7 @@ def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(prepare: Prep
 def test_the_scheduler_gets_the_node_that_finished_a_seed_run(
     prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     searcher = SeedSearcher(scheduler, math.inf)
     nodes: list[str] = []
     monkeypatch.setattr(scheduler.worker_failures, "finished_on", nodes.append)

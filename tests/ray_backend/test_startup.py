@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
 def test_an_address_without_a_cluster_raises_an_error_within_seconds(
     dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sclsearch.ray_backend.startup import started_ray
+    from sclsearch.ray_backend.start import started_ray
 
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     address = f"127.0.0.1:{dead_port}"
@@ -35,7 +35,7 @@ def test_an_address_without_a_cluster_raises_an_error_within_seconds(
 def test_garbage_is_collected_before_and_not_during_rays_shutdown(
     dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sclsearch.ray_backend.startup import started_ray
+    from sclsearch.ray_backend.start import started_ray
 
     class Held:
         pass
@@ -55,7 +55,7 @@ def test_garbage_is_collected_before_and_not_during_rays_shutdown(
 def test_only_the_user_can_read_the_token_that_ray_creates(
     tmp_path: Path, processes: Processes
 ) -> None:
-    code = "from sclsearch.ray_backend.startup import started_ray\nwith started_ray(None): pass"
+    code = "from sclsearch.ray_backend.start import started_ray\nwith started_ray(None): pass"
     unset = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     environment |= {**processes.environment, "HOME": str(tmp_path)}

@@ -11,12 +11,11 @@ from unittest.mock import ANY
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.worker_failures import WorkerFailure
+from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.search.rerun import rerun
-from sclsearch.search.run import SearchResult
+from sclsearch.search.run import rerun
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.seed_runs import SeedRunTask
+from sclsearch.study.state import SeedRunTask
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
 from tests.search.beside import beside
@@ -28,7 +27,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 @pytest.fixture(scope="module")
-def first(workspace: Workspace, processes: Processes) -> tuple[SearchResult, float]:
+def first(workspace: Workspace, processes: Processes) -> tuple[Scheduler, float]:
     """Return the result of a search that lost one worker, and its seconds."""
     killed, causes, record = list[int](), list[str](), Scheduler.record_failure
 
@@ -61,7 +60,7 @@ def weights(workspace: Workspace, name: str) -> set[str]:
 
 
 def test_a_search_that_loses_a_worker_stores_every_seed_run(
-    workspace: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[Scheduler, float]
 ) -> None:
     result, _ = first
     assert (result.ending, result.wanted, result.done) == ("complete", 4, 4)
@@ -78,7 +77,7 @@ def test_a_search_that_loses_a_worker_stores_every_seed_run(
 
 
 def test_the_weights_on_disk_are_those_of_the_report(
-    workspace: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[Scheduler, float]
 ) -> None:
     from safetensors import safe_open
 
@@ -93,7 +92,7 @@ def test_the_weights_on_disk_are_those_of_the_report(
 
 
 def test_a_repeated_search_reads_the_store_and_trains_nothing(
-    workspace: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[Scheduler, float]
 ) -> None:
     _, seconds = first
     before = workspace.runs()
@@ -105,7 +104,7 @@ def test_a_repeated_search_reads_the_store_and_trains_nothing(
 
 
 def test_a_search_that_tests_only_its_winner_gives_the_same_result(
-    workspace: Workspace, first: tuple[SearchResult, float], tmp_path: Path
+    workspace: Workspace, first: tuple[Scheduler, float], tmp_path: Path
 ) -> None:
     result, _ = first
     other = workspace.elsewhere(tmp_path)
@@ -134,7 +133,7 @@ def test_reruns_of_seed_runs_are_bit_identical(workspace: Workspace) -> None:
 
 
 def test_a_rerun_on_changed_data_is_refused(
-    workspace: Workspace, first: tuple[SearchResult, float]
+    workspace: Workspace, first: tuple[Scheduler, float]
 ) -> None:
     assert isinstance(workspace.spec.task, CustomTask)
     path = workspace.spec.task.path

@@ -8,7 +8,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
-from sclsearch.search.run import SearchResult
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store import driver
 from tests.in_process import in_process
 from tests.search.beside import beside
@@ -53,14 +53,14 @@ def failing(
 
 
 @pytest.fixture(scope="module")
-def first_search(failing: Workspace) -> SearchResult:
+def first_search(failing: Workspace) -> Scheduler:
     """Return the result of a search of the first four configurations."""
     with in_process():
         return failing.run(configs=4, seeds=1, study="trouble", tracking="none")
 
 
 def test_an_exception_in_training_fails_its_seed_run_and_the_search_continues(
-    failing: Workspace, first_search: SearchResult
+    failing: Workspace, first_search: Scheduler
 ) -> None:
     assert (first_search.ending, first_search.done, first_search.trained, first_search.failed) == (
         "complete",
@@ -84,7 +84,7 @@ def test_an_exception_in_training_fails_its_seed_run_and_the_search_continues(
 
 
 def test_a_failed_seed_run_is_not_trained_again_by_default(
-    failing: Workspace, first_search: SearchResult
+    failing: Workspace, first_search: Scheduler
 ) -> None:
     before = failing.runs()
     again = failing.run(configs=4, seeds=1, study="trouble", tracking="none")
@@ -94,7 +94,7 @@ def test_a_failed_seed_run_is_not_trained_again_by_default(
 
 def test_a_seed_run_that_hangs_is_retried_once_and_then_fails(
     failing: Workspace,
-    first_search: SearchResult,
+    first_search: Scheduler,
     worker_failures: Counter[tuple[int, str]],
     tmp_path: Path,
 ) -> None:

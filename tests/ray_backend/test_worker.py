@@ -14,17 +14,15 @@ import pytest
 import torch
 
 from sclsearch.canonical import canonical
+from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.ray_backend.worker import (
     attempt,
     seed_run_trial,
-    worker_context,
 )
-from sclsearch.ray_backend.worker_failures import WorkerFailure
-from sclsearch.search.rerun import rerun
+from sclsearch.search.run import rerun, worker_context
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.prepared import PreparedStudy
 from tests.studies import stored
 from tests.workspace import MakeSpec, Prepare
 
@@ -32,7 +30,7 @@ Raises = Callable[[Exception], None]
 
 
 @pytest.fixture
-def short(make_spec: MakeSpec, prepare: Prepare) -> PreparedStudy:
+def short(make_spec: MakeSpec, prepare: Prepare) -> Scheduler:
     """Return a study of one short seed run."""
     settings = {"epochs": 1, "max_length": 16}
     prepared = replace(prepare(make_spec(settings=settings), configs=1, seeds=1), weights=True)
@@ -69,11 +67,11 @@ def test_a_worker_trains_without_mlflow(tiny_bert: Path, tmp_path: Path) -> None
     assert len(stored(tmp_path)) == 2
 
 
-def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:
+def trial(prepared: Scheduler, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:
     """Run the next trial of the only seed run; return the report and the stored seed run."""
     reports: list[Any] = []
     monkeypatch.setattr("ray.tune.report", reports.append)
-    task = Scheduler(prepared).next()
+    task = replace(prepared).next()
     assert task is not None
     config = {
         "configuration": 0,
@@ -84,13 +82,13 @@ def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any
         "graphs": True,
         "deadline": time.time() + 3600,
     }
-    seed_run_trial(config, worker_context(prepared, threads=1))
+    seed_run_trial(config, worker_context(prepared))
     (report,) = reports
     return report, prepared.runs.get(task.key)
 
 
 def test_a_finished_seed_run_is_stored_with_its_weights_and_can_be_rerun(
-    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report, run = trial(short, monkeypatch)
     assert run is not None
@@ -104,7 +102,7 @@ def test_a_finished_seed_run_is_stored_with_its_weights_and_can_be_rerun(
 
 
 def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
-    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, run = trial(replace(short, weights=False), monkeypatch)
     assert run is not None
@@ -124,7 +122,7 @@ def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
 
 
 def test_running_out_of_memory_is_reported_and_stores_nothing(
-    short: PreparedStudy, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loss_raises(torch.OutOfMemoryError("a test has no more"))
     report, run = trial(short, monkeypatch)
@@ -132,7 +130,7 @@ def test_running_out_of_memory_is_reported_and_stores_nothing(
     assert run is None
 
 
-def test_a_nan_loss_is_a_failure(short: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nan_loss_is_a_failure(short: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sclsearch.methods.scl.sup_con", lambda *_, **__: torch.tensor(torch.nan))
     _, run = trial(short, monkeypatch)
     assert run is not None
@@ -141,7 +139,7 @@ def test_a_nan_loss_is_a_failure(short: PreparedStudy, monkeypatch: pytest.Monke
 
 
 def test_an_error_of_the_machine_is_raised_and_not_stored_as_a_failure(
-    short: PreparedStudy, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loss_raises(OSError(116, "Stale file handle"))
     with pytest.raises(OSError, match=r"Stale file handle"):
@@ -150,11 +148,11 @@ def test_an_error_of_the_machine_is_raised_and_not_stored_as_a_failure(
 
 
 def test_an_error_of_the_method_is_a_failure_that_names_its_line(
-    short: PreparedStudy, loss_raises: Raises
+    short: Scheduler, loss_raises: Raises
 ) -> None:
     loss_raises(KeyError("head"))
     seed_run_spec = short.study.seed_run_spec({}, 0, short.splits[0])
-    run, result = attempt(seed_run_spec, worker_context(short, threads=1), 0)
+    run, result = attempt(seed_run_spec, worker_context(short), 0)
     assert (run.key, result) == (seed_run_spec.key, None)
     assert run.failure is not None
     assert run.failure.cause == "raised"
@@ -162,7 +160,7 @@ def test_an_error_of_the_method_is_a_failure_that_names_its_line(
 
 
 def test_scores_are_stored_even_if_the_weights_cannot_be(
-    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -212,11 +210,11 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     assert later_rows is not None
     assert rows.encoded() == later_rows.encoded()
     assert rerun(later.storage, tested.key).same
-    assert Scheduler(later).next() is None
+    assert replace(later).next() is None
 
 
 def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
-    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch, loss_raises: Raises
+    short: Scheduler, monkeypatch: pytest.MonkeyPatch, loss_raises: Raises
 ) -> None:
     later = replace(short, tests_all=False)
     _, trained = trial(later, monkeypatch)
@@ -227,7 +225,7 @@ def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
     cause, message = report["failure"]
     assert cause == "untestable"
     assert message.startswith("ValueError: an own error (")
-    scheduler = Scheduler(later)
+    scheduler = replace(later)
     task = scheduler.next()
     assert task is not None
     scheduler.record_failure(task, WorkerFailure(cause, message))
@@ -244,7 +242,7 @@ def test_workers_get_no_texts(make_spec: MakeSpec, prepare: Prepare, tmp_path: P
     lines += [f'{{"text": ["{row[0]}"], "paraphrases": [["so"], ["it"]]}}' for row in texts]
     path.write_text("\n".join(lines), encoding="utf-8")
     prepared = prepare(make_spec(method="cssl", space=None, paraphrases=path), study="other")
-    context = worker_context(prepared, threads=1)
+    context = worker_context(prepared)
     assert context.study.data.splits == {}
     assert context.study.paraphrases is not None
     assert not context.study.paraphrases.rows
@@ -259,11 +257,11 @@ def resident() -> int:
 
 
 def test_a_trial_returns_memory_that_an_earlier_one_freed(
-    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without this a worker grows: glibc keeps freed memory for the thread of the earlier trial."""
     monkeypatch.setattr("ray.tune.report", lambda _report: None)
-    context = worker_context(short, threads=1)
+    context = worker_context(short)
     freed, end = threading.Event(), threading.Event()
 
     def earlier() -> None:

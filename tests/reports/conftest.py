@@ -11,15 +11,15 @@ import pytest
 from rich.console import Console
 
 from sclsearch.search.run import run
-from sclsearch.store.records import (
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.studies import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
+    StudyStore,
     seed_run_identity,
     seed_run_key,
 )
-from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process

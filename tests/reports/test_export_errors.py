@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 import sclsearch
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import sealed
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.storage import sealed
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained, same
 

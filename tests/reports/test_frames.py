@@ -9,8 +9,8 @@ import pytest
 
 from sclsearch import select
 from sclsearch.reports.report import Report
-from sclsearch.store.local import DamagedError
 from sclsearch.store.runs import RunStore
+from sclsearch.store.storage import DamagedError
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
 

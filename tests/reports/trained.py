@@ -1,6 +1,6 @@
 """Training of a study with two seeds in this process, with the weights of both."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from sclsearch.ray_backend.worker import WorkerContext, attempt, row_results
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import prepare_study
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.data import tokenize_task
@@ -62,7 +61,7 @@ def study_on(
     context = WorkerContext(
         study, "mine", storage, tokens, prepared.splits, 1, prepared.record.origin
     )
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     while (scheduled := scheduler.next()) is not None:
         seed_run_spec = study.seed_run_spec(
             {}, scheduled.replicate.number, prepared.splits[scheduled.replicate.number]

@@ -11,7 +11,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.plan import plan
-from sclsearch.search.rerun import rerun
+from sclsearch.search.run import rerun
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask
@@ -104,7 +104,7 @@ def test_a_dry_run_trains_a_custom_method_for_one_update(
         with pytest.raises(SclsearchError, match=rf"^--method {mine}:Smoothed: .*{message}\. "):
             plan(spec, options)
     else:
-        assert plan(spec, options).missing
+        assert plan(spec, options)["missing"]
     assert not (tmp_path / "storage").exists()
 
 

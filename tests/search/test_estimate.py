@@ -11,10 +11,9 @@ import torch
 from safetensors.torch import save_file
 
 from sclsearch.canonical import digest
-from sclsearch.search.estimate import MEASURED, STORED, Estimate, estimate, finished
+from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.training.cost import row_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
@@ -22,17 +21,17 @@ from tests.workspace import MakeSpec, Prepare, Workers
 @pytest.fixture(autouse=True)
 def cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the machine 4 cores."""
-    monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 4)
+    monkeypatch.setattr("sclsearch.ray_backend.start.cores", lambda: 4)
 
 
-def estimated(prepared: PreparedStudy, *stored: SeedRun, threads: int = 1) -> Estimate:
-    scheduler = Scheduler(prepared, dry=True)
+def estimated(prepared: Scheduler, *stored: SeedRun) -> Estimate:
+    scheduler = replace(prepared, dry=True)
     scheduler.refill()
-    return estimate(prepared, scheduler, threads, lambda: stored)
+    return estimate(scheduler, lambda: stored)
 
 
 def seed_run(
-    prepared: PreparedStudy, seconds: float, fields: Mapping[str, Any] | None = None, **origin: Any
+    prepared: Scheduler, seconds: float, fields: Mapping[str, Any] | None = None, **origin: Any
 ) -> SeedRun:
     """Return a seed run of a study with a given duration."""
     spec = prepared.study.seed_run_spec(fields or {}, 0, prepared.splits[0])
@@ -78,7 +77,7 @@ def test_seed_runs_of_another_method_scale_or_setting_do_not_count(
 def test_seed_runs_on_more_rows_or_threads_do_not_count(prepare: Prepare) -> None:
     prepared = prepare()
     assert estimated(prepared, seed_run(prepared, 1e6, train_size=7)).basis == MEASURED
-    assert estimated(prepared, seed_run(prepared, 1e6), threads=2).basis == MEASURED
+    assert estimated(prepare(cpus_per_trial=2), seed_run(prepared, 1e6)).basis == MEASURED
 
 
 @pytest.mark.parametrize(
@@ -98,13 +97,13 @@ def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
     prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     workers.run_out(scheduler)
 
     def read() -> list[SeedRun]:
         raise AssertionError("a storage may have thousands")
 
-    assert estimate(prepared, scheduler, 1, read) == Estimate(0.0, 2, "")
+    assert estimate(scheduler, read) == Estimate(0.0, 2, "")
     assert estimated(prepared) == Estimate(0.0, 2, "")
 
 
@@ -182,11 +181,11 @@ def test_a_decided_search_takes_the_time_of_its_repetitions(
     prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner")
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     workers.decide(scheduler)
     training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
     run = seed_run(prepared, training + test, scheduler.state.configurations[0].fields)
-    result = estimate(prepared, scheduler, 1, lambda: [run])
+    result = estimate(scheduler, lambda: [run])
     assert result.seconds == pytest.approx(2 * (training + test))
 
 
@@ -197,5 +196,5 @@ def test_without_memory_for_the_timed_update_there_is_no_estimate(
     def update(*_: object) -> float:
         raise error
 
-    monkeypatch.setattr("sclsearch.search.estimate._update_seconds", update)
+    monkeypatch.setattr("sclsearch.search.plan._update_seconds", update)
     assert estimated(prepare()).seconds is None

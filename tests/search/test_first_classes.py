@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sclsearch.api import select
 from sclsearch.search.prepare import prepare_study
-from sclsearch.search.rerun import rerun
+from sclsearch.search.run import rerun
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import train_one
 

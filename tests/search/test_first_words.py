@@ -24,8 +24,8 @@ def no_ray(address: str | None) -> None:
 def test_each_step_before_the_first_seed_run_is_announced(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.ray_backend.startup.started_ray", no_ray)
-    monkeypatch.setattr("sclsearch.search.run.unusable_gpu", lambda: "an unusable GPU")
+    monkeypatch.setattr("sclsearch.ray_backend.start.started_ray", no_ray)
+    monkeypatch.setattr("sclsearch.ray_backend.start.unusable_gpu", lambda: "an unusable GPU")
     console = Console(width=200, record=True, file=StringIO())
     spec = replace(workspace.spec, splits=2)
     with pytest.raises(SclsearchError, match="no Ray"):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sclsearch.ray_backend.worker import BrokenStorageError
-from sclsearch.store.objects import create
 from sclsearch.store.runs import RunStore
+from sclsearch.store.storage import create
 from tests.in_process import in_process
 from tests.workspace import Workspace
 

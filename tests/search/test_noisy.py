@@ -17,7 +17,6 @@ from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
-from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.paraphrases import EDA_VERSION, eda
@@ -63,7 +62,7 @@ def drawn_texts(study: Study) -> set[Texts]:
 
 
 def tokens_of(study: Study) -> TokenizedTask:
-    return tokenized(study, [study.splits(0)])[LENGTH]
+    return study.tokenized([study.splits(0)])[LENGTH]
 
 
 def row_of(tokens: Tokens, row: int) -> list[int]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.records import seed_run_key
-from sclsearch.study.prepared import PreparedStudy
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.studies import seed_run_key
 from sclsearch.tasks.base import Texts
 from tests.workspace import MakeSpec, Prepare, Resolved
 
@@ -42,7 +42,7 @@ def drawn(resolved: Resolved) -> Callable[[int], set[Texts]]:
     return drawn
 
 
-def keys(prepared: PreparedStudy) -> list[str]:
+def keys(prepared: Scheduler) -> list[str]:
     study, splits = prepared.study, prepared.splits
     return [study.seed_run_spec({}, number, splits[number]).key for number in range(study.seeds)]
 

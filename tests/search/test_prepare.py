@@ -2,6 +2,7 @@
 
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,6 @@ from rich.console import Console
 from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import check_new
 from sclsearch.search.run import complete_baselines
-from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.spec import RunOptions
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
@@ -34,7 +33,7 @@ def test_another_study_stored_meanwhile_under_the_same_name_is_an_error(
 
 def test_the_configuration_of_a_faster_driver_is_kept(prepare: Prepare, workers: Workers) -> None:
     prepared = prepare()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     study = prepared.study
     faster = study.configuration(0, {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}, "sampled")
     prepared.store.add(faster)
@@ -91,16 +90,15 @@ def test_bfloat16_needs_a_cpu_with_instructions_for_it(
 ) -> None:
     monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
     prepared = prepare(make_spec(precision="bf16"))
-    options = RunOptions(gpus_per_trial=0)
     if fast:
-        check_new(prepared, options)
+        check_new(prepared)
     else:
         with pytest.raises(
             SclsearchError, match=r"^--precision bf16: must be on a CPU with AVX512"
         ):
-            check_new(prepared, options)
+            check_new(prepared)
     prepared.begin()
-    check_new(prepared, options)
+    check_new(prepared)
 
 
 def test_a_search_without_memory_for_its_baselines_ends_normally(

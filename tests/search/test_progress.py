@@ -8,10 +8,8 @@ import pytest
 from rich.console import Console
 
 from sclsearch.search.callbacks import Progress
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.study.state import ConfigurationScore
+from sclsearch.study.state import ConfigurationScore, SeedRunTask
 from tests.workspace import Prepare
 
 SECONDS = 90.0
@@ -29,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def task(prepare: Prepare) -> SeedRunTask:
     """Return the task of a seed run."""
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     found = scheduler.next()
     assert found is not None
     return found

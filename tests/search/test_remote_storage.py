@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load
 
-from sclsearch.store.objects import read
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import StoragePath, storage_path
+from sclsearch.store.storage import StoragePath, read, storage_path
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
 from tests.workspace import Call

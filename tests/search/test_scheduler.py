@@ -11,11 +11,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.records import seed_run_key
 from sclsearch.store.runs import SeedRun
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.study.state import ConfigurationScore
+from sclsearch.store.studies import seed_run_key
+from sclsearch.study.state import ConfigurationScore, SeedRunTask
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
@@ -33,7 +31,7 @@ class Diary(Callback):
         self.scores.append(score.number)
 
 
-def values(prepared: PreparedStudy) -> list[object]:
+def values(prepared: Scheduler) -> list[object]:
     return [configuration.values for configuration in prepared.store.configurations()]
 
 
@@ -45,7 +43,7 @@ def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
     prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     assert prepared.record.open_configurations == 2
     first = workers.running(scheduler)
     assert [task.id for task in first] == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -66,7 +64,7 @@ def test_enough_configurations_are_open_to_keep_every_worker_busy(
 ) -> None:
     prepared = prepare(concurrency=concurrency, seeds=seeds, configs=20, race="off")
     assert prepared.record.open_configurations == expected
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     for _ in range(2 * concurrency):
         tasks = workers.running(scheduler, concurrency)
         assert len(tasks) == concurrency
@@ -76,16 +74,16 @@ def test_enough_configurations_are_open_to_keep_every_worker_busy(
 def test_a_search_resumed_with_more_workers_keeps_all_of_them_busy(
     prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = Scheduler(prepare(configs=40, concurrency=2).begin())
+    scheduler = prepare(configs=40, concurrency=2).begin()
     for _ in range(12):
         workers.finish(scheduler, workers.running(scheduler, 2)[0])
-    resumed = Scheduler(prepare(configs=40, concurrency=16).begin())
+    resumed = prepare(configs=40, concurrency=16).begin()
     resumed.widen(16)
     for _ in range(20):
         tasks = workers.running(resumed, 16)
         assert len(tasks) == 16
         workers.finish(resumed, tasks[0])
-    again = Scheduler(prepare(configs=40, concurrency=2).begin())
+    again = prepare(configs=40, concurrency=2).begin()
     assert len(workers.running(again, 16)) == 16
 
 
@@ -93,10 +91,10 @@ def test_proposals_after_a_resume_with_more_workers_use_every_score_used_before(
     prepare: Prepare, workers: Workers
 ) -> None:
     prepared = prepare(configs=40, concurrency=2).begin()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     for _ in range(26):
         workers.finish(scheduler, workers.running(scheduler, 2)[0])
-    resumed = Scheduler(prepare(configs=40, concurrency=16).begin())
+    resumed = prepare(configs=40, concurrency=16).begin()
     resumed.widen(16)
     for _ in range(20):
         workers.finish(resumed, workers.running(resumed, 16)[0])
@@ -118,7 +116,7 @@ def test_proposals_after_a_resume_with_more_workers_use_every_score_used_before(
 
 def test_every_proposal_depends_only_on_settled_scores(prepare: Prepare, workers: Workers) -> None:
     prepared = prepare(configs=16, concurrency=4)
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     workers.run_out(scheduler, at_a_time=4)
     assert scheduler.complete
     window = prepared.record.open_configurations
@@ -143,7 +141,7 @@ def test_a_worker_derives_the_same_key_from_the_configurations_json(
     prepare: Prepare, workers: Workers, make_spec: MakeSpec, settings: dict[str, object]
 ) -> None:
     prepared = prepare(make_spec(settings=settings), configs=5)
-    for task in workers.running(Scheduler(prepared)):
+    for task in workers.running(replace(prepared)):
         number = task.replicate.number
         fields = json.loads(canonical(task.configuration.fields))
         seed_run_spec = prepared.study.seed_run_spec(fields, number, prepared.splits[number])
@@ -157,7 +155,7 @@ def test_an_exhausted_space_completes_the_study(
 ) -> None:
     prepared = prepare(make_spec(settings={"learning_rate": 1e-3}), configs=None)
     assert prepared.configs == 6
-    scheduler = Scheduler(replace(prepared, configs=10))
+    scheduler = replace(prepared, configs=10)
     workers.run_out(scheduler)
     assert len(scheduler.state.configurations) == 6
     assert scheduler.exhausted
@@ -167,7 +165,7 @@ def test_an_exhausted_space_completes_the_study(
 def test_predictions_are_in_the_store_but_not_in_the_state(
     prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = Scheduler(prepare(configs=1, seeds=1))
+    scheduler = prepare(configs=1, seeds=1)
     (task,) = workers.running(scheduler)
     run = replace(workers.trained(task), predictions={"test": [1.0] * 20})
     scheduler.runs.put(run)
@@ -181,13 +179,13 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
     prepare: Prepare, workers: Workers, tmp_path: Path, finished: int
 ) -> None:
     undisturbed = prepare(configs=14)
-    everything = workers.run_out(Scheduler(undisturbed))
+    everything = workers.run_out(replace(undisturbed))
     killed = prepare(configs=14, storage=tmp_path / "killed")
-    scheduler = Scheduler(killed)
+    scheduler = replace(killed)
     for _ in range(finished):
         workers.finish(scheduler, workers.running(scheduler, at_a_time=2)[0])
     diary = Diary()
-    again = Scheduler(prepare(configs=14, storage=tmp_path / "killed"), callbacks=[diary])
+    again = replace(prepare(configs=14, storage=tmp_path / "killed"), callbacks=[diary])
     again.refill()
     stored = [place for place, from_store in diary.seed_runs if from_store]
     assert sorted(stored) == sorted(scheduler.state.seed_runs)
@@ -199,7 +197,7 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
 
 def test_a_seed_run_that_finishes_twice_counts_once(prepare: Prepare, workers: Workers) -> None:
     diary = Diary()
-    scheduler = Scheduler(prepare(configs=2), callbacks=[diary])
+    scheduler = replace(prepare(configs=2), callbacks=[diary])
     first, second = workers.running(scheduler, 2)
     for task in (first, second, first):
         workers.finish(scheduler, task)
@@ -210,7 +208,7 @@ def test_a_seed_run_that_finishes_twice_counts_once(prepare: Prepare, workers: W
 def test_seed_runs_that_workers_store_after_the_end_of_tune_count(
     prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     stored, abandoned, *_ = workers.running(scheduler)
     scheduler.runs.put(workers.trained(stored))
     assert not scheduler.state.seed_runs
@@ -234,9 +232,9 @@ def test_an_exception_of_a_callback_names_it_and_loses_no_result(
         SclsearchError,
         match=rf"^Broken\.{event}: this callback raised ZeroDivisionError: no rows\.",
     ):
-        workers.run_out(Scheduler(prepare(configs=1).begin(), callbacks=[Broken()]))
+        workers.run_out(replace(prepare(configs=1).begin(), callbacks=[Broken()]))
     diary = Diary()
-    Scheduler(prepare(configs=1), callbacks=[diary]).refill()
+    replace(prepare(configs=1), callbacks=[diary]).refill()
     stored = {"on_configuration": 0, "on_seed_run": 1, "on_score": 2}
     assert len(diary.seed_runs) == stored[event]
 
@@ -245,15 +243,15 @@ def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
     prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     prepared = prepare(configs=3)
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     for task in workers.running(scheduler)[:3]:
         workers.finish(scheduler, task)
     scheduler.runs.put(workers.failed(workers.running(scheduler)[0]))
     before = files(tmp_path / "storage")
-    dry = Scheduler(prepare(configs=5), dry=True, retry_failed=True)
+    dry = replace(prepare(configs=5, retry_failed=True), dry=True)
     dry.refill()
     assert len(dry.state.seed_runs) == 3
-    dry = Scheduler(prepare(configs=5), dry=True)
+    dry = replace(prepare(configs=5), dry=True)
     dry.refill()
     assert len(dry.state.seed_runs) == 4
     assert [c.number for c in dry.state.configurations] == [0, 1, 2, 3]
@@ -263,10 +261,10 @@ def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
 def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
     prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
-    workers.run_out(Scheduler(prepare(configs=2)))
-    longer = Scheduler(prepare(configs=5))
+    workers.run_out(prepare(configs=2))
+    longer = prepare(configs=5)
     assert workers.run_out(longer) == [(n, r) for n in (2, 3, 4) for r in (0, 1)]
-    shorter = Scheduler(prepare(configs=1))
+    shorter = prepare(configs=1)
     before = files(tmp_path / "storage")
     assert shorter.next() is None
     assert shorter.complete
@@ -275,8 +273,8 @@ def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
 
 
 def test_more_seeds_train_only_the_new_replicates(prepare: Prepare, workers: Workers) -> None:
-    workers.run_out(Scheduler(prepare(configs=3)))
-    more = Scheduler(prepare(configs=3, seeds=3))
+    workers.run_out(prepare(configs=3))
+    more = prepare(configs=3, seeds=3)
     assert workers.run_out(more) == [(n, 2) for n in range(3)]
     assert more.complete
 
@@ -287,9 +285,9 @@ def test_more_seeds_train_only_the_new_replicates(prepare: Prepare, workers: Wor
 def test_another_rule_or_study_reads_the_same_seed_runs(
     prepare: Prepare, workers: Workers, changes: dict[str, object]
 ) -> None:
-    workers.run_out(Scheduler(prepare(configs=3)))
+    workers.run_out(prepare(configs=3))
     diary = Diary()
-    scheduler = Scheduler(prepare(configs=3, **changes), callbacks=[diary])
+    scheduler = replace(prepare(configs=3, **changes), callbacks=[diary])
     assert scheduler.next() is None
     assert scheduler.complete
     assert all(stored for _, stored in diary.seed_runs)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.worker_failures import RETRIES, WorkerFailure, WorkerFailures
+from sclsearch.ray_backend.failures import RETRIES, WorkerFailure, WorkerFailures
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
 from tests.workspace import MakeSpec, Prepare, Workers
@@ -20,7 +20,7 @@ NODE_LOST = WorkerFailure("node-lost", "seen", "10.0.0.1")
 def test_a_lost_seed_run_is_retried_and_then_fails(
     prepare: Prepare, cause: str, retries: int
 ) -> None:
-    scheduler = Scheduler(prepare(configs=1, seeds=1))
+    scheduler = prepare(configs=1, seeds=1)
     task = scheduler.next()
     assert task is not None
     for _ in range(retries):
@@ -39,7 +39,7 @@ def test_a_lost_seed_run_is_retried_and_then_fails(
 def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
     prepare: Prepare,
 ) -> None:
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     order = []
     for _ in range(120):
         task = scheduler.next()
@@ -56,7 +56,7 @@ def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
 
 
 def test_one_bad_node_is_named_and_fails_no_seed_run(prepare: Prepare, workers: Workers) -> None:
-    scheduler = Scheduler(prepare(configs=20, concurrency=8))
+    scheduler = prepare(configs=20, concurrency=8)
     first, *_ = workers.running(scheduler, at_a_time=8)
     scheduler.runs.put(workers.trained(first))
     scheduler.finish(first, workers.trained(first), node="10.0.0.2")
@@ -93,7 +93,7 @@ def test_an_unfit_node_is_left_out_until_all_nodes_are_unfit() -> None:
 def test_a_seed_run_fails_if_no_single_node_is_to_blame(
     prepare: Prepare, workers: Workers, cause: str, finished_on: str, nodes: list[str]
 ) -> None:
-    scheduler = Scheduler(prepare(configs=1))
+    scheduler = prepare(configs=1)
     good, bad = workers.running(scheduler)
     scheduler.runs.put(workers.trained(good))
     scheduler.finish(good, workers.trained(good), node=finished_on)
@@ -104,7 +104,7 @@ def test_a_seed_run_fails_if_no_single_node_is_to_blame(
 
 
 def test_failures_are_counted_by_cause_and_seed_run(prepare: Prepare, workers: Workers) -> None:
-    scheduler = Scheduler(prepare(configs=1))
+    scheduler = prepare(configs=1)
     for cause in ("hang", "out-of-memory", "gpu-assert", "worker-lost"):
         for task in workers.running(scheduler):
             scheduler.record_failure(task, WorkerFailure(cause, "seen"))
@@ -116,7 +116,7 @@ def test_failures_are_counted_by_cause_and_seed_run(prepare: Prepare, workers: W
 
 
 def test_a_released_seed_run_returns_to_the_queue(prepare: Prepare) -> None:
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     first = scheduler.next()
     assert first is not None
     for _ in range(30):
@@ -127,7 +127,7 @@ def test_a_released_seed_run_returns_to_the_queue(prepare: Prepare) -> None:
 
 
 def test_a_run_stored_meanwhile_by_another_study_counts(prepare: Prepare, workers: Workers) -> None:
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     task = scheduler.next()
     assert task is not None
     scheduler.record_failure(task, WorkerFailure("hang", "seen"))
@@ -142,7 +142,7 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
 ) -> None:
     spec = make_spec()
     assert not isinstance(spec.task, str)
-    scheduler = Scheduler(prepare(replace(spec, task=replace(spec.task, metric=metric))))
+    scheduler = replace(prepare(replace(spec, task=replace(spec.task, metric=metric))))
     good, bad = workers.running(scheduler, at_a_time=2)
     workers.finish(scheduler, good)
     assert 0 not in scheduler.state.scores
@@ -162,7 +162,7 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
         scheduler.finish(task, workers.failed(task))
 
     def stopped() -> Scheduler:
-        scheduler = Scheduler(prepare())
+        scheduler = prepare()
         fail(scheduler)
         with pytest.raises(
             SclsearchError, match=r"^method scl: the first 2 .* error: a test\. Fix"
@@ -172,7 +172,7 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
 
     assert [*stopped().state.seed_runs] == [(0, 0), (0, 1)]
     assert len(stopped().state.seed_runs) == 4
-    last = Scheduler(prepare())
+    last = prepare()
     while task := last.next():
         workers.finish(last, task)
     assert last.complete
@@ -190,7 +190,7 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
 def test_a_search_with_different_failures_or_one_success_continues(
     prepare: Prepare, workers: Workers, failures: list[Failure | None]
 ) -> None:
-    scheduler = Scheduler(prepare())
+    scheduler = prepare()
     for task, failure in zip(workers.running(scheduler, at_a_time=2), failures, strict=True):
         run = replace(workers.failed(task), failure=failure) if failure else workers.trained(task)
         scheduler.finish(task, run)
@@ -200,17 +200,17 @@ def test_a_search_with_different_failures_or_one_success_continues(
 def test_failed_seed_runs_are_trained_again_only_on_request(
     prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = Scheduler(prepare(configs=1))
+    scheduler = prepare(configs=1)
     good, bad = workers.running(scheduler)
     workers.finish(scheduler, good)
     scheduler.runs.put(workers.failed(bad))
-    same = Scheduler(prepare(configs=1))
+    same = prepare(configs=1)
     assert workers.running(same) == []
     assert same.complete
-    again = Scheduler(prepare(configs=1), retry_failed=True)
+    again = prepare(configs=1, retry_failed=True)
     assert [task.key for task in workers.running(again)] == [bad.key]
     workers.finish(again, bad)
     assert again.complete
     aside = (again.runs.folder / "retried").names()
     assert [name.partition("-")[0] for name in aside] == [bad.key]
-    assert workers.running(Scheduler(prepare(configs=1), retry_failed=True)) == []
+    assert workers.running(prepare(configs=1, retry_failed=True)) == []

@@ -10,13 +10,11 @@ from rich.console import Console
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Progress
-from sclsearch.search.estimate import estimate
-from sclsearch.search.plan import plan_prepared
+from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions
+from sclsearch.study.state import SeedRunTask
 from tests.workspace import MakeSpec, Prepare, Workers
 
 ROWS = 1000
@@ -46,11 +44,11 @@ def run_out(
     return ids
 
 
-def prepared(prepare: Prepare, race: float | str = BAND, **changes: object) -> PreparedStudy:
+def prepared(prepare: Prepare, race: float | str = BAND, **changes: object) -> Scheduler:
     return prepare(configs=CONFIGS, seeds=SEEDS, race=race, **changes)
 
 
-Raced = tuple[PreparedStudy, Scheduler, list[tuple[int, int]]]
+Raced = tuple[Scheduler, Scheduler, list[tuple[int, int]]]
 
 
 @pytest.fixture
@@ -58,7 +56,7 @@ def raced(prepare: Prepare, workers: Workers) -> Raced:
     """Return a stored study, its scheduler after a race, and the ids of trained seed runs."""
     study = prepared(prepare)
     study.begin()
-    scheduler = Scheduler(study)
+    scheduler = replace(study)
     return study, scheduler, run_out(workers, scheduler)
 
 
@@ -78,19 +76,19 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(raced: Raced
 def test_a_stopped_race_is_reported_as_unfinished(prepare: Prepare, workers: Workers) -> None:
     study = prepared(prepare)
     study.begin()
-    run_out(workers, Scheduler(study), most=37)
+    run_out(workers, replace(study), most=37)
     found = report(study.storage, study.store.name)
     assert not found.finished
     assert "the search is unfinished" in found.notes[0]
 
 
 def test_skipped_seed_runs_are_counted_and_take_no_time(prepare: Prepare, raced: Raced) -> None:
-    study, first, _ = raced
-    scheduler = Scheduler(prepared(prepare), dry=True)
+    _, first, _ = raced
+    scheduler = replace(prepared(prepare), dry=True)
     scheduler.refill()
     assert scheduler.skipped == first.skipped > 0
     assert scheduler.remaining == 0
-    assert estimate(study, scheduler, 1, list).seconds == 0.0
+    assert estimate(scheduler, list).seconds == 0.0
     progress = Progress(Console(file=StringIO()), CONFIGS * SEEDS)
     progress.done = len(first.state.seed_runs)
     progress.skipped = CONFIGS * SEEDS - progress.done - scheduler.remaining
@@ -104,10 +102,10 @@ def test_failed_seed_runs_that_a_race_leaves_out_are_counted(
     _, first, _ = raced
     left_out, *_ = first.queue.values()
     first.runs.put(workers.failed(left_out))
-    again = Scheduler(prepared(prepare), retry_failed=True)
+    again = prepared(prepare, retry_failed=True)
     assert run_out(workers, again) == []
     assert (again.skipped, again.skipped_failures) == (first.skipped, 1)
-    whole = Scheduler(prepared(prepare, "off"), retry_failed=True)
+    whole = prepared(prepare, "off", retry_failed=True)
     assert left_out.id in run_out(workers, whole)
     assert whole.skipped_failures == 0
 
@@ -115,7 +113,7 @@ def test_failed_seed_runs_that_a_race_leaves_out_are_counted(
 def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
     prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = Scheduler(prepared(prepare))
+    scheduler = replace(prepared(prepare))
     failure = Failure("non-finite", "loss ce is nan at update 7")
     while tasks := workers.running(scheduler, 2):
         run = trained(workers, tasks[0])
@@ -131,19 +129,19 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
     prepare: Prepare, workers: Workers
 ) -> None:
     study = prepared(prepare, "off")
-    scheduler = Scheduler(study)
+    scheduler = replace(study)
     while tasks := workers.running(scheduler, 2):
         run = trained(workers, tasks[0])
         if tasks[0].id == (1, 5):
             run = replace(run, evaluations=(), test={}, failure=Failure("worker-lost", "gone"))
         scheduler.runs.put(run)
         scheduler.finish(tasks[0], run)
-    again = Scheduler(prepared(prepare), retry_failed=True)
+    again = prepared(prepare, retry_failed=True)
     assert run_out(workers, again) == []
     assert again.complete
     (failed,) = (run for run in study.runs.all() if run.failure)
     assert failed.origin["replicate"] == 5
-    assert run_out(workers, Scheduler(study, retry_failed=True)) == [(1, 5)]
+    assert run_out(workers, prepared(prepare, "off", retry_failed=True)) == [(1, 5)]
     assert not any(run.failure for run in study.runs.all())
 
 
@@ -156,7 +154,7 @@ def test_samplers_that_ignore_scores_open_all_configurations_at_once(
     make_spec: MakeSpec, prepare: Prepare
 ) -> None:
     spec = make_spec(sampler="random")
-    scheduler = Scheduler(prepare(spec, configs=CONFIGS, seeds=SEEDS, race=BAND))
+    scheduler = prepare(spec, configs=CONFIGS, seeds=SEEDS, race=BAND)
     started = [scheduler.next() for _ in range(2 * CONFIGS + 1)]
     assert {task.id[1] for task in started[:-1] if task} == {0, 1}
     assert started[-1] is None
@@ -206,8 +204,8 @@ def test_a_resumed_race_proposes_the_same_configurations(
     for folder, stop in (("whole", 1_000), ("stopped", 25)):
         options = {"configs": CONFIGS, "seeds": SEEDS, "race": BAND, "study": folder}
         study = prepare(spec, **options).begin()
-        run_out(workers, Scheduler(study), most=stop)
-        scheduler = Scheduler(study)
+        run_out(workers, replace(study), most=stop)
+        scheduler = replace(study)
         run_out(workers, scheduler)
         values.append([one.values for one in scheduler.state.configurations])
     assert len(values[0]) == CONFIGS
@@ -218,7 +216,7 @@ def test_half_of_a_time_budget_ends_the_opening_of_configurations(
     make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:
     study = prepare(make_spec(sampler="tpe"), configs=100, seeds=SEEDS, race=BAND).begin()
-    scheduler = Scheduler(study)
+    scheduler = replace(study)
     run_out(workers, scheduler, most=12)
     scheduler.stop_opening()
     run_out(workers, scheduler)
@@ -228,6 +226,6 @@ def test_half_of_a_time_budget_ends_the_opening_of_configurations(
 
 
 def test_a_plan_says_how_many_seed_runs_a_race_needs(prepare: Prepare) -> None:
-    plan = plan_prepared(prepared(prepare), RunOptions(tracking="none"))
-    assert (plan.race, plan.stages, plan.seed_runs) == (BAND, (2, 4, 8), CONFIGS * SEEDS)
-    assert plan.missing == 8 * 2 + 3 * 8
+    plan = plan_prepared(prepared(prepare, tracking="none"))
+    assert (plan["race"], plan["stages"]) == (BAND, (2, 4, 8))
+    assert (plan["seed_runs"], plan["missing"]) == (CONFIGS * SEEDS, 8 * 2 + 3 * 8)

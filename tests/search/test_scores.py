@@ -9,9 +9,9 @@ import pytest
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
+from sclsearch.search.prepare import reading_notes
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
-from sclsearch.study.tokenized import reading_notes
 from tests.workspace import MakeSpec, WriteSpace
 
 REGRESSION = [name for name in METHODS if method_class(name).regression]

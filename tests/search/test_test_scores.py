@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.worker_failures import WorkerFailure
+from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.training.cost import row_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
 @pytest.fixture
-def winner_only(prepare: Prepare) -> PreparedStudy:
+def winner_only(prepare: Prepare) -> Scheduler:
     return prepare(configs=3, seeds=3, test_scores="winner", study="mine").begin()
 
 
@@ -39,7 +38,7 @@ def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
     prepare: Prepare, workers: Workers, at_a_time: int, race: float | str
 ) -> None:
     prepared = prepare(configs=4, seeds=5, test_scores="winner", race=race)
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     trained = 0
     while tasks := workers.running(scheduler, at_a_time):
         assert len({task.test for task in tasks}) == 1
@@ -55,20 +54,18 @@ def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
 
 
 def test_all_seed_runs_are_tested_as_they_train(prepare: Prepare, workers: Workers) -> None:
-    scheduler = Scheduler(prepare(configs=3, seeds=3, test_scores="all"))
+    scheduler = prepare(configs=3, seeds=3, test_scores="all")
     assert all(task.test for task in workers.running(scheduler))
     workers.run_out(scheduler)
     assert scheduler.state.tested_later == []
     assert len(with_test(scheduler)) == 9
 
 
-def test_a_resumed_search_runs_the_missing_tests(
-    winner_only: PreparedStudy, workers: Workers
-) -> None:
-    scheduler = Scheduler(winner_only)
+def test_a_resumed_search_runs_the_missing_tests(winner_only: Scheduler, workers: Workers) -> None:
+    scheduler = replace(winner_only)
     workers.decide(scheduler)
     workers.finish(scheduler, workers.running(scheduler, 1)[0])
-    again = Scheduler(winner_only)
+    again = replace(winner_only)
     again.refill()
     assert again.decided
     assert not again.complete
@@ -78,29 +75,29 @@ def test_a_resumed_search_runs_the_missing_tests(
 
 
 def test_a_later_start_tests_all_seed_runs_on_request(
-    winner_only: PreparedStudy, prepare: Prepare, workers: Workers
+    winner_only: Scheduler, prepare: Prepare, workers: Workers
 ) -> None:
-    workers.run_out(Scheduler(winner_only))
-    scheduler = Scheduler(prepare(configs=3, seeds=3, test_scores="all", study="mine"))
+    workers.run_out(replace(winner_only))
+    scheduler = prepare(configs=3, seeds=3, test_scores="all", study="mine")
     assert len(workers.run_out(scheduler)) == 6
     assert len(with_test(scheduler)) == 9
 
 
 def test_another_rule_tests_its_own_winner(
-    winner_only: PreparedStudy, prepare: Prepare, workers: Workers
+    winner_only: Scheduler, prepare: Prepare, workers: Workers
 ) -> None:
-    first = Scheduler(winner_only)
+    first = replace(winner_only)
     workers.run_out(first)
     changed = {"configs": 3, "seeds": 3, "test_scores": "winner", "study": "mine"}
-    scheduler = Scheduler(prepare(rule="best", **changed))
+    scheduler = prepare(rule="best", **changed)
     workers.run_out(scheduler)
     assert with_test(scheduler) == winner_seeds(first) | winner_seeds(scheduler)
 
 
 def test_a_repetition_that_did_not_start_comes_again_and_a_failing_one_is_given_up(
-    winner_only: PreparedStudy, workers: Workers, caplog: pytest.LogCaptureFixture
+    winner_only: Scheduler, workers: Workers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scheduler = Scheduler(winner_only)
+    scheduler = replace(winner_only)
     workers.decide(scheduler)
     task = scheduler.next()
     assert task is not None
@@ -114,14 +111,14 @@ def test_a_repetition_that_did_not_start_comes_again_and_a_failing_one_is_given_
     assert scheduler.untested == [task.id]
     assert with_test(scheduler) == winner_seeds(scheduler) - {task.id}
     assert scheduler.runs.get(task.key) is not None
-    assert Scheduler(winner_only).next() is not None
+    assert replace(winner_only).next() is not None
 
 
 @pytest.mark.parametrize("tests_all", [True, False])
 def test_the_winners_best_seed_trains_once_more_for_its_weights(
-    winner_only: PreparedStudy, workers: Workers, *, tests_all: bool
+    winner_only: Scheduler, workers: Workers, *, tests_all: bool
 ) -> None:
-    scheduler = Scheduler(replace(winner_only, tests_all=tests_all, weights=True))
+    scheduler = replace(winner_only, tests_all=tests_all, weights=True)
     assert scheduler.repeated == (1 if tests_all else 3)
     workers.decide(scheduler)
     best = scheduler.state.best_seed
@@ -135,35 +132,35 @@ def test_the_winners_best_seed_trains_once_more_for_its_weights(
     assert {one for one, task in repeated.items() if task.weights} == {best}
     assert len(repeated) == (1 if tests_all else 3)
     assert scheduler.complete
-    assert Scheduler(replace(winner_only, tests_all=tests_all, weights=True)).next() is None
+    assert replace(winner_only, tests_all=tests_all, weights=True).next() is None
 
 
 def test_weights_that_cannot_be_stored_are_tried_once(
-    winner_only: PreparedStudy, workers: Workers
+    winner_only: Scheduler, workers: Workers
 ) -> None:
-    scheduler = Scheduler(replace(winner_only, tests_all=True, weights=True))
+    scheduler = replace(winner_only, tests_all=True, weights=True)
     workers.run_out(scheduler)
     assert scheduler.complete
-    again = Scheduler(replace(winner_only, tests_all=True, weights=True))
+    again = replace(winner_only, tests_all=True, weights=True)
     assert [task.weights for task in workers.running(again, 1)] == [True]
 
 
 def test_the_only_seed_run_of_a_study_stores_its_weights_at_once(prepare: Prepare) -> None:
     only = replace(prepare(configs=1, seeds=1), weights=True)
-    task = Scheduler(only).next()
+    task = replace(only).next()
     assert task is not None
     assert task.weights
-    assert Scheduler(only).repeated == 0
+    assert replace(only).repeated == 0
 
 
-def report_of(prepared: PreparedStudy) -> Report:
+def report_of(prepared: Scheduler) -> Report:
     return report(prepared.storage, "mine")
 
 
 def test_reports_show_which_seeds_have_no_test_score(
-    winner_only: PreparedStudy, workers: Workers
+    winner_only: Scheduler, workers: Workers
 ) -> None:
-    scheduler = Scheduler(winner_only)
+    scheduler = replace(winner_only)
     workers.decide(scheduler)
     before = report_of(winner_only)
     winner = finished_winner(before)

@@ -13,13 +13,12 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.search.plan import plan
-from sclsearch.search.rerun import rerun
+from sclsearch.search.run import rerun
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions
 from sclsearch.study.state import SearchState
 from sclsearch.study.study import Study
-from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tracking.records import new_records
 from tests.in_process import train_one
@@ -96,8 +95,8 @@ def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
 ) -> None:
     spec = make_spec(**FEW, method="tapt", unlabeled=40)
     planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0))
-    assert planned.rows == (20, 20, 20, 40)
-    assert NOTE in planned.notes
+    assert planned["rows"] == (20, 20, 20, 40)
+    assert NOTE in planned["notes"]
     prepared = prepare(spec)
     assert prepared.replicates[0].rows == prepared.splits[0].digests
     state = SearchState(prepared.record, prepared.replicates, prepared.study.rule)
@@ -239,7 +238,7 @@ def test_paraphrases_join_only_the_labeled_rows(
     )
     assert with_.study.seed_run_spec({}, 0).key == without.study.seed_run_spec({}, 0).key
     own, its = (
-        next(iter(tokenized(one.study, one.splits.values()).values())).splits["train"]
+        next(iter(one.study.tokenized(one.splits.values()).values())).splits["train"]
         for one in (with_, without)
     )
     assert np.array_equal(own.ids, its.ids)

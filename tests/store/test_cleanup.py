@@ -9,10 +9,14 @@ import pytest
 
 from sclsearch.api import remove
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import write
-from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, seed_run_key
-from sclsearch.store.storage import storage_path
-from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.store.storage import storage_path, write
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyStore,
+    seed_run_key,
+    study_names,
+)
 from tests.store.test_studies import RECORD
 from tests.store.together import another_driver
 

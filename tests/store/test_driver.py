@@ -14,10 +14,8 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store import driver
-from sclsearch.store.driver import sole_driver
-from sclsearch.store.local import LocalPath
-from sclsearch.store.objects import read, write
-from sclsearch.store.storage import StoragePath
+from sclsearch.store.lock import sole_driver
+from sclsearch.store.storage import LocalPath, StoragePath, read, write
 from tests.store.together import WRITERS, another_driver, at_once
 
 

@@ -10,14 +10,14 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Rows, Splits, all_seeds
-from sclsearch.store.records import (
+from sclsearch.store.studies import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
+    StudyStore,
     seed_run_identity,
     seed_run_key,
 )
-from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.base import Task
 from sclsearch.training.data import GPU_WIDTHS
 from sclsearch.training.evaluation import GPU_TOKENS

@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sclsearch.store.local import DamagedError, LocalPath
-from sclsearch.store.objects import create, read, read_each, write
-from sclsearch.store.storage import StoragePath
+from sclsearch.store.storage import (
+    DamagedError,
+    LocalPath,
+    StoragePath,
+    create,
+    read,
+    read_each,
+    write,
+)
 from tests.store.together import WRITERS, at_once
 
 JSON = st.recursive(

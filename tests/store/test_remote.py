@@ -13,10 +13,9 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store import remote
-from sclsearch.store.driver import sole_driver
-from sclsearch.store.objects import check_writable, create, read, read_each, write
+from sclsearch.store.lock import sole_driver
 from sclsearch.store.remote import RemotePath, StorageError
-from sclsearch.store.storage import storage_folder
+from sclsearch.store.storage import check_writable, create, read, read_each, storage_folder, write
 from tests.processes import wait_for
 from tests.store.conftest import Fault, Gate
 
@@ -232,7 +231,7 @@ def test_objects_are_listed_in_one_request_and_read_in_one_each(
 def test_a_driver_survives_an_outage_of_the_store(
     gate: Gate, far: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.store.driver.BEAT_SECONDS", 0.1)
+    monkeypatch.setattr("sclsearch.store.lock.BEAT_SECONDS", 0.1)
     with sole_driver(far):
         before = lock_record(far)["time"]
         gate.close()

@@ -11,9 +11,8 @@ import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.local import DamagedError, LocalPath
-from sclsearch.store.rows import RowResults
-from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
+from sclsearch.store.storage import DamagedError, LocalPath
 
 IDENTITY = {"fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5}, "seeds": {"order": 2**62}}
 FINISHED = SeedRun(

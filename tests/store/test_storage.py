@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.local import LocalPath
 from sclsearch.store.remote import RemotePath, _files
-from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder, storage_option, storage_path
+from sclsearch.store.storage import (
+    DEFAULT_STORAGE,
+    LocalPath,
+    storage_folder,
+    storage_option,
+    storage_path,
+)
 
 
 def test_a_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.local import DamagedError
-from sclsearch.store.objects import read_each
-from sclsearch.store.records import (
+from sclsearch.store.storage import DamagedError, read_each
+from sclsearch.store.studies import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
+    StudyStore,
+    existing_study,
+    study_names,
     uneven_seeds,
 )
-from sclsearch.store.studies import StudyStore, existing_study, study_names
 
 RECORD = StudyRecord(
     name="first",

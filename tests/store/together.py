@@ -13,7 +13,7 @@ from sclsearch.store.storage import StoragePath
 WRITERS = 8
 HOLD = """
 import sys
-from sclsearch.store.driver import sole_driver
+from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import storage_path
 
 with sole_driver(storage_path(sys.argv[1])):

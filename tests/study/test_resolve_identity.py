@@ -10,7 +10,7 @@ import pytest
 
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
-from sclsearch.store.records import ConfigurationRecord, seed_run_key
+from sclsearch.store.studies import ConfigurationRecord, seed_run_key
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask

@@ -11,48 +11,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.start import START_MPS, mps_advice, mps_runs, unusable_gpu
+from sclsearch.search.prepare import gpus_each
 from sclsearch.study.resolve import resolve
-from sclsearch.study.resources import (
-    START_MPS,
-    check_address,
-    gpu_share,
-    gpus_each,
-    mps_advice,
-    mps_runs,
-    unusable_gpu,
-)
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions
 from tests.workspace import MakeSpec
 
 
 @pytest.mark.parametrize("address", [None, "auto", "10.0.0.1:6379", "head.local:6379", "[::1]:63"])
 def test_addresses_within_a_cluster_are_accepted(address: str | None) -> None:
-    check_address(address)
+    assert RunOptions(address=address).address == address
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("ray://head:10001", "Ray Client is not supported"),
-        ("http://head:8265", "must be auto or HOST:PORT"),
-    ],
-)
-def test_other_addresses_are_refused_with_the_command_to_use(address: str, message: str) -> None:
+@pytest.mark.parametrize("address", ["ray://head:10001", "http://head:8265"])
+def test_other_addresses_are_refused_with_the_command_to_use(address: str) -> None:
     with pytest.raises(SclsearchError) as refused:
-        check_address(address)
-    assert str(refused.value).startswith(f"--address {address}: {message}")
-    assert "ray job submit --address http://HOST:8265 -- sclsearch tune" in str(refused.value)
+        RunOptions(address=address)
+    assert str(refused.value).startswith("--address: must be auto or HOST:PORT")
+    assert str(refused.value).endswith(f"got {address!r}.")
+    assert "submit --address http://HOST:8265 -- sclsearch tune" in str(refused.value)
 
 
 @pytest.mark.parametrize("share", [-1.0, -0.5, 1.5, 2.0, math.inf, math.nan])
 def test_an_invalid_gpu_share_is_refused(share: float) -> None:
     with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: must be 0, 1/k or 1, .* got "):
-        gpu_share(share)
+        RunOptions(gpus_per_trial=share)
 
 
 @given(k=st.integers(1, 100), digits=st.integers(3, 6))
 def test_a_rounded_share_of_1_over_k_is_accepted_and_k_fill_a_gpu(k: int, digits: int) -> None:
-    share = gpu_share(round(1 / k, digits) if k < 10 else 1 / k)
+    share = RunOptions(gpus_per_trial=round(1 / k, digits) if k < 10 else 1 / k).gpus_per_trial
+    assert share is not None
     assert k * share <= 1
     assert (k + 1) * share > 1
 
@@ -62,25 +51,8 @@ def test_a_rounded_share_of_1_over_k_is_accepted_and_k_fill_a_gpu(k: int, digits
     [(0.4, "0.3333 or 0.5"), (0.3, "0.25 or 0.3333"), (0.7, "0.5 or 1")],
 )
 def test_other_shares_are_refused_with_the_two_nearest(share: float, nearest: str) -> None:
-    with pytest.raises(
-        SclsearchError, match=rf"^--gpus-per-trial: .* got {share}\. Give {nearest}\.$"
-    ):
-        gpu_share(share)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (RunOptions(address="ray://head:10001", gpus_per_trial=0), "--address ray://head:10001: "),
-        (RunOptions(gpus_per_trial=0.4), "--gpus-per-trial: must be 1/k"),
-    ],
-)
-def test_invalid_resources_are_refused_before_files_are_read(
-    options: RunOptions, message: str
-) -> None:
-    with pytest.raises(SclsearchError) as refused:
-        resolve(StudySpec(method="scl", task="cola", model="./nowhere"), options)
-    assert str(refused.value).startswith(message)
+    with pytest.raises(SclsearchError, match=rf"^--gpus-per-trial: .* {nearest}, got {share}\.$"):
+        RunOptions(gpus_per_trial=share)
 
 
 def test_a_cluster_search_without_a_local_gpu_requires_gpus_per_trial(
@@ -118,8 +90,8 @@ def test_precision_and_gpus_determine_the_numerics(
     monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
     study = resolve(make_spec(precision=precision), RunOptions(gpus_per_trial=gpus))
     assert study.numerics == numerics
-    assert gpus_each(gpus, study.numerics) == gpus
-    assert gpus_each(None, study.numerics) == float(gpus > 0)
+    assert gpus_each(study, RunOptions(gpus_per_trial=gpus)) == gpus
+    assert gpus_each(study, RunOptions()) == float(gpus > 0)
 
 
 def test_tf32_needs_a_gpu(make_spec: MakeSpec) -> None:
@@ -193,6 +165,6 @@ def test_mps_needs_linux_and_an_nvidia_gpu(
 def test_mps_is_advised_if_seed_runs_share_a_gpu_without_it(
     monkeypatch: pytest.MonkeyPatch, gpus: float, at_once: int, runs: bool | None, advised: bool
 ) -> None:
-    monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: runs)
+    monkeypatch.setattr("sclsearch.ray_backend.start.mps_runs", lambda: runs)
     notes = mps_advice(gpus, at_once)
     assert [START_MPS in note for note in notes] == [True] * advised

@@ -11,8 +11,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.records import ConfigurationRecord
-from sclsearch.study.prepared import PreparedStudy
+from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
@@ -33,7 +32,7 @@ def stored(thing: Any) -> Any:
     return json.loads(json.dumps(thing))
 
 
-def origin_of(prepared: PreparedStudy) -> Mapping[str, Any]:
+def origin_of(prepared: Scheduler) -> Mapping[str, Any]:
     origin: Mapping[str, Any] = stored(prepared.record.origin)
     return origin
 
@@ -46,13 +45,13 @@ def test_the_default_encoder_is_recorded_by_name(
     assert origin_of(prepare_study(spec, options))["model"] == "minilm"
 
 
-def winner_of(prepared: PreparedStudy) -> ConfigurationRecord:
-    scheduler = Scheduler(prepared)
+def winner_of(prepared: Scheduler) -> ConfigurationRecord:
+    scheduler = replace(prepared)
     scheduler.refill()
     return ConfigurationRecord(**stored(asdict(scheduler.state.configurations[-1])))
 
 
-def keys(prepared: PreparedStudy, values: Mapping[str, Any]) -> list[str]:
+def keys(prepared: Scheduler, values: Mapping[str, Any]) -> list[str]:
     study = prepared.study
     return [study.seed_run_spec(values, r, splits).key for r, splits in prepared.splits.items()]
 

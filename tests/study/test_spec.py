@@ -34,7 +34,10 @@ def test_an_invalid_study_spec_names_the_option(given: dict[str, Any], message: 
         ({"configs": 2.5}, "--configs: must be a valid integer, got 2.5."),
         ({"configs": 10**9}, "--configs: must be at most 100000, got 1000000000."),
         ({"seeds": 1_000_000}, "--seeds: must be at most 1000, got 1000000."),
-        ({"gpus_per_trial": -1}, "--gpus-per-trial: must be at least 0, got -1."),
+        (
+            {"gpus_per_trial": -1},
+            "--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one GPU at most, got -1.",
+        ),
         (
             {"time_budget": "0h"},
             "--time-budget: must be a positive number of seconds, or one with m, h or d, got '0h'.",

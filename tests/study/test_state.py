@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import parse_rule
 from sclsearch.study.state import ConfigurationScore, SearchState, stored_state
 from sclsearch.tasks.metrics import validation_loss
@@ -15,7 +14,7 @@ from tests.workspace import Prepare, Workers
 @pytest.fixture
 def live(prepare: Prepare, workers: Workers) -> SearchState:
     """Return the state of a search after all seed runs but the last."""
-    scheduler = Scheduler(prepare(configs=3, seeds=4).begin())
+    scheduler = prepare(configs=3, seeds=4).begin()
     for task in workers.running(scheduler):
         workers.finish(scheduler, task)
     for task in workers.running(scheduler)[:-1]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.state import SearchState, stored_state
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.records import counts, new_records
@@ -13,7 +12,7 @@ from tests.tracking.conftest import Shown
 from tests.workspace import Prepare, Workers
 
 
-def from_store(prepared: PreparedStudy) -> SearchState:
+def from_store(prepared: Scheduler) -> SearchState:
     replicates, configurations = prepared.store.replicates(), prepared.store.configurations()
     rule = prepared.study.rule
     state, faults = stored_state(prepared.runs, prepared.record, replicates, configurations, rule)
@@ -25,7 +24,7 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     prepared = prepare(configs=2).begin()
-    scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
+    scheduler, logger = replace(prepared), MLflowLogger(uri)
     for task in workers.running(scheduler):
         workers.finish(scheduler, task)
         logger.sync(scheduler.state, ended=False)
@@ -49,7 +48,7 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
 
 
 def test_each_call_returns_only_the_new_records(prepare: Prepare, workers: Workers) -> None:
-    scheduler = Scheduler(prepare(configs=1))
+    scheduler = prepare(configs=1)
     first, second = workers.running(scheduler)
     paths = [record.path for record in new_records(scheduler.state, ended=False)]
     assert paths == [(), (0,)]
@@ -70,7 +69,7 @@ def test_a_study_is_finished_once_all_its_configurations_are(
     prepare: Prepare, workers: Workers, missing: int
 ) -> None:
     prepared = prepare(configs=2).begin()
-    scheduler = Scheduler(prepared)
+    scheduler = replace(prepared)
     workers.run_out(scheduler)
     for run in [*scheduler.state.seed_runs.values()][:missing]:
         (prepared.runs.folder / f"{run.key}.json").remove()
@@ -80,7 +79,7 @@ def test_a_study_is_finished_once_all_its_configurations_are(
 
 
 def test_a_failed_seed_run_has_its_cause_and_no_scores(prepare: Prepare, workers: Workers) -> None:
-    scheduler = Scheduler(prepare(configs=1))
+    scheduler = prepare(configs=1)
     task, _ = workers.running(scheduler)
     scheduler.finish(task, workers.failed(task))
     failed = next(r for r in new_records(scheduler.state) if r.path == task.id)
@@ -106,7 +105,7 @@ def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
     prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
-    scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
+    scheduler, logger = replace(prepared), MLflowLogger(uri)
     while tasks := workers.running(scheduler, 1):
         workers.finish(scheduler, tasks[0])
         logger.sync(scheduler.state, ended=False)
@@ -130,7 +129,7 @@ def test_a_stopped_search_logs_no_scores_of_an_untested_winner(
     prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
-    scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
+    scheduler, logger = replace(prepared), MLflowLogger(uri)
     workers.decide(scheduler)
     logger.sync(scheduler.state)
     assert logger.close() is None

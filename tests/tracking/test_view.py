@@ -27,7 +27,7 @@ def test_the_winner_is_in_the_first_row_among_equal_scores(
     prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     for study in ("b", "a"):
-        scheduler = Scheduler(prepare(study=study, race="off").begin())
+        scheduler = prepare(study=study, race="off").begin()
         finish(scheduler, workers, (12, 15, 15, 15))
         logger = MLflowLogger(uri)
         logger.sync(scheduler.state)

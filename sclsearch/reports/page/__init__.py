@@ -17,8 +17,7 @@ from sclsearch.reports.page.results import StudyResults, read_results
 from sclsearch.reports.page.style import COLORS, ON_DARK, as_png, as_svg, inline_svg, style
 from sclsearch.reports.report import Report
 from sclsearch.reports.table import TableFormat, TableRows, table_file
-from sclsearch.store.local import LocalPath, new_folder
-from sclsearch.store.objects import check_writable
+from sclsearch.store.storage import LocalPath, check_writable, new_folder
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from sclsearch.reports.frames import stored_seed_runs
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.report import Report, tested_winner
-from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.store.studies import existing_study
+from sclsearch.store.studies import StudyRecord, existing_study
 
 if TYPE_CHECKING:
     import pandas as pd

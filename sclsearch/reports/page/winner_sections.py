@@ -15,7 +15,6 @@ from sclsearch.reports.page.rows import BINS, calibration, class_scores, mistake
 from sclsearch.reports.terminal import with_spread
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
-from sclsearch.study.seed_runs import stored_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +157,7 @@ def embeddings(results: StudyResults, restored: Restored) -> Section:
         return Section(name, title, [NO_CLASSES])
     if isinstance(restored, str):
         return Section(name, title, [restored])
-    weights = stored_weights(StudyStore(report.storage, report.study), best.key)
+    weights = StudyStore(report.storage, report.study).load_weights(best.key)
     if weights is None:
         missing = (
             "The weights of the winner's best seed are not stored. Repeat the search's command."

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sclsearch.errors import SclsearchError
-from sclsearch.study.seed_runs import SeedRunId
+from sclsearch.study.state import SeedRunId
 
 RETRIES: Mapping[str, float] = {
     "hang": 1,

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import read, write
-from sclsearch.store.storage import StoragePath
+from sclsearch.store.storage import StoragePath, read, write
 
 BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0

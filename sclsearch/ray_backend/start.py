@@ -1,8 +1,11 @@
-"""Start of Ray on this machine, or connection to an existing cluster."""
+"""Start of Ray here or on a cluster, this machine's resources, and folders of killed searches."""
 
 import gc
+import json
 import logging
 import os
+import re
+import shutil
 import signal
 import socket
 import sys
@@ -11,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from types import ModuleType
 from typing import Any
 
@@ -19,10 +23,60 @@ import ray
 from ray._private import ray_constants, services
 from ray.exceptions import RayError
 
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.methods import NamedMethod
-from sclsearch.ray_backend.leftovers import scratch_folder, sweep
-from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence
+from sclsearch.store.lock import HIDDEN, born, numbering
+
+PREFIX = "sclsearch-ray-"
+OWNER = "owner.json"
+
+
+@contextmanager
+def scratch_folder(session: Path | None) -> Iterator[Path]:
+    """Yield a folder for Ray Tune, with a record of this process.
+
+    `session` is the folder of a Ray that belongs to this process; None on a cluster.
+    """
+    with TemporaryDirectory(prefix=PREFIX) as name:
+        owner = {
+            "pid": os.getpid(),
+            "born": born(os.getpid()),
+            "host": socket.gethostname(),
+            "numbering": numbering(),
+            "session": session and str(session),
+        }
+        Path(name, OWNER).write_text(json.dumps(owner), encoding="utf-8")
+        yield Path(name)
+
+
+def sweep() -> None:
+    """Delete the folders of killed searches on this machine; Linux ends their Ray processes."""
+    for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+            if folder.stat().st_uid == os.getuid() and _is_dead(owner):
+                session = Path(owner["session"] or "none")
+                if session.name.startswith("session_") and session.exists():
+                    # A Ray process that is still ending may make it again: the next sweep looks.
+                    shutil.rmtree(session, ignore_errors=True)
+                else:
+                    shutil.rmtree(folder, ignore_errors=True)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+
+
+def _is_dead(owner: dict[str, Any]) -> bool:
+    """Return True if the owner process is certainly gone.
+
+    Machines and containers may share the folder. A process of another machine counts as alive.
+    """
+    ours, theirs = numbering(), owner["numbering"]
+    if theirs == ours:
+        return born(owner["pid"]) not in {owner["born"], HIDDEN}
+    if ours is None or theirs is None or owner["host"] != socket.gethostname():
+        return False
+    return str(theirs).split()[0] != ours.split()[0]  # this machine has restarted since
+
 
 ENVIRONMENT = {
     # Tune prints its own table even at verbosity 0 unless it uses its old output.
@@ -35,7 +89,15 @@ ENVIRONMENT = {
 MOST_AT_A_TIME = 1000
 """Upper limit of trials at a time: Ray holds a placement group for each, tested to about 1000."""
 
+DRIVER = Path("/proc/driver/nvidia/version")
+"""File in which the kernel reports the version of the NVIDIA driver."""
+CLUSTER_SLOTS = 64
+"""Seed runs at a time that a cluster is assumed to run; --concurrency overrides it."""
+START_MPS = "nvidia-cuda-mps-control -d"
+"""Command that starts CUDA MPS."""
+
 _ANSWER_SECONDS = 5.0
+_MPS_SECONDS = 1.0
 
 
 @contextmanager
@@ -208,3 +270,61 @@ def cores() -> int:
 def _fitting_on(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
     by_cpu = int(resources.get("CPU", 0) // cpus)
     return min(by_cpu, int(resources.get("GPU", 0) / gpus + 1e-9)) if gpus else by_cpu
+
+
+def unusable_gpu(driver: Path = DRIVER) -> str:
+    """Return a warning if torch cannot use this machine's NVIDIA driver, else an empty string.
+
+    `driver` is the file in which the kernel reports the driver's version.
+    """
+    import torch
+
+    if torch.cuda.is_available():
+        return ""
+    try:
+        found = re.search(r"Kernel Module\D*([\d.]+)", driver.read_text(encoding="utf-8"))
+    except OSError:
+        return ""
+    version = found[1] if found else "of unknown version"
+    cuda = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+    return (
+        f"This machine has NVIDIA driver {version}, but torch {torch.__version__}, built {cuda}, "
+        "cannot use it: seed runs train on the CPU. Update the driver, or install a torch that is "
+        "built for an older CUDA."
+    )
+
+
+def mps_runs() -> bool | None:
+    """Return whether CUDA MPS runs, so that kernels of several processes run at the same time.
+
+    The result is None if this machine cannot use MPS, which needs Linux and an NVIDIA GPU, or if
+    the daemon's socket cannot be read.
+    """
+    import torch
+
+    if sys.platform != "linux" or torch.version.cuda is None or not torch.cuda.is_available():
+        return None
+    folder = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps")
+    # The socket's file stays when the daemon ends; only a connection shows that the daemon runs.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.settimeout(_MPS_SECONDS)
+        try:
+            client.connect(str(folder / "control"))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError:
+            return None
+    return True
+
+
+def mps_advice(gpus: float, at_once: int) -> list[str]:
+    """Return advice to start CUDA MPS if seed runs share a GPU of this machine without it.
+
+    `gpus` are those of a seed run; `at_once` seed runs run at the same time on this machine.
+    """
+    if not 0 < gpus < 1 or at_once < 2 or mps_runs() is not False:
+        return []
+    return [
+        "GPU: CUDA MPS does not run, so seed runs that share a GPU take turns. Start MPS before "
+        f"the search: {START_MPS}"
+    ]
