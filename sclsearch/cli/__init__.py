@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli.augment import augment
-from sclsearch.cli.cleanup import rm
-from sclsearch.cli.command import Commands, HomeCommand, grouped
-from sclsearch.cli.experiments import reproduce
+from sclsearch.cli.doctor import doctor
 from sclsearch.cli.export import export, predict
-from sclsearch.cli.formats import report, show
-from sclsearch.cli.listing import ls
-from sclsearch.cli.look import compare, doctor, ui
-from sclsearch.cli.study import rerun, train, tune
-from sclsearch.cli.winner import confirm
+from sclsearch.cli.ls import ls, rm
+from sclsearch.cli.options import Commands, HomeCommand, grouped
+from sclsearch.cli.reproduce import reproduce
+from sclsearch.cli.show import compare, report, show
+from sclsearch.cli.tune import confirm, rerun, train, tune
+from sclsearch.cli.ui import ui
 from sclsearch.errors import SclsearchError
 
 app = typer.Typer(

@@ -80,7 +80,7 @@ def augment(
     """
     from rich.console import Console
 
-    from sclsearch.cli.spec import task_of
+    from sclsearch.cli.options import task_of
     from sclsearch.papers.augmentation import BACKENDS
     from sclsearch.papers.augmentation.backends import Options
     from sclsearch.papers.augmentation.texts import select_texts

@@ -1,18 +1,113 @@
-"""Options of the commands, made from the fields of `StudySpec`, `RunOptions` and `CustomTask`."""
+"""Options of the commands, made from declared fields, and what the commands make of them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, asdict, fields, replace
 from inspect import Parameter
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from sclsearch.arguments import declared
-from sclsearch.errors import SclsearchError
-from sclsearch.study.spec import SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
+from sclsearch.arguments import declared, expanded, fields_of
+from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
+from sclsearch.study.spec import DEFAULT_METHOD, SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
+
+if TYPE_CHECKING:
+    from sclsearch.reports.report import Report
+
+HELP_ALL = "--help-all"
+REFIT, REFIT_ROWS = "--refit", ("validation", "all")
+"""Option whose value may be left out, and its values; the first is the default."""
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options of its groups as its own parameters.
+
+    A group is a parameter of the type `Annotated[Mapping[str, Any], parameters]`, which gets the
+    values of these parameters by name.
+    """
+    groups: dict[str, Mapping[str, inspect.Parameter]] = {}
+    flat = []
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        group = get_args(one.annotation)[1] if get_origin(one.annotation) is Annotated else None
+        if isinstance(group, Mapping):
+            groups[one.name] = group
+        flat += [*group.values()] if isinstance(group, Mapping) else [one]
+
+    def run(**values: Any) -> None:
+        built = {
+            name: {option: values.pop(option) for option in group} for name, group in groups.items()
+        }
+        command(**built, **values)
+
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in flat]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+class HomeCommand(TyperCommand):
+    """Command with `--help-all`, `--refit` without a value, and `~` in path options.
+
+    Shells do not expand `--option=~/folder`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if HELP_ALL in args:
+            for parameter in self.params:
+                parameter.hidden = False  # type: ignore[attr-defined]
+            args = ["--help"]
+        following = [*args, ""][1:]
+        args = [
+            f"{REFIT}={REFIT_ROWS[0]}" if word == REFIT and after not in REFIT_ROWS else word
+            for word, after in zip(args, following, strict=True)
+        ]
+        return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: Any) -> str:
+        if any(getattr(parameter, "hidden", False) for parameter in self.params):
+            self.epilog = f"`{HELP_ALL}` shows all options."
+        return super().get_help(ctx)
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.params = {name: _at_home(value) for name, value in ctx.params.items()}
+        return super().invoke(ctx)
+
+
+def _at_home(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_at_home(item) for item in value]
+    return expanded(value) if isinstance(value, Path) else value
+
+
+class Commands(TyperGroup):
+    """Command group that exits with one line on Ctrl-C."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _one_line_on_ctrl_c():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _one_line_on_ctrl_c():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _one_line_on_ctrl_c() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{STOPPED}\n")
+        sys.exit(INTERRUPTED)
+
 
 _FIELDS = declared(StudySpec, RunOptions, CustomTask)
 _KEYWORD = Parameter.KEYWORD_ONLY
@@ -55,12 +150,6 @@ def _plain(kind: Any) -> Any:
     return kind
 
 
-def _setting(name: str, kind: Any, text: str) -> Parameter:
-    """Return the option of one hyperparameter, which is no field of its own."""
-    found = typer.Option(help=text, rich_help_panel=SEARCH)
-    return Parameter(name, _KEYWORD, default=None, annotation=Annotated[kind, found])
-
-
 def _group(*parts: str | Parameter) -> Mapping[str, Parameter]:
     found = (_parameter(part) if isinstance(part, str) else part for part in parts)
     return {one.name: one for one in found}
@@ -76,11 +165,19 @@ _RESOURCES = (
     Parameter("dry_run", _KEYWORD, default=False, annotation=DryRun),
     Parameter("json_", _KEYWORD, default=False, annotation=Json),
 )
-_EPOCHS = _setting("epochs", int | None, "Fixed number of epochs; the same as --set epochs=N.")
-_RATE = _setting(
-    "learning_rate", float | None, "Fixed learning rate; the same as --set learning_rate=X."
+_SETTINGS = (
+    Parameter(
+        name,
+        _KEYWORD,
+        default=None,
+        annotation=Annotated[kind, typer.Option(help=text, rich_help_panel=SEARCH)],
+    )
+    for name, kind, text in (
+        ("epochs", int | None, "Fixed number of epochs; the same as --set epochs=N."),
+        ("learning_rate", float | None, "Fixed learning rate; the same as --set learning_rate=X."),
+    )
 )
-_TUNE = _group(*_FIELDS, _EPOCHS, _RATE, *_RESOURCES)
+_TUNE = _group(*_FIELDS, *_SETTINGS, *_RESOURCES)
 _TRAIN = {
     **{name: one for name, one in _TUNE.items() if name not in {*SEARCH_OPTIONS, "space"}},
     "task": _parameter("task", help=f"{_FIELDS['task'][1].text} Required without --from.").replace(
@@ -150,10 +247,6 @@ def parse_settings(pairs: Sequence[str] | None, **others: object) -> dict[str, o
     """Return the hyperparameters of `--set KEY=VALUE` and of options such as `--epochs`.
 
     A value of a pair is YAML. `others` may be None, for options that are not given.
-
-    Raises:
-        SclsearchError: A pair has no `=`, no key, or a value that YAML cannot read, or a
-            hyperparameter is set twice.
     """
     from sclsearch.spaces.load import load_yaml
 
@@ -170,3 +263,119 @@ def parse_settings(pairs: Sequence[str] | None, **others: object) -> dict[str, o
         except ValueError as error:
             raise SclsearchError(f"--set {pair[:60]}: {error}.") from error
     return values
+
+
+def spec_and_options(values: Values, *, searched: bool) -> tuple[StudySpec, RunOptions]:
+    """Return the study and the run options of `tune` or `train`."""
+    task = task_of(values["task"], values)
+    _check_names(values, task)
+    known = {
+        **values,
+        "method": values["method"] or DEFAULT_METHOD,
+        "task": task,
+        "settings": _settings(values),
+        "searched": searched,
+    }
+    return StudySpec(**fields_of(StudySpec, known)), RunOptions(**fields_of(RunOptions, values))
+
+
+def winner_spec_and_options(values: Values, study: str) -> tuple[StudySpec, RunOptions]:
+    """Return the study and the run options of `train --from`."""
+    _check_names(values, None)
+    from sclsearch.reports.from_study import winner_spec
+    from sclsearch.reports.report import report
+    from sclsearch.store.storage import storage_folder
+    from sclsearch.tasks import check_data_dir
+
+    found = report(storage_folder(values["storage"], make=False), study)
+    unchanged = {one.name: one.default for one in fields(StudySpec)}
+    changes = {
+        name: value
+        for name, value in fields_of(
+            StudySpec, {**values, "settings": _settings(values) or None}
+        ).items()
+        if value not in (None, unchanged[name]) and name not in {"method", "task"}
+    }
+    spec, folder = winner_spec(found, changes, values["method"])
+    if (task := _changed_task(spec.task, values)) is not None:
+        spec, folder = replace(spec, task=task), None
+    check_data_dir(spec.task, values["data_dir"])
+    changed = {**values, "data_dir": values["data_dir"] or folder}
+    return spec, RunOptions(**fields_of(RunOptions, changed))
+
+
+def _settings(values: Values) -> dict[str, object]:
+    return parse_settings(
+        values["settings"], epochs=values["epochs"], learning_rate=values["learning_rate"]
+    )
+
+
+def _changed_task(before: str | CustomTask, values: Values) -> str | CustomTask | None:
+    """Return the task of `train --from` if options change it: another one, or other splits."""
+    from sclsearch.tasks import TASKS, as_task
+
+    task = values["task"]
+    given = {name: value for name, value in _columns(values).items() if value}
+    if not given and task is None:
+        return None
+    if isinstance(before, str) or task in TASKS:
+        return task_of(task or str(before), values)
+    if task is None:
+        return replace(before, **given)
+    kept = {name: getattr(before, name) for name in ("text", "label", "metric", "regression")}
+    return as_task(task, **{**kept, **given})
+
+
+def repeat_options(values: Values, **others: Any) -> RunOptions:
+    """Return the run options of a command that repeats experiments from an existing storage."""
+    from sclsearch.store.storage import storage_folder
+
+    changed = {**values, "storage": storage_folder(values["storage"], make=False), **others}
+    return RunOptions(**fields_of(RunOptions, changed))
+
+
+def _check_names(values: Values, task: str | CustomTask | None) -> None:
+    """Raise SclsearchError for an unknown name or an unused data folder, before slow imports."""
+    from sclsearch.methods import check_method_name
+    from sclsearch.protocols import find_protocol
+    from sclsearch.protocols.base import Size
+    from sclsearch.protocols.variants import SCALES
+    from sclsearch.selection.rules import parse_rule
+    from sclsearch.store.studies import StudyStore
+    from sclsearch.tasks import check_data_dir
+
+    if values["method"] is not None:
+        check_method_name(values["method"])
+    if task is not None:
+        check_data_dir(task, values["data_dir"])
+    if values["protocol"] is not None:
+        find_protocol(values["protocol"])
+    if values["scale"] is not None:
+        lookup(SCALES, values["scale"], "scale")
+    if values["rule"] is not None:
+        parse_rule(values["rule"])
+    if values["study"] is not None:
+        StudyStore(values["storage"], values["study"])
+    Size.of(values["train_size"], values["shots"])
+
+
+def task_of(task: str, values: Values) -> str | CustomTask:
+    """Return the name of a published task, or the task in a user's own file."""
+    from sclsearch.tasks import as_task
+
+    return as_task(task, **_columns(values))
+
+
+def _columns(values: Values) -> Mapping[str, Any]:
+    """Return the options of a user's own file."""
+    return {**fields_of(CustomTask, values), "text": tuple(values["text"] or ()) or None}
+
+
+def print_json(named: Mapping[str, Any]) -> None:
+    """Print a mapping, which may contain dataclasses, as JSON to standard output."""
+    sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
+
+
+def report_json(found: "Report") -> dict[str, Any]:
+    """Return a report for JSON, with the number of the winner instead of its configuration."""
+    return {**asdict(found), "winner": found.winner and found.winner.number}

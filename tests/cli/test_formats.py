@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import sclsearch as package
-from sclsearch.cli.formats import show
+from sclsearch.cli.show import show
 from tests.cli.conftest import finish_study
 from tests.workspace import Call
 

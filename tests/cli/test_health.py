@@ -1,12 +1,13 @@
 """Tests of `doctor`: all checks, their reasons, and offline mode."""
 
 import os
+import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from sclsearch.cli.health import PACKAGES, Finding, findings, spaces
+from sclsearch.cli.doctor import PACKAGES, Finding, findings, spaces
 from sclsearch.ray_backend.start import START_MPS
 from sclsearch.spaces.load import space_files
 from tests.workspace import Call
@@ -55,7 +56,8 @@ def test_a_failed_check_has_a_reason(workdir: Path) -> None:
 def test_the_doctor_checks_mps_only_where_it_can_run(
     workdir: Path, monkeypatch: pytest.MonkeyPatch, *, runs: bool | None
 ) -> None:
-    monkeypatch.setattr("sclsearch.cli.health._gpu", lambda: "a GPU")
+    # The package `cli` has the command under the name of its module.
+    monkeypatch.setattr(sys.modules["sclsearch.cli.doctor"], "_gpu", lambda: "a GPU")
     monkeypatch.setattr("sclsearch.ray_backend.start.mps_runs", lambda: runs)
     found = [f for f in findings(workdir, None, None) if f.what == "mps"]
     assert [(f.works, f.needed) for f in found] == ([] if runs is None else [(runs, False)])

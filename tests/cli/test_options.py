@@ -5,8 +5,8 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 
-from sclsearch.cli.formats import show
 from sclsearch.cli.options import parse_settings
+from sclsearch.cli.show import show
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.table import TableFormat, TableRows
 from sclsearch.tasks.custom import CustomTask

@@ -260,7 +260,7 @@ def test_missing_data_and_model_are_reported_together(sclsearch: Call, workdir: 
 def test_a_dry_run_of_a_long_search_suggests_how_to_shorten_it(
     sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.cli.output.LONG", 0.0)
+    monkeypatch.setattr("sclsearch.cli.results.LONG", 0.0)
     printed = "  shorter: --scale laptop, or fewer --seeds or --configs\n"
     assert printed in sclsearch(*SEARCH, "--dry-run").stdout
     assert printed not in sclsearch(*SEARCH, "--scale", "laptop", "--dry-run").stdout
@@ -302,7 +302,7 @@ def test_a_search_ends_with_the_next_commands_and_the_activation(
     active: bool, sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "sclsearch.cli.search.which", lambda _: "/bin/sclsearch" if active else None
+        "sclsearch.cli.results.which", lambda _: "/bin/sclsearch" if active else None
     )
     output = sclsearch(*finished).stdout
     activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"

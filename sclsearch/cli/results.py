@@ -1,26 +1,30 @@
-"""Run of `tune` and `train` in the terminal: progress, results, next commands and exit code.
+"""Results of searches in the terminal: plans, rankings, next commands and exit codes.
 
 This module imports the search at once; the commands import it when they start one.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from shutil import which
+from textwrap import shorten
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
-from sclsearch.canonical import counted
-from sclsearch.cli.output import print_json, report_json, show_plans
+from sclsearch.canonical import counted, shown
+from sclsearch.cli.ls import searched_values
+from sclsearch.cli.options import print_json, report_json
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.reports.commands import confirm_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
-from sclsearch.reports.terminal import show, show_savings
+from sclsearch.reports.terminal import duration, grid, race_sentence, show, show_savings
 from sclsearch.search.plan import finished, plan_prepared
 from sclsearch.search.prepare import prepare_methods, unequal_rates
 from sclsearch.search.run import run, run_methods
@@ -30,11 +34,132 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import TASKS
 from sclsearch.tracking.server import find_tracking_uri
 
+Plan = Mapping[str, Any]
+"""Plan of a search, as `sclsearch.search.plan` returns it."""
+LONG = 3600.0
+"""Estimated seconds above which a dry run suggests shorter alternatives."""
 WIDTH = 80
 MOST = 10
 """Configurations that the ranking shows at the end of a search; `show` shows more."""
 MOST_IN_TURN = 3
 """The same for each of several methods, whose comparison follows."""
+CLASSES_WIDTH = 71
+"""Characters left beside the row names of 9 columns. Class names may be long."""
+ROWS = ("training", "validation", "test", "stages without labels")
+
+
+def print_plan(plan: Plan, *, as_json: bool) -> None:
+    """Print a plan: every hyperparameter with its source, and the number of seed runs."""
+    if as_json:
+        print_json(plan)
+        return
+    console = Console()
+    _show_setup(console, _setup(plan) | {"study": plan["study"]}, plan["notes"])
+    rows = [(name, searched_values(spec), "searched") for name, spec in plan["searched"].items()]
+    rows += [(name, shown(one.value), one.source) for name, one in plan["fields"].items()]
+    console.print()
+    console.print(grid(("field", "value", "from"), rows))
+    _show_work(console, plan)
+
+
+def _setup(plan: Plan) -> dict[str, str]:
+    """Return the data, the model and the places of a plan, by heading."""
+    rows = " / ".join(str(count) for count in plan["rows"])
+    kinds = " / ".join(ROWS[: len(plan["rows"])])
+    return {
+        "space": plan["space"],
+        "task": f"{plan['task'][0]} from {plan['task'][1]}",
+        **({"classes": _classes(plan["classes"])} if plan["classes"] else {}),
+        "model": f"{plan['model'][0]} from {plan['model'][1]}",
+        "device": ", ".join(plan["numerics"].split("-")),
+        "protocol": f"{plan['protocol']}, rule {plan['rule']}, metric {plan['metric']}",
+        "rows": f"{rows} ({kinds})",
+        "storage": plan["storage"],
+        "mlflow": plan["tracking"] or "none",
+    }
+
+
+def _show_setup(console: Console, setup: Mapping[str, str], notes: Sequence[str]) -> None:
+    for what, text in setup.items():
+        console.print(f"[bold]{what:<9}[/]{escape(text)}", soft_wrap=True)
+    for note in notes:
+        console.print(f"{'':<9}{escape(note)}", soft_wrap=True)
+
+
+def _show_work(console: Console, plan: Plan) -> None:
+    """Print what the search will train and test, and how long that takes."""
+    console.print(f"\n{_total(plan)}; in the store: {plan['stored']}")
+    if plan["race"] is not None:
+        console.print(f"race: {race_sentence(plan['stages'], plan['race'])}", soft_wrap=True)
+        console.print(f"to train: about {counted(plan['missing'], 'seed run')}")
+    if plan["repeated"]:
+        why = "its weights" if plan["test_scores"] == "all" else "test scores and weights"
+        seed_runs = counted(plan["repeated"], "seed run")
+        console.print(f"then to train again: {seed_runs} of the winner, for {why}")
+    if plan["time"] is not None and plan["missing"]:
+        _show_time(console, plan, plan["time"])
+
+
+def _total(plan: Plan) -> str:
+    """Return the number of seed runs, and how many configurations come first."""
+    first = min(len(plan["published"]), plan["configurations"])
+    beginning = f"; {first} ({plan['start']}) first" if first else ""
+    seeds = counted(plan["seeds"], "seed")
+    configurations = counted(plan["configurations"], "configuration")
+    return f"{configurations} x {seeds} = {counted(plan['seed_runs'], 'seed run')}{beginning}"
+
+
+def print_plans(
+    methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
+) -> None:
+    """Print what each of several methods searches, its seed runs and time, and their sums."""
+    studies = prepare_methods(methods, spec, options, dry=True)
+    plans = [plan_prepared(one, partial(finished, options.storage)) for one in studies]
+    warning, console = unequal_rates(studies), Console()
+    if as_json:
+        print_json({"plans": plans, "warning": warning})
+        return
+    if warning:
+        console.print(f"{warning}\n", markup=False)
+    notes = [note for note in plans[0]["notes"] if all(note in one["notes"] for one in plans)]
+    shared = _setup(plans[0])
+    if any(one["space"] != plans[0]["space"] for one in plans):
+        del shared["space"]
+    _show_setup(console, shared, notes)
+    console.print()
+    for method, one in zip(methods, plans, strict=True):
+        console.print(f"[bold]{escape(method)}[/]  {escape(one['study'])}", soft_wrap=True)
+        if "space" not in shared:
+            console.print(f"  space: {one['space']}", markup=False, soft_wrap=True)
+        for name, values in one["searched"].items():
+            console.print(f"  {name}: {searched_values(values)}", markup=False, soft_wrap=True)
+        for note in (note for note in one["notes"] if note not in notes):
+            console.print(f"  {note}", markup=False, soft_wrap=True)
+    counts = [[one[name] for name in ("seed_runs", "stored", "missing")] for one in plans]
+    seconds = [one["time"].seconds if one["missing"] else 0.0 for one in plans]
+    known = [one for one in seconds if one is not None]
+    rows = [
+        (method, f"{one['configurations']} x {one['seeds']}", *map(str, count), duration(time))
+        for method, one, count, time in zip(methods, plans, counts, seconds, strict=True)
+    ]
+    total = [str(sum(column)) for column in zip(*counts, strict=True)]
+    rows.append(("together", "", *total, duration(sum(known)) if known else "unknown"))
+    headings = ("method", "configurations\nx seeds", "seed runs", "stored", "missing", "time")
+    console.print()
+    console.print(grid(headings, rows))
+
+
+def _show_time(console: Console, plan: Plan, time: Any) -> None:
+    detail = f"{counted(time.at_once, 'seed run')} at a time, by {time.basis}"
+    why = time.basis if time.seconds is None else detail
+    console.print(f"time: {duration(time.seconds)}; {escape(why)}", soft_wrap=True)
+    if (time.seconds or 0) > LONG and "laptop" not in plan["protocol"]:
+        console.print("  shorter: --scale laptop, or fewer --seeds or --configs")
+
+
+def _classes(rows: Mapping[str, int]) -> str:
+    classes = ", ".join(f"{name} ({count})" for name, count in rows.items())
+    return shorten(classes, CLASSES_WIDTH, placeholder=f" … ({len(rows)} in all)")
 
 
 def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
@@ -82,20 +207,6 @@ def run_in_turn(
     elif comparison:
         _show_comparison(console, comparison, options)
     sys.exit(2 if errors and INTERRUPTED not in codes else max(codes))
-
-
-def print_plans(
-    methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
-) -> None:
-    """Print the number of seed runs of each of several methods, and an estimate of their time."""
-    studies = prepare_methods(methods, spec, options, dry=True)
-    stored = partial(finished, options.storage)
-    plans = [plan_prepared(one, stored) for one in studies]
-    warning = unequal_rates(studies)
-    if as_json:
-        print_json({"plans": plans, "warning": warning})
-    else:
-        show_plans(Console(), methods, plans, warning)
 
 
 def _show(console: Console, found: Report, done: Scheduler, most: int) -> None:

@@ -1,14 +1,20 @@
-"""Commands that train: `tune`, `train` and `rerun`."""
+"""Commands that train: `tune`, `train`, `confirm` and `rerun`."""
 
 import sys
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.spec import spec_and_options, winner_spec_and_options
-from sclsearch.errors import SclsearchError
+from sclsearch.cli.options import (
+    print_json,
+    repeat_options,
+    spec_and_options,
+    winner_spec_and_options,
+)
+from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import SEARCH, RunOptions, StudySpec
 
@@ -33,7 +39,7 @@ def tune(options: o.TuneOptions) -> None:
     if len(methods) == 1:
         _train(options, *chosen)
         return
-    from sclsearch.cli.search import print_plans, run_in_turn
+    from sclsearch.cli.results import print_plans, run_in_turn
 
     act = print_plans if options["dry_run"] else run_in_turn
     act(methods, *chosen, as_json=options["json_"])
@@ -100,8 +106,7 @@ def _ended(found: "Comparison") -> str:
 
 def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
     """Train a study, or print its plan."""
-    from sclsearch.cli.output import print_plan
-    from sclsearch.cli.search import run_search
+    from sclsearch.cli.results import print_plan, run_search
 
     if not values["dry_run"]:
         run_search(spec, options, as_json=values["json_"])
@@ -110,3 +115,35 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
 
     planned = plan(spec, options, partial(finished, options.storage))
     print_plan(planned, as_json=values["json_"])
+
+
+def confirm(
+    study: o.StudyName,
+    resources: o.ResourceOptions,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of new seeds.")] = 10,
+    rule: o.StudyRule = None,
+    method: o.OwnMethod = None,
+) -> None:
+    """Re-evaluate the winner on new seeds, without selection bias."""
+    from rich.console import Console
+
+    from sclsearch.cli.results import print_plan
+    from sclsearch.papers.confirm import confirm as again
+    from sclsearch.papers.confirm import plan_confirmation
+    from sclsearch.papers.terminal import show_confirmation
+    from sclsearch.search.plan import finished
+
+    options = repeat_options(resources, rule=rule, custom_method=method)
+    if resources["dry_run"]:
+        stored = partial(finished, options.storage)
+        planned = plan_confirmation(study, seeds, options, stored)
+        print_plan(planned, as_json=resources["json_"])
+        return
+    progress = Console(stderr=True)
+    chosen, fresh = again(study, seeds, options, progress)
+    if resources["json_"]:
+        print_json({"chosen": asdict(chosen), "fresh": asdict(fresh)})
+    else:
+        show_confirmation(Console(), chosen, fresh)
+    winner = fresh.winner
+    sys.exit(INCOMPLETE if winner is None or winner.failed else 0)

@@ -1,11 +1,13 @@
-"""The `ls` command, which lists methods, tasks, protocols, spaces, models and studies."""
+"""Commands `ls`, which lists names and studies, and `rm`, which deletes studies."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sclsearch.canonical import counted, shown
 from sclsearch.cli import options as o
+from sclsearch.cli.options import print_json
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from sclsearch.methods import NamedMethod
     from sclsearch.reports.studies import DamagedStudy, StudyLine
+
 
 Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
@@ -35,8 +38,6 @@ def ls(
 
     `sclsearch ls methods scl` prints the description and the hyperparameters of a method.
     """
-    from sclsearch.cli.output import print_json
-
     if kind != "studies" and o.given(context, "storage"):
         raise SclsearchError(
             f"--storage {storage}: has no effect on {kind}. Leave it out, or list studies."
@@ -91,7 +92,6 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
     from rich.padding import Padding
 
     from sclsearch.canonical import shown
-    from sclsearch.cli.output import print_json, searched_values
     from sclsearch.methods import find_method
     from sclsearch.methods.fields import describe_fields, description
 
@@ -158,3 +158,61 @@ def _summaries(kind: Kind) -> dict[str, str]:
             from sclsearch.encoders.models import ALIASES
 
             return {name: alias.summary for name, alias in ALIASES.items()}
+
+
+def rm(
+    studies: Annotated[
+        list[str] | None, typer.Argument(help="Full names of studies, see `sclsearch ls studies`.")
+    ] = None,
+    unused: Annotated[
+        bool,
+        typer.Option(
+            "--unused",
+            help="Delete seed runs and weights that no study names, and files of interrupted "
+            "writes.",
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")
+    ] = False,
+    storage: o.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Delete studies; seed runs that other studies share stay.
+
+    MLflow runs of the studies are deleted too if the database is in the storage.
+    """
+    from rich.filesize import decimal
+
+    from sclsearch.api import remove
+
+    names = studies or []
+    found = remove(*names, unused=unused, storage=storage, dry_run=True)
+    runs = sum(path.startswith("runs/") for path in found.files)
+    sys.stdout.write(
+        f"{counted(len(found.files), 'file')}, {decimal(found.bytes)}: {runs} of seed runs, "
+        f"{len(found.files) - runs} of studies\n"
+    )
+    if found.shared:
+        sys.stdout.write(f"{found.shared} seed runs stay: other studies share them.\n")
+    if names:
+        sys.stdout.write(f"MLflow: {found.tracked} runs in the storage's own database\n")
+    if dry_run or not found.files:
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise SclsearchError(
+                "rm: standard input is not a terminal, so it cannot ask. Pass --yes to delete, or "
+                "--dry-run to see the number of files."
+            )
+        typer.confirm("Delete these files?", err=True, abort=True)
+    remove(*names, unused=unused, storage=storage)
+    sys.stdout.write("Deleted.\n")
+
+
+def searched_values(spec: dict[str, Any]) -> str:
+    """Return the values or the range of a searched hyperparameter as text."""
+    if spec["type"] == "choice":
+        return " | ".join(shown(value) for value in spec["values"])
+    scale = " log" if spec["type"] == "log" else ""
+    return f"{spec['low']:g} … {spec['high']:g}{scale}"

@@ -1,12 +1,14 @@
-"""Commands that show studies: `show` and `report`."""
+"""Commands that show studies without training: `show`, `compare` and `report`."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from sclsearch.cli import options as o
+from sclsearch.cli.options import print_json, report_json
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
@@ -46,7 +48,6 @@ def show(
     from rich.console import Console
 
     from sclsearch.api import select
-    from sclsearch.cli.output import print_json, report_json
     from sclsearch.reports.table import table_file
     from sclsearch.reports.terminal import show as show_report
 
@@ -127,3 +128,31 @@ def report(
         method=method,
     )
     sys.stdout.write(f"{page}\n")
+
+
+def compare(
+    studies: Annotated[
+        list[str],
+        typer.Argument(
+            help="Two or more studies of one task and protocol. The first is the reference."
+        ),
+    ],
+    rule: o.StudyRule = None,
+    seeds: o.StudySeeds = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+    json_: o.Json = False,
+) -> None:
+    """Compare the test scores of the winners of several studies by a paired significance test.
+
+    Scores are paired by seed. This command does not train.
+    """
+    from rich.console import Console
+
+    from sclsearch.api import compare as compared
+    from sclsearch.reports.comparison_tables import show_comparison
+
+    found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
+    if json_:
+        print_json(asdict(found))
+    else:
+        show_comparison(Console(), found)

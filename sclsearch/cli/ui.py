@@ -1,10 +1,9 @@
-"""Commands that do not train: `compare`, `ui` and `doctor`."""
+"""The `ui` command, which serves the MLflow UI."""
 
 import os
 import socket
 import subprocess
 import sys
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -12,35 +11,6 @@ import typer
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_path
-
-
-def compare(
-    studies: Annotated[
-        list[str],
-        typer.Argument(
-            help="Two or more studies of one task and protocol. The first is the reference."
-        ),
-    ],
-    rule: o.StudyRule = None,
-    seeds: o.StudySeeds = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    json_: o.Json = False,
-) -> None:
-    """Compare the test scores of the winners of several studies by a paired significance test.
-
-    Scores are paired by seed. This command does not train.
-    """
-    from rich.console import Console
-
-    from sclsearch.api import compare as compared
-    from sclsearch.cli.output import print_json
-    from sclsearch.reports.comparison_tables import show_comparison
-
-    found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
-    if json_:
-        print_json(asdict(found))
-    else:
-        show_comparison(Console(), found)
 
 
 def ui(
@@ -86,35 +56,6 @@ def ui(
         subprocess.Popen([sys.executable, "-m", "sclsearch.tracking.browser", server, first])
     # The server replaces this process, so that ending the command also ends the server.
     os.execve(command[0], command, {**os.environ, **environment})
-
-
-def doctor(
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Also validate all built-in search spaces.")
-    ] = False,
-) -> None:
-    """Check this machine: packages, GPUs, model, hub, data, storage and tracking.
-
-    Exit code 1 if a required package is missing, or the storage or a search space does not work.
-    """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from sclsearch.cli.health import findings, spaces
-
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for _ in range(3):
-        table.add_column(overflow="fold")
-    found = [*findings(storage, data_dir, tracking), *([spaces()] if all_ else [])]
-    for finding in found:
-        mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
-        table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))
-    Console().print(table)
-    sys.exit(int(any(finding.needed and not finding.works for finding in found)))
 
 
 def _write_missing_runs(storage: str, uri: str) -> None:

@@ -1,31 +1,30 @@
-"""Checks of the `doctor` command: packages, devices, model, data, storage and tracking."""
+"""The `doctor` command: checks of packages, devices, model, data, storage and tracking."""
 
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
-from sclsearch.store.storage import Storage
+from sclsearch.store.storage import DEFAULT_STORAGE, Storage
 
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check.
+    """Result of one check."""
 
-    Attributes:
-        what: Name of the checked component.
-        detail: Version, location or error message.
-        needed: True if every search needs the component.
-    """
-
-    what: str
+    what: str  # name of the checked component
     works: bool
-    detail: str
-    needed: bool = False
+    detail: str  # version, location or error message
+    needed: bool = False  # whether every search needs the component
 
 
 def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> Iterator[Finding]:
@@ -33,7 +32,7 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
     found = sys.version.partition(" ")[0]
     yield Finding("python", sys.version_info >= (3, 11), found, needed=True)
     for package in PACKAGES:
-        yield _package(package)
+        yield _tried(package, partial(version, package), needed=True)
     yield _tried("cpu", _cpu)
     yield (gpu := _tried("gpu", _gpu))
     if gpu.works:
@@ -54,16 +53,11 @@ def spaces() -> Finding:
     return Finding("spaces", not faults, "\n".join(faults) or f"{len(files)} files", needed=True)
 
 
-def _package(name: str) -> Finding:
-    try:
-        return Finding(name, True, version(name), needed=True)
-    except PackageNotFoundError:
-        return Finding(name, False, "not installed", needed=True)
-
-
 def _tried(what: str, look: Callable[[], str], *, needed: bool = False) -> Finding:
     try:
         return Finding(what, True, look(), needed)
+    except PackageNotFoundError:
+        return Finding(what, False, "not installed", needed)
     except (SclsearchError, OSError, ImportError) as error:
         return Finding(what, False, str(error), needed)
 
@@ -171,3 +165,30 @@ def _tracking(tracking: str | None, storage: Storage) -> str:
     except Exception as error:
         raise SclsearchError(f"{masked(uri)} does not answer") from error
     return masked(uri)
+
+
+def doctor(
+    storage: o.Storage = DEFAULT_STORAGE,
+    data_dir: o.DataDir = None,
+    tracking: o.Tracking = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also validate all built-in search spaces.")
+    ] = False,
+) -> None:
+    """Check this machine: packages, GPUs, model, hub, data, storage and tracking.
+
+    Exit code 1 if a required package is missing, or the storage or a search space does not work.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")
+    found = [*findings(storage, data_dir, tracking), *([spaces()] if all_ else [])]
+    for finding in found:
+        mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
+        table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))
+    Console().print(table)
+    sys.exit(int(any(finding.needed and not finding.works for finding in found)))

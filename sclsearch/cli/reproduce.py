@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.spec import repeat_options
+from sclsearch.cli.options import print_json, repeat_options
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ def _check_alone(context: typer.Context) -> None:
 def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json
     from sclsearch.papers.plan import distinct_studies
     from sclsearch.papers.reproduce import cost_of
     from sclsearch.papers.terminal import show_costs
@@ -109,7 +108,6 @@ def _make(
 ) -> None:
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json
     from sclsearch.papers.reproduce import CellScore, compare_rows, reproduce_cell
     from sclsearch.papers.terminal import show_scores
 
