@@ -90,18 +90,17 @@ def tune(
     """Search for the best configuration and return the report; the same call resumes the search.
 
     Several methods are searched in turn, each with the same number of configurations and seeds. The
-    function then returns the paired comparison of their winners. An error in one method does not
-    stop the others.
+    function then returns the paired comparison of their winners, whose reference is the first. An
+    error in one method does not stop the others. If `time_budget` ends the search early, some
+    configurations have no score.
 
     Example:
         >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
         >>> found = tune(method=["ce", "scl"], task="cola", configs=6)  # doctest: +SKIP
 
-    If `time_budget` ends the search early, some configurations have no score.
-
     Args:
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own. A list
-            or a tuple searches several methods; the first is the reference of the comparison.
+            or a tuple searches several methods.
         task: Name of a published task; or a file, a pandas data frame, a `datasets.Dataset` or
             `hf:owner/name`, whose columns are options; or a `CustomTask`.
         progress: Whether to show progress.
@@ -131,30 +130,17 @@ def train(
     callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
 ) -> Report:
-    """Train one configuration with every seed and return the report.
+    """Train one configuration with every seed and return the report; see `tune`.
 
-    The configuration is the starting point of the search space, or the winner of another study. It
-    is changed by `settings`.
+    The configuration is the starting point of the search space, or the winner of `from_study`, a
+    study's name or report. The winner gives every hyperparameter, the method, the task, the model
+    and the protocol; other arguments replace these. `method` is then required only for a method of
+    your own. The options are those of `tune` without those of a search: configurations, sampler,
+    budgets, race and `test_scores`.
 
     Example:
         >>> report = train(method="scl", task="cola", settings={"tau": 0.1})  # doctest: +SKIP
         >>> report = train(from_study="scl-cola", task="mrpc", seeds=3)  # doctest: +SKIP
-
-    Args:
-        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
-        task: Name of a published task; or a file, a pandas data frame, a `datasets.Dataset` or
-            `hf:owner/name`, whose columns are options; or a `CustomTask`.
-        from_study: Name of a study, or its report, whose winner gives every hyperparameter, the
-            method, the task, the model and the protocol. Other arguments replace these. With it,
-            `method` is required only for a method of your own.
-        progress: Whether to show progress.
-        callbacks: As in `tune`.
-        options: As in `tune`, without those of a search: configurations, sampler, budgets, race
-            and `test_scores`.
-
-    Raises:
-        SclsearchError: An argument or a file is invalid; the message says what to change.
-        KeyboardInterrupt: The training was interrupted; the same call resumes it.
     """
     if searching := [name for name in SEARCH_OPTIONS if name in options]:
         raise SclsearchError(
@@ -268,9 +254,6 @@ def select(
             rule of the study's first run.
         storage: Storage of the study.
         seeds: Number of replicates to use, from the first; None uses all.
-
-    Raises:
-        SclsearchError: The study or the rule does not exist.
     """
     place = storage_folder(storage, make=False)
     return report(place, study, None if rule is None else parse_rule(rule), seeds)
@@ -284,18 +267,10 @@ def table(
 ) -> "pd.DataFrame":
     """Return configurations, seed runs or winners of studies as one data frame, without training.
 
+    `sclsearch.reports.frames` describes the columns. A `rule` of None is each study's own rule.
+
     Example:
         >>> frame = table("scl-cola", "ce-cola", rows="seed-runs")  # doctest: +SKIP
-
-    Args:
-        studies: Names of one or more studies.
-        rows: `configurations`, `seed-runs` or `winners`. `sclsearch.reports.frames` describes the
-            columns.
-        rule: Selection rule; None uses each study's own rule.
-        storage: Storage of the studies.
-
-    Raises:
-        SclsearchError: A study or the rule does not exist, or no study is given.
     """
     if not studies:
         raise SclsearchError("studies: must be at least one, got none. Pass names of studies.")
@@ -312,15 +287,9 @@ def compare(
 ) -> StudyComparison:
     """Return a paired comparison of the winners of several studies, without training.
 
-    The first study is the reference. The comparison uses the test scores of all replicates, paired
-    by replicate. Under one protocol, the methods share a replicate's rows, their order and the
-    initial weights of a head.
-
-    Args:
-        studies: Names of two or more studies of one task and protocol.
-        rule: Selection rule that chooses the winners; None uses each study's own rule.
-        storage: Storage of the studies.
-        seeds: Number of replicates to use, from the first; None uses as many as all studies have.
+    The first study is the reference. The comparison uses the test scores of all replicates, or of
+    the first `seeds`, paired by replicate. Under one protocol, the methods share a replicate's
+    rows, their order and the initial weights of a head. A `rule` of None is each study's own rule.
 
     Raises:
         SclsearchError: A study does not exist or has no winner, or the studies are not comparable.
@@ -367,9 +336,6 @@ def write_report(
         texts: Whether to show texts of the task.
         data_dir: Folder of the task's files, if they moved.
         method: Custom method of the studies, as `FILE.py:CLASS` or its class.
-
-    Raises:
-        SclsearchError: A study does not exist or has no winner, or the folder has other content.
     """
     from sclsearch.reports.page import PageOptions, write_page
 
@@ -456,16 +422,13 @@ def load(
 ) -> Predictor:
     """Return an exported winner as a classifier in memory, for many predictions.
 
+    `method` is the custom method of the export, as `FILE.py:CLASS` or its class: code that an
+    export names runs only if the caller passes it. `device` is one of torch; None uses the GPU if
+    there is one. The encoder reads at most `batch_size` texts at a time.
+
     Example:
         >>> classifier = load("./winner")  # doctest: +SKIP
         >>> classifier.predict_proba(["a fine film"])  # doctest: +SKIP
-
-    Args:
-        folder: Folder written by `export`.
-        method: Custom method of the export, as `FILE.py:CLASS` or its class. Code that an export
-            names runs only if the caller passes it here.
-        device: `cpu`, `cuda` or another device of torch; None uses the GPU if there is one.
-        batch_size: Most texts that the encoder reads at a time.
 
     Raises:
         SclsearchError: The folder is no export, its method is missing, or there is no such device.
@@ -479,18 +442,13 @@ def predict(
     *,
     method: "str | type[Method] | None" = None,
 ) -> list[Prediction]:
-    """Return the predictions of an exported winner for new texts, in the order of the texts.
+    """Return the predictions of an exported winner for new texts, or text pairs, in their order.
 
-    Every call loads the export; `load` keeps it in memory.
-
-    Args:
-        folder: Folder written by `export`.
-        texts: Texts, or text pairs if the task has pairs.
-        method: Custom method of the export, as in `load`.
+    Every call loads the export; `load`, whose errors it raises, keeps it in memory.
 
     Raises:
-        SclsearchError: The folder is no export, its method is missing, or a text is invalid: empty,
-            a pair where the task has none, or a single text where the task has pairs.
+        SclsearchError: A text is invalid: empty, a pair where the task has none, or a single text
+            where the task has pairs.
     """
     return load(folder, method=method).predict(texts)
 
@@ -501,14 +459,8 @@ def remove(
     """Delete studies, and return the deleted files with their sizes.
 
     Seed runs that other studies share stay. MLflow runs of the studies are deleted if the database
-    is in the storage; runs in another MLflow store stay.
-
-    Args:
-        studies: Full names of studies.
-        unused: Whether to delete seed runs and weights that no study names, and files of
-            interrupted writes.
-        storage: Storage of the studies.
-        dry_run: Whether to delete nothing and only return what would be deleted.
+    is in the storage; runs in another MLflow store stay. `unused` also deletes seed runs and
+    weights that no study names, and files of interrupted writes. `dry_run` deletes nothing.
 
     Raises:
         SclsearchError: A study does not exist, a search is running it (with `unused`: any search is

@@ -81,7 +81,6 @@ def _gpu() -> str:
 
 
 def _mps() -> Iterator[Finding]:
-    """Yield whether CUDA MPS runs, if this machine can use it."""
     from sclsearch.ray_backend.start import START_MPS, mps_runs
 
     runs = mps_runs()

@@ -288,7 +288,6 @@ def _text_columns(
 def _header(
     record: "ExportRecord", every: Sequence[str], form: Format, *, proba: bool
 ) -> list[str]:
-    """Return the names of the printed columns, or of the keys of each JSON object."""
     if proba and not record.labels:
         raise SclsearchError(
             f"--proba: {record.task} must have classes, got a regression. Leave it out."

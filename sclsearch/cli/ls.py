@@ -61,7 +61,6 @@ def ls(
 
 
 def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
-    """Print names and summaries; on a terminal as rows of a table, or below each other."""
     from rich.console import Console
     from rich.markup import escape
     from rich.padding import Padding
@@ -86,7 +85,6 @@ def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
 
 
 def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
-    """Print a method's description and hyperparameters, with the values that a search tries."""
     from rich.console import Console
     from rich.markup import escape
     from rich.padding import Padding

@@ -130,7 +130,6 @@ def option(name: str, **changes: Any) -> Any:
 
 
 def _parameter(name: str, **changes: Any) -> Parameter:
-    """Return the parameter of a command for a field."""
     field, found = _FIELDS[name]
     default = None if field.default_factory is not MISSING else field.default
     return Parameter(
@@ -367,7 +366,6 @@ def task_of(task: str, values: Values) -> str | CustomTask:
 
 
 def _columns(values: Values) -> Mapping[str, Any]:
-    """Return the options of a user's own file."""
     return {**fields_of(CustomTask, values), "text": tuple(values["text"] or ()) or None}
 
 

@@ -73,7 +73,6 @@ def reproduce(
 
 
 def _check_alone(context: typer.Context) -> None:
-    """Raise SclsearchError for options beside `ls`, which ignores all of them."""
     for name in context.params:
         if name != "table" and o.given(context, name):
             raise SclsearchError(

@@ -63,7 +63,6 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
 
 
 def _setup(plan: Plan) -> dict[str, str]:
-    """Return the data, the model and the places of a plan, by heading."""
     rows = " / ".join(str(count) for count in plan["rows"])
     kinds = " / ".join(ROWS[: len(plan["rows"])])
     return {
@@ -87,7 +86,6 @@ def _show_setup(console: Console, setup: Mapping[str, str], notes: Sequence[str]
 
 
 def _show_work(console: Console, plan: Plan) -> None:
-    """Print what the search will train and test, and how long that takes."""
     console.print(f"\n{_total(plan)}; in the store: {plan['stored']}")
     if plan["race"] is not None:
         console.print(f"race: {race_sentence(plan['stages'], plan['race'])}", soft_wrap=True)
@@ -101,7 +99,6 @@ def _show_work(console: Console, plan: Plan) -> None:
 
 
 def _total(plan: Plan) -> str:
-    """Return the number of seed runs, and how many configurations come first."""
     first = min(len(plan["published"]), plan["configurations"])
     beginning = f"; {first} ({plan['start']}) first" if first else ""
     seeds = counted(plan["seeds"], "seed")
@@ -215,7 +212,6 @@ def _show(console: Console, found: Report, done: Scheduler, most: int) -> None:
 
 
 def _compared(reports: Sequence[Report], methods: int, progress: Console) -> StudyComparison | None:
-    """Return the comparison of the finished studies; None, with a message, if there is none."""
     some = sum(any(line.seeds for line in one.configurations) for one in reports)
     if some < 2:
         progress.print(f"No comparison: {some} of {methods} methods have results.")
@@ -246,7 +242,6 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
 
 
 def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
-    """Return the commands for the winner of a study, or for its ranking if it has none."""
     where = _reading_options(rule, found.storage)
     refit, effect = " --refit all", "train the winner on all rows"
     if found.task in TASKS:
@@ -290,7 +285,6 @@ def _exit_code(done: Scheduler) -> int:
 
 
 def _show_ending(progress: Console, done: Scheduler) -> None:
-    """Print what MLflow lacks, and the reason for an early end."""
     if done.tracking:
         missing = f"MLflow: {done.tracking}. The same command completes it."
         progress.print(missing, markup=False, soft_wrap=True)

@@ -105,7 +105,6 @@ def _ended(found: "Comparison") -> str:
 
 
 def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
-    """Train a study, or print its plan."""
     from sclsearch.cli.results import print_plan, run_search
 
     if not values["dry_run"]:

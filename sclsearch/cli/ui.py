@@ -59,7 +59,6 @@ def ui(
 
 
 def _write_missing_runs(storage: str, uri: str) -> None:
-    """Write to MLflow what it lacks of the studies in a storage; print what it still lacks."""
     from sclsearch.reports.page import PageOptions
     from sclsearch.store.studies import study_names
     from sclsearch.tracking.publish import track_study

@@ -50,7 +50,6 @@ class WorkerFailures:
         self._unfit: dict[str, str] = {}
 
     def finished_on(self, node: str) -> None:
-        """Record that a machine finished a seed run."""
         self._sound.add(node)
         self._unfit.pop(node, None)
 
@@ -60,7 +59,6 @@ class WorkerFailures:
             raise SclsearchError("\n".join(f"node {one}: {self._unfit[one]}" for one in alive))
 
     def count(self, run_id: SeedRunId) -> int:
-        """Return the number of worker failures of a seed run."""
         return len(self._failures[run_id])
 
     def add(self, run_id: SeedRunId, failure: WorkerFailure) -> bool:

@@ -121,26 +121,20 @@ class SeedRunQueue(Protocol):
     worker_failures: WorkerFailures
 
     @property
-    def running(self) -> Mapping[SeedRunId, SeedRunTask]:
-        """Seed runs that are training or being tested now."""
+    def running(self) -> Mapping[SeedRunId, SeedRunTask]: ...
 
     @property
-    def complete(self) -> bool:
-        """True if no seed run is left to train or to test."""
+    def complete(self) -> bool: ...
 
-    def next(self) -> SeedRunTask | None:
-        """Return the next seed run to train or to test; None if there is none at present."""
+    def next(self) -> SeedRunTask | None: ...
 
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
-    ) -> None:
-        """Receive a finished seed run and the node that trained it."""
+    ) -> None: ...
 
-    def release(self, task: SeedRunTask) -> None:
-        """Receive a seed run that was not started."""
+    def release(self, task: SeedRunTask) -> None: ...
 
-    def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
-        """Receive a seed run that its worker did not finish."""
+    def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None: ...
 
 
 class SeedSearcher(Searcher):
@@ -176,13 +170,11 @@ class SeedSearcher(Searcher):
 
     @property
     def late(self) -> bool:
-        """True after the deadline, when no further seed run starts."""
         return self.late_worker or time.time() > self.deadline
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Read the trial's seed run from the store; if it is missing, record a worker failure."""
         failure = self.causes.pop(trial_id, WorkerFailure("worker-lost", "no reason given"))
         if not error and result is not None:
             failure = _failure_of(result)
@@ -237,7 +229,6 @@ class SeedScheduler(FIFOScheduler):
         self.searcher, self.hung = searcher, hung
 
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
-        """Record the cause of a trial's failure."""
         failure = failure_of(trial)
         if trial.trial_id in self.hung:
             failure = replace(failure, cause="hang")
@@ -276,17 +267,14 @@ class Watchdog(tune.Callback):
             before_ctrl_c(self.stopping)
 
     def on_trial_start(self, *, trial: Trial, **_: Any) -> None:
-        """Start the trial's clock."""
         self.running[trial.trial_id] = trial, time.monotonic()
 
     def on_trial_complete(self, *, trial: Trial, **_: Any) -> None:
-        """Stop the trial's clock and record its duration."""
         if trial.trial_id in self.running:
             _, begun = self.running.pop(trial.trial_id)
             self.took.append(time.monotonic() - begun)
 
     def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
-        """Stop the trial's clock."""
         self.running.pop(trial.trial_id, None)
 
     def on_step_end(self, **_: Any) -> None:
@@ -358,7 +346,6 @@ def fit(
 
 
 def _failure_of(result: dict[str, Any]) -> WorkerFailure:
-    """Return the failure of a worker that ended normally without a stored seed run."""
     node = str(result.get("node_ip", ""))
     if result.get("failure"):
         cause, message = result["failure"]

@@ -283,7 +283,6 @@ def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) 
 def _again(
     stored: SeedRun, spec: SeedRunSpec, context: WorkerContext
 ) -> tuple[SeedRun, TrainingResult]:
-    """Train a stored seed run again, on as many threads, with its test."""
     threads = int(stored.environment.get("threads", context.threads))
     torch.set_num_threads(threads)
     with _test_errors(context.study.method):

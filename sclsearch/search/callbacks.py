@@ -33,42 +33,24 @@ class Callback:
     """
 
     def on_study(self, study: StudyRecord) -> None:
-        """Handle the start of a study; further events belong to it until the next study starts.
-
-        Args:
-            study: The study's name, identity and settings.
-        """
+        """Handle the start of a study; further events belong to it until the next study starts."""
 
     def on_configuration(self, configuration: ConfigurationRecord) -> None:
-        """Handle a configuration that the search has just opened.
-
-        Args:
-            configuration: Its number and its hyperparameters.
-        """
+        """Handle a configuration that the search has just opened."""
 
     def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
-        """Handle a finished seed run.
+        """Handle a finished seed run, or its failure.
 
-        Args:
-            task: Configuration and replicate of the seed run.
-            run: Its losses, evaluations and test result, or its failure.
-            stored: Whether the store held it before this search.
+        `task` has its configuration and replicate. `stored` is True if the store held it before
+        this search.
         """
 
     def on_score(self, score: ConfigurationScore) -> None:
-        """Handle the score of a configuration whose seed runs have all finished.
-
-        Args:
-            score: Number, score and test result of the configuration.
-        """
+        """Handle the score of a configuration whose seed runs have all finished."""
 
 
 def notify(callbacks: Sequence[Callback], event: str, *args: Any, **options: Any) -> None:
-    """Call the method named `event` of each callback.
-
-    Raises:
-        SclsearchError: A callback raised an exception; the message names the callback.
-    """
+    """Call the method named `event` of each callback; an exception's error names the callback."""
     for callback in callbacks:
         try:
             getattr(callback, event)(*args, **options)
@@ -85,11 +67,7 @@ def notify(callbacks: Sequence[Callback], event: str, *args: Any, **options: Any
 class Progress(Callback):
     """Progress display: a live line on a terminal, plain lines elsewhere.
 
-    It shows finished seed runs, failures, the best score and the time left.
-
-    Args:
-        console: The console to write to.
-        wanted: Number of seed runs in total.
+    It shows finished seed runs of `wanted`, failures, the best score and the time left.
     """
 
     def __init__(self, console: Console, wanted: int) -> None:
@@ -106,14 +84,12 @@ class Progress(Callback):
         self.repeating = 0  # seed runs of the winner that train again
 
     def start(self) -> None:
-        """Start the clock and show the live line."""
         self.begun = time.monotonic()
         if self.console.is_terminal:
             self.live = Live(self.line(), console=self.console, auto_refresh=False, transient=True)
             self.live.start()
 
     def stop(self) -> None:
-        """Remove the live line and print the last state as text."""
         if self.live is not None:
             self.live.stop()
             self.live = None
@@ -135,17 +111,14 @@ class Progress(Callback):
             self.console.print(self.line())
 
     def on_seed_run(self, _task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
-        """Count a finished seed run."""
         self.done += 1
         self.stored += stored
         self.failed += run.failure is not None
 
     def on_score(self, score: ConfigurationScore) -> None:
-        """Update the best configuration."""
         self.best = max(self.best or score, score, key=lambda one: one.rank)
 
     def line(self) -> Text:
-        """Return the current state as one line."""
         parts = [f"{self.done}/{self.wanted} seed runs"]
         if self.stored:
             parts.append(f"{self.stored} stored")

@@ -119,7 +119,6 @@ def _stored(
 def _measured(
     scheduler: Scheduler, each: Sequence[Fields], threads: int
 ) -> list[tuple[float, float]]:
-    """Return the seconds of training and of the test of configurations, by a timed update."""
     study, splits = scheduler.study, scheduler.splits[0]
     lengths = [len(ids) for ids in study.sampled_ids(splits)]
     seconds = []
@@ -222,7 +221,6 @@ def plan_prepared(
 
 
 def _classes(study: Study) -> dict[str, int]:
-    """Return the number of training rows of each class."""
     train = study.data.splits["train"]
     labels = train.y[: train.labeled]
     return {

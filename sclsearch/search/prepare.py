@@ -108,7 +108,6 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
 
 
 def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
-    """Return whether every seed run gets a test score, or only those of the winner."""
     if asked != "auto" or len(splits.test.index) <= FEW_TEST_ROWS:
         return asked != "winner" or not len(splits.test.index)
     training, test = row_costs(study.seed_run_spec({}, 0, splits))
@@ -116,7 +115,6 @@ def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
 
 
 def _band(study: Study, options: RunOptions, configs: int) -> Band:
-    """Return the band of the race; None without a race."""
     top = study.rule.score
     if options.race == "off":
         return None
@@ -232,7 +230,6 @@ def _check_paraphrases(
 
 
 def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: int) -> str:
-    """Return the `augment` options that name the texts which the study reads."""
     given = {
         "--data-dir": options.data_dir,
         "--train-size": spec.train_size,
@@ -246,7 +243,6 @@ def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: i
 
 
 def _room(study: Study, options: RunOptions) -> tuple[int, Sequence[str]]:
-    """Return the number of seed runs that fit here or on the cluster, and advice for a GPU here."""
     with held_ctrl_c():
         from sclsearch.ray_backend.start import CLUSTER_SLOTS, fitting_here, mps_advice
 
@@ -292,7 +288,6 @@ def reading_notes(study: Study, splits: Splits) -> list[str]:
 
 
 def _score_notes(study: Study, splits: Splits) -> list[str]:
-    """Return a note if the scores of a regression task are far from 0, or nearly equal."""
     if not study.data.task.regression:
         return []
     scores = splits.train.labels(study.data)

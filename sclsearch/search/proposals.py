@@ -3,9 +3,8 @@
 import itertools
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
@@ -17,19 +16,6 @@ from sclsearch.randomness import seed_for
 from sclsearch.spaces.space import Choice, Parameter, Space
 from sclsearch.study.spec import Sampler
 
-
-def plain(value: Any) -> Any:
-    """Return a value that Optuna accepts: lists become JSON."""
-    return canonical(value) if isinstance(value, list | tuple | dict) else value
-
-
-def distribution(parameter: Parameter, encoded: Callable[[Any], Any] = plain) -> BaseDistribution:
-    """Return the Optuna distribution of a searched parameter, with choices as Optuna has them."""
-    if isinstance(parameter, Choice):
-        return CategoricalDistribution([encoded(value) for value in parameter.values])
-    return FloatDistribution(parameter.low, parameter.high, log=parameter.type == "log")
-
-
 ATTEMPTS = 20
 
 Values = dict[str, object]
@@ -37,16 +23,10 @@ Values = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ObservedConfiguration:
-    """Earlier configuration with its score, as input of the sampler.
-
-    Attributes:
-        values: The configuration's values.
-        score: Its final score, or its expected score if a race paused it. None if it is still
-            unfinished.
-    """
+    """Earlier configuration with its score, as input of the sampler."""
 
     values: Mapping[str, object]
-    score: float | None
+    score: float | None  # by the seeds that all get; None while unfinished
 
 
 def propose(
@@ -58,12 +38,6 @@ def propose(
     seed and the configuration number. A resumed study therefore proposes the same configurations as
     an uninterrupted one. In a race the scores in `known`, and thus the proposals, depend on which
     seed runs have finished.
-
-    Args:
-        space: The search space.
-        sampler: The sampler.
-        search_seed: The sampler's seed.
-        known: All earlier configurations, in order.
 
     Returns:
         Values, and `published`, `start` or `sampled`; None if the space has no further
@@ -118,30 +92,34 @@ def _sampled(space: Space, sampler: BaseSampler, known: Sequence[ObservedConfigu
     # The random sampler reads no earlier trials, and to add them takes quadratic time.
     for configuration in () if isinstance(sampler, RandomSampler) else known:
         study.add_trial(_trial(space, configuration))
-    trial = study.ask()
-    return {name: _suggest(trial, name, one) for name, one in space.parameters.items()}
+    distributions = {name: _distribution(one) for name, one in space.parameters.items()}
+    found = study.ask(distributions).params
+    return {
+        name: as_tuples(json.loads(value)) if _is_choice(space, name) else value
+        for name, value in found.items()
+    }
 
 
 def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:
     searched = {
-        name: distribution(space.parameters[name], canonical)
-        for name in configuration.values
+        name: canonical(value) if _is_choice(space, name) else value
+        for name, value in configuration.values.items()
         if name in space.parameters
     }
     return optuna.create_trial(
         state=TrialState.RUNNING if configuration.score is None else TrialState.COMPLETE,
-        params={
-            name: canonical(value) if isinstance(space.parameters[name], Choice) else value
-            for name, value in configuration.values.items()
-            if name in searched
-        },
-        distributions=searched,
+        params=searched,
+        distributions={name: _distribution(space.parameters[name]) for name in searched},
         value=configuration.score,
     )
 
 
-def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> object:
+def _is_choice(space: Space, name: str) -> bool:
+    return isinstance(space.parameters[name], Choice)
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    """Return the Optuna distribution of a searched parameter; choices are JSON."""
     if isinstance(parameter, Choice):
-        options = [canonical(value) for value in parameter.values]
-        return as_tuples(json.loads(trial.suggest_categorical(name, options)))
-    return trial.suggest_float(name, parameter.low, parameter.high, log=parameter.type == "log")
+        return CategoricalDistribution([canonical(value) for value in parameter.values])
+    return FloatDistribution(parameter.low, parameter.high, log=parameter.type == "log")

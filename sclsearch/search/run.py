@@ -179,7 +179,6 @@ def _delete_other_weights(scheduler: Scheduler) -> None:
 
 
 def _count_left(progress: Progress, scheduler: Scheduler) -> None:
-    """Update the numbers of seed runs that the progress display uses."""
     progress.skipped = progress.wanted - progress.done - scheduler.remaining
     progress.repeating = len(scheduler.to_repeat) if scheduler.decided else 0
 
@@ -321,7 +320,6 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """True if both have identical results or the same failure."""
         return not self.differing and self.before == self.now
 
 

@@ -121,7 +121,6 @@ class Scheduler:
 
     @property
     def done(self) -> int:
-        """Number of finished seed runs."""
         return len(self.state.seed_runs)
 
     @property
@@ -131,17 +130,14 @@ class Scheduler:
 
     @property
     def trained(self) -> int:
-        """Number of finished seed runs that this search trained."""
         return len(self.outcomes)
 
     @property
     def reused(self) -> int:
-        """Number of finished seed runs that this search read from the store."""
         return self.done - self.trained
 
     @property
     def failed(self) -> int:
-        """Number of finished seed runs that failed permanently."""
         return sum(run.failure is not None for run in self.state.seed_runs.values())
 
     @property
@@ -150,7 +146,6 @@ class Scheduler:
         return len(self.untested) if self.decided else 0
 
     def report(self) -> Report:
-        """Return the report of the study, under the rule of this search."""
         study = self.study
         return report(self.storage, self.name, study.rule, study.seeds, self.configs)
 
@@ -183,7 +178,6 @@ class Scheduler:
         return self._all_open and self.state.race.certain
 
     def stop_opening(self) -> None:
-        """Add no further configuration: the rest of the time is for the seeds of the others."""
         self.exhausted = self.exhausted or bool(self.state.configurations)
 
     @property
@@ -194,7 +188,6 @@ class Scheduler:
 
     @property
     def skipped_failures(self) -> int:
-        """Number of failed seed runs that are not trained again, because a race leaves them out."""
         return len(self._to_retry & self.queue.keys()) if self.skipped else 0
 
     @property

@@ -31,7 +31,6 @@ class Cleanup:
 
     @property
     def bytes(self) -> int:
-        """Size of all files in bytes."""
         return sum(self.files.values())
 
 
@@ -106,7 +105,6 @@ def _study_folders(storage: Storage) -> list[str]:
 
 
 def _named_keys(storage: Storage, without: Collection[str]) -> dict[str, set[str]]:
-    """Return the keys of the seed runs of each study."""
     named, faults = dict[str, set[str]](), list[str]()
     for name in _study_folders(storage):
         if name in without:

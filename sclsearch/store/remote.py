@@ -58,12 +58,10 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """Last component of the path."""
         return self.uri.rpartition("/")[2]
 
     @property
     def local(self) -> None:
-        """None: the path is not in a file system."""
         return
 
     def prepare(self, *, make: bool) -> None:  # noqa: ARG002 (buckets are never created)
@@ -76,14 +74,12 @@ class RemotePath:
             )
 
     def read(self) -> bytes | None:
-        """Return the object's bytes, or None if it does not exist."""
         try:
             return bytes(self._ask(lambda files: files.cat_file(self.uri)))
         except FileNotFoundError:
             return None
 
     def write(self, content: bytes) -> None:
-        """Write the object; overwrite an existing one."""
         self._ask(lambda files: files.pipe_file(self.uri, content))
 
     def create(self, content: bytes) -> bool:
@@ -101,33 +97,27 @@ class RemotePath:
             self._ask(lambda files: files.put_file(str(file), self.uri))
 
     def exists(self) -> bool:
-        """Return True if the object exists."""
         return self.read() is not None
 
     def files(self) -> dict[str, int]:
-        """Return the size in bytes of every object below this path, by relative path."""
         found = self._ask(lambda files: files.find(self.uri, detail=True))
         above = f"{self.uri.partition('://')[2]}/"
         return {path.removeprefix(above): int(info["size"]) for path, info in found.items()}
 
     def remove(self) -> None:
-        """Delete the object if it exists."""
         try:
             self._ask(lambda files: files.rm_file(self.uri))
         except FileNotFoundError:
             return
 
     def remove_folder(self) -> None:
-        """Delete every object below this path."""
         with suppress(FileNotFoundError):
             self._ask(lambda files: files.rm(self.uri, recursive=True))
 
     def names(self) -> list[str]:
-        """Return the names of the objects and folders directly below this path."""
         return self._ask(lambda files: _listed(files, self.uri))
 
     def move_into(self, folder: str, name: str) -> "RemotePath":
-        """Move the object into a folder beside it; return its new path."""
         content = self.read()
         if content is None:
             raise FileNotFoundError(self.uri)
@@ -140,7 +130,6 @@ class RemotePath:
         return target
 
     def without_retries(self) -> "RemotePath":
-        """Return the same path without retries of failed requests."""
         return replace(self, patience=0.0)
 
     def _ask(self, question: Callable[[Any], _Answer]) -> _Answer:

@@ -45,7 +45,6 @@ class RowResults:
     probabilities: Mapping[str, npt.NDArray[np.float32]]
 
     def encoded(self) -> bytes:
-        """Return the bytes of an `.npz` file with the arrays `test_labels` and so on."""
         arrays = {
             **{f"{split}_labels": found for split, found in self.labels.items()},
             **{f"{split}_probabilities": found for split, found in self.probabilities.items()},
@@ -165,7 +164,6 @@ class SeedRun:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
-        """Return the seed run for a stored JSON object."""
         failure = stored.get("failure")
         lists = ("notes", "stages", "evaluations")
         found = {**stored, **{name: tuple(stored.get(name, ())) for name in lists}}
@@ -179,7 +177,6 @@ class RunStore:
         self.folder: StoragePath = storage_path(storage) / "runs"
 
     def get(self, key: str) -> SeedRun | None:
-        """Return a finished seed run, or None if the store does not have it."""
         return _parse(self._place(key), read(self._place(key), _REMEDY))
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
@@ -258,7 +255,6 @@ class RunStore:
         return False
 
     def rows(self, runs: Sequence[SeedRun]) -> list[RowResults | None]:
-        """Return the row results of seed runs; None for one that failed or has no file."""
         places = [self._rows_place(run.key) for run in runs]
         return for_each(_read_rows, places)
 
@@ -290,7 +286,6 @@ class RunStore:
 
 
 def _parse(place: StoragePath, stored: Mapping[str, Any] | DamagedError | None) -> SeedRun | None:
-    """Return the seed run for a stored JSON object."""
     if isinstance(stored, DamagedError):
         raise stored
     if stored is None:

@@ -49,7 +49,6 @@ class LocalPath:
 
     @property
     def name(self) -> str:
-        """Last component of the path."""
         return self.path.name
 
     @property
@@ -112,11 +111,9 @@ class LocalPath:
         return found
 
     def remove(self) -> None:
-        """Delete the file if it exists."""
         self.path.unlink(missing_ok=True)
 
     def remove_folder(self) -> None:
-        """Delete the folder and every file below it, if it exists."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 

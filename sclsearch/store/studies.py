@@ -68,7 +68,6 @@ class StudyRecord:
 
     @property
     def repeats(self) -> bool:
-        """True if the study repeats the winner of another study."""
         return bool(self.origin.get("fresh"))
 
     @property
@@ -216,13 +215,11 @@ class StudyStore:
         self.folder: StoragePath = storage_path(storage) / "studies" / self.name
 
     def record(self) -> StudyRecord | None:
-        """Return the study's record, or None if the study does not exist."""
         place = self.folder / "study.json"
         stored = read(place, _REMEDY[StudyRecord])
         return None if stored is None else _parse(StudyRecord, place, stored, self.name)
 
     def create(self, record: StudyRecord) -> None:
-        """Store the record if the study is new."""
         create(self.folder / "study.json", asdict(record))
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
@@ -252,7 +249,6 @@ class StudyStore:
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
-        """Return the configurations by ascending number."""
         found, faults = self.valid_configurations()
         if faults:
             raise DamagedError("\n".join(faults))
@@ -316,7 +312,6 @@ class StudyStore:
         return {int(number): found for number, found in stored["replicates"].items()}
 
     def save_baselines(self, found: Mapping[int, Any]) -> None:
-        """Store the baseline evaluations by replicate."""
         stored = {"replicates": {str(number): one for number, one in found.items()}}
         write(self.folder / _BASELINES, stored)
 
@@ -344,7 +339,6 @@ class StudyStore:
             write(self.folder / _RACE, {"band": band})
 
     def sizes(self) -> tuple[int, int]:
-        """Return the numbers of stored configurations and replicates."""
         return len(self._numbers("configurations")), len(self._numbers("replicates"))
 
     def weights(self, key: str) -> StoragePath:

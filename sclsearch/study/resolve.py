@@ -185,7 +185,6 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
 
 
 def _check_space(spec: StudySpec, method: NamedMethod) -> None:
-    """Raise SclsearchError if the search space is missing or, if it is the user's file, invalid."""
     if spec.space is None and not _has_spaces(method) and spec.searched:
         raise SclsearchError(
             f"--method {method.place}: has no search space. Write one as docs/how-to/own-space.md "
@@ -212,7 +211,6 @@ def _space(
     data: TaskData,
     folder: Path,
 ) -> Space:
-    """Return the search space; its note names it and the reason for its choice."""
     if spec.restored or (spec.space is None and not _has_spaces(method)):
         return Space(method.name, "none", {}, (), spec.settings, "--set")
     space = _loaded_space(

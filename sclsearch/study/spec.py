@@ -234,7 +234,6 @@ class StudySpec:
     shown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise SclsearchError if a field is not of its type."""
         check_fields(self)
 
 
@@ -389,7 +388,6 @@ class RunOptions:
     custom_method: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise SclsearchError if a field is not of its type or out of its bounds."""
         check_fields(self)
 
 

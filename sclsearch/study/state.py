@@ -131,7 +131,6 @@ class SearchState:
         return state
 
     def add_configuration(self, configuration: ConfigurationRecord) -> None:
-        """Add a configuration without seed runs."""
         self._indices[configuration.number] = len(self.configurations)
         self.configurations.append(configuration)
         self.race.add_configuration()
@@ -147,7 +146,6 @@ class SearchState:
         return self.scores[configuration]
 
     def add_test(self, configuration: int, replicate: int, run: SeedRun) -> None:
-        """Add the test score of a seed run that the state has without one."""
         self.tested_later.append((configuration, replicate))
         # A seed run that was trained again on another processor may have other validation scores.
         self._note(configuration, replicate, run)
@@ -175,7 +173,6 @@ class SearchState:
         return ConfigurationScore(configuration, found, loss, mean, std)
 
     def runs_of(self, configuration: int) -> dict[int, SeedRun]:
-        """Return the finished seed runs of a configuration, by replicate number."""
         return {
             replicate: run
             for replicate in self.seeds

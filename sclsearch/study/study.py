@@ -79,7 +79,6 @@ class Study:
 
     @property
     def metric(self) -> str:
-        """Name of the metric that selects the winner and that reports show."""
         return self.protocol.metric(self.data)
 
     @property
@@ -103,7 +102,6 @@ class Study:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on the search space and the data that readers of the results need."""
         found = []
         source, joined = self.paraphrases, self.protocol.joined
         if source and joined:
@@ -129,7 +127,6 @@ class Study:
 
     @property
     def reads_paraphrases(self) -> bool:
-        """True if a stage of the method reads paraphrases."""
         return reads_paraphrases(*self._built({}))
 
     def default_name(self) -> str:
@@ -185,7 +182,6 @@ class Study:
         )
 
     def check(self, encoder: Encoder) -> None:
-        """Check that the encoder supports every value that a configuration may have."""
         encoder.check_length(self.lengths()[-1], "max_length")
         for values in self.space.covering():
             method, training = self._built(values)
@@ -194,7 +190,6 @@ class Study:
                 self._check_head(method, training, encoder)
 
     def _check_head(self, method: Method, training: Training, encoder: Encoder) -> None:
-        """Raise SclsearchError if no stage trains a module named `head` with the encoder."""
         classes = len(self.data.task.labels)
         for stage in method.stages(training):
             if stage.frozen_pooling is None and "head" in stage.new_modules(encoder, classes):
@@ -207,11 +202,9 @@ class Study:
     def configuration(
         self, number: int, values: Mapping[str, object], origin: str
     ) -> ConfigurationRecord:
-        """Return the record of a configuration."""
         return ConfigurationRecord(number, values, self.fields(values), origin)
 
     def replicate(self, number: int, splits: Splits) -> ReplicateRecord:
-        """Return the record of a replicate."""
         seeds = self.protocol.replicate(number).seeds
         return ReplicateRecord(number, splits.digests, seeds, splits.notes)
 
@@ -285,7 +278,6 @@ class Study:
         return method, training
 
     def _check_balanced(self, training: Training) -> None:
-        """Raise SclsearchError if there are no classes to balance, or no loss that weights them."""
         if training.class_weights != "balanced":
             return
         if self.data.task.regression:
