@@ -26,24 +26,6 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-def identity_of(
-    shared: Mapping[str, Any],
-    *,
-    rows: Mapping[str, str],
-    fields: Mapping[str, Any],
-    seeds: Mapping[str, int],
-) -> dict[str, Any]:
-    """Return the identity of a seed run, whose digest is its key.
-
-    Args:
-        shared: Fields that all seed runs of a study share.
-        rows: SHA-256 of the rows and other inputs, by purpose.
-        fields: All fields of the method and of `Training`.
-        seeds: Random seeds by purpose.
-    """
-    return {**shared, "rows": rows, "fields": fields, "seeds": seeds}
-
-
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's bytes as hexadecimal text."""
     with path.open("rb") as file:

@@ -19,7 +19,6 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import (
     check_unchanged,
     restore_data_dir,
-    restore_spec_as_before,
     restore_study_spec,
 )
 from sclsearch.study.spec import RunOptions
@@ -78,7 +77,7 @@ def _prepare(
     data_dir = restore_data_dir(record.origin, options.data_dir)
     options = replace(options, rule=None, data_dir=data_dir)
     if record.origin.get("paraphrases"):
-        before = resolve(restore_spec_as_before(record.origin, spec.settings, spec.method), options)
+        before = resolve(replace(spec, fresh=None, first_fresh=None), options)
         check_unchanged(study, "the study", replicates[0].rows, before.splits(0).digests)
     prepared = replace(prepare_study(spec, options, dry=dry), weights=False)
     inputs = {name: value for name, value in record.training.items() if name not in may_differ}

@@ -17,17 +17,11 @@ WAIT = "Wait for it, or stop it."
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """Files that a cleanup deletes.
+    """Files that a cleanup deletes."""
 
-    Attributes:
-        files: Size in bytes of each file, by path relative to the storage.
-        shared: Number of seed runs of the studies that stay, because other studies share them.
-        tracked: Number of MLflow runs that the cleanup deletes from the storage's own database.
-    """
-
-    files: Mapping[str, int]
-    shared: int = 0
-    tracked: int = 0
+    files: Mapping[str, int]  # bytes by path relative to the storage
+    shared: int = 0  # seed runs of the studies that stay, because other studies share them
+    tracked: int = 0  # MLflow runs to delete from the storage's own database
 
     @property
     def bytes(self) -> int:

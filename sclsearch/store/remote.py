@@ -39,16 +39,12 @@ class RemotePath:
     """Storage path in an object store; its methods are those of `LocalPath`.
 
     Every method that accesses the store may raise StorageError.
-
-    Attributes:
-        uri: URI of the path, such as `s3://bucket/folder/name`.
-        patience: Time to retry while the store does not respond, in seconds.
     """
 
     parallel_reads: ClassVar[int] = 32
 
-    uri: str
-    patience: float = PATIENCE_SECONDS
+    uri: str  # such as s3://bucket/folder/name
+    patience: float = PATIENCE_SECONDS  # seconds of retries while the store does not respond
 
     def __truediv__(self, name: str) -> "RemotePath":
         return replace(self, uri=f"{self.uri}/{name}")

@@ -1,6 +1,5 @@
 """Store of all finished seed runs; the hash of a seed run's specification is its key."""
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,15 +33,10 @@ class RowResults:
     """Labels and class probabilities of the evaluated rows, at the kept evaluation.
 
     A seed run without a test score has those of the validation rows alone.
-
-    Attributes:
-        labels: True class or score of each row, `[rows]`, by split.
-        probabilities: Probability of each class for each row, `[rows, C]` float32, by split; C is
-            0 in regression.
     """
 
-    labels: Mapping[str, Labels]
-    probabilities: Mapping[str, npt.NDArray[np.float32]]
+    labels: Mapping[str, Labels]  # true class or score of each row, [rows], by split
+    probabilities: Mapping[str, npt.NDArray[np.float32]]  # [rows, C] by split; C is 0 in regression
 
     def encoded(self) -> bytes:
         arrays = {
@@ -72,20 +66,17 @@ class RowResults:
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
+LEAST_DIGITS = 4
+"""Least characters of a key that name a seed run."""
 _REMEDY = "Move it away, then run the command that trained it; it trains the seed run again."
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason why a seed run has no scores.
+    """Reason why a seed run has no scores."""
 
-    Attributes:
-        cause: `raised`, `non-finite`, or a worker failure from `RETRIES` that used up its retries.
-        message: Description of the failure, one line.
-    """
-
-    cause: str
-    message: str
+    cause: str  # raised, non-finite, or a worker failure of `RETRIES`
+    message: str  # one line
 
     def __str__(self) -> str:
         return f"{self.cause}: {self.message}"
@@ -93,37 +84,22 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:
-    """Stored result of one seed run: one configuration trained on one replicate.
+    """Stored result of one seed run: one configuration trained on one replicate."""
 
-    Attributes:
-        key: SHA-256 of the identity.
-        identity: All fields that determine the results.
-        origin: The study that trained it first, and how to train it again. It is not part of the
-            identity.
-        notes: Notes on method and encoder for readers of the scores.
-        stages: Losses of all stages before the last, with stage, epoch and update.
-        evaluations: Validation results of each evaluation, with epoch, update and mean losses.
-        kept: Index of the evaluation that counts.
-        test: The single evaluation on the test rows; empty if it is still to come.
-        predictions: Predictions for the validation and test rows, at the kept evaluation.
-        started: Start of training, Unix seconds.
-        seconds: Wall-clock time in seconds.
-        environment: Versions, threads and device.
-        failure: Reason for missing scores; None if the seed run succeeded.
-    """
-
-    key: str
-    identity: Mapping[str, Any]
-    origin: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-    stages: tuple[Evaluation, ...] = ()
+    key: str  # SHA-256 of the identity
+    identity: Mapping[str, Any]  # all fields that determine the results
+    origin: Mapping[str, Any]  # the study that trained it first, and how to train it again
+    notes: tuple[str, ...] = ()  # on method and encoder, for readers of the scores
+    stages: tuple[Evaluation, ...] = ()  # losses of all stages before the last
+    # Validation results and mean losses, by epoch and update.
     evaluations: tuple[Evaluation, ...] = ()
-    kept: int = -1
-    test: Evaluation = field(default_factory=dict)
+    kept: int = -1  # index of the evaluation that counts
+    test: Evaluation = field(default_factory=dict)  # empty if it is still to come
+    # By split, at the kept evaluation.
     predictions: Mapping[str, list[float]] = field(default_factory=dict)
-    started: float = 0.0
-    seconds: float = 0.0
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    started: float = 0.0  # Unix seconds
+    seconds: float = 0.0  # wall-clock time
+    environment: Mapping[str, Any] = field(default_factory=dict)  # versions, threads and device
     failure: Failure | None = None
 
     @property
@@ -260,16 +236,12 @@ class RunStore:
 
     def find(self, start: str) -> str:
         """Return the only key that begins with the given characters."""
-        if not re.fullmatch(r"[0-9a-f]{4,64}", start):
-            raise SclsearchError(
-                f"{start!r}: must be at least 4 of the digits 0-9 and a-f. `sclsearch show STUDY "
-                "--format json` prints the keys."
-            )
         found = [key for key in self.keys() if key.startswith(start)]
-        if len(found) != 1:
+        if len(found) != 1 or len(start) < LEAST_DIGITS:
             raise SclsearchError(
-                f"{start!r}: must be the beginning of one key, got that of {len(found)} in "
-                f"{self.folder}. `sclsearch show STUDY --format json` prints the keys."
+                f"{start!r}: must be {LEAST_DIGITS} or more characters that begin one key, got "
+                f"those of {len(found)} in {self.folder}. `sclsearch show STUDY --format json` "
+                "prints the keys."
             )
         return found[0]
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sclsearch.canonical import canonical, digest, identity_of
+from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.race import Band
 from sclsearch.store.storage import (
@@ -45,26 +45,15 @@ _CONTENTS = {
 
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
-    """Stored description of a study.
-
-    Attributes:
-        name: Name of the study.
-        identity: Settings that must stay the same when the study resumes.
-        training: Identity fields that all seed runs of the study share. They must stay the same
-            too.
-        origin: Data for running and reporting that may differ between machines, such as the paths
-            of data and model.
-        open_configurations: W, the highest number of unfinished configurations at a time, without
-            configurations that a race has paused.
-        created: Creation time, Unix seconds.
-    """
+    """Stored description of a study."""
 
     name: str
-    identity: Mapping[str, Any]
-    training: Mapping[str, Any]
+    identity: Mapping[str, Any]  # settings that must stay the same when the study resumes
+    training: Mapping[str, Any]  # identity that all seed runs share; it must stay the same too
+    # What may differ between machines, such as the paths of data and model.
     origin: Mapping[str, Any]
-    open_configurations: int
-    created: float
+    open_configurations: int  # most unfinished ones at a time, without those a race paused
+    created: float  # Unix seconds
 
     @property
     def repeats(self) -> bool:
@@ -78,37 +67,22 @@ class StudyRecord:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationRecord:
-    """Stored configuration: one point of the search space.
+    """Stored configuration: one point of the search space."""
 
-    Attributes:
-        number: Number within the study, from 0.
-        values: Values of the space's parameters.
-        fields: All fields of the method and of `Training`.
-        origin: Origin of the values: `published`; `start` for a first configuration that differs
-            from the published one; `sampled`; or `given`.
-    """
-
-    number: int
-    values: Mapping[str, Any]
-    fields: Mapping[str, Any]
-    origin: str
+    number: int  # within the study, from 0
+    values: Mapping[str, Any]  # of the space's parameters
+    fields: Mapping[str, Any]  # all fields of the method and of `Training`
+    origin: str  # published, start (differs from the published one), sampled, or given
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicateRecord:
-    """Stored replicate: one repetition of the protocol, with its data splits and seeds.
+    """Stored replicate: one repetition of the protocol, with its data splits and seeds."""
 
-    Attributes:
-        number: Number of the replicate, r, from 0.
-        rows: SHA-256 of its training, validation and test rows and of its other input data.
-        seeds: Random seeds by purpose.
-        notes: Notes about the split for readers of the scores.
-    """
-
-    number: int
-    rows: Mapping[str, str]
-    seeds: Mapping[str, int]
-    notes: tuple[str, ...]
+    number: int  # from 0
+    rows: Mapping[str, str]  # SHA-256 of its training, validation and test rows, and other inputs
+    seeds: Mapping[str, int]  # random seeds by purpose
+    notes: tuple[str, ...]  # about the split, for readers of the scores
 
 
 def uneven_seeds(replicates: Sequence[ReplicateRecord]) -> list[str]:
@@ -125,13 +99,9 @@ def uneven_seeds(replicates: Sequence[ReplicateRecord]) -> list[str]:
 def seed_run_identity(
     study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
 ) -> dict[str, Any]:
-    """Return the identity of a seed run; see `identity_of`."""
-    return identity_of(
-        study.training,
-        rows=replicate.rows,
-        fields=configuration.fields,
-        seeds=replicate.seeds,
-    )
+    """Return the identity of a seed run, whose SHA-256 is its key; see `SeedRunSpec.identity`."""
+    inputs = {"rows": replicate.rows, "fields": configuration.fields, "seeds": replicate.seeds}
+    return {**study.training, **inputs}
 
 
 def seed_run_key(

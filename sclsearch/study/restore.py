@@ -63,28 +63,23 @@ def restore_spec(
     fresh: int | None = None,
     first_fresh: int | None = None,
 ) -> StudySpec:
-    """Return the spec of one stored configuration, with the given replicates.
+    """Return the spec of one configuration, from the stored origin of a seed run or a study.
 
-    Args:
-        origin: The stored origin record of a seed run or a study.
-        fields: Every field of the method and of training.
-        method: The method, required if the origin names a code file; None uses the origin's.
-        fresh: Number of new replicates beyond the protocol's.
-        first_fresh: Number of the first new replicate, if earlier runs used more than the
-            protocol's own.
+    `fields` has every field of the method and of training. `method` is required if the origin names
+    a code file. `fresh` and `first_fresh` are those of `StudySpec`.
 
     Raises:
         SclsearchError: A stored field is unknown or out of bounds.
     """
+    method = origin["method"] if method is None else method
     if fields:
-        kind = find_method(origin["method"] if method is None else method).kind
-        for name, reason in field_errors(kind, fields):
+        for name, reason in field_errors(find_method(method).kind, fields):
             raise SclsearchError(
                 f"{origin.get('study', 'stored fields')}: the record is damaged: {name}: "
                 f"{reason.rstrip('.')}. Restore it from a copy."
             )
     return StudySpec(
-        method=origin["method"] if method is None else method,
+        method=method,
         task=restore_task(origin["task"]),
         model=origin["model"],
         protocol=origin["protocol"],
@@ -109,10 +104,9 @@ def restore_method(
     given: "str | type[Method] | None",
     where: str,
 ) -> "str | type[Method] | None":
-    """Return the method to train again: the origin's, or the given one if it is the same.
+    """Return the method to train again: None for the origin's, or the given one if it is the same.
 
-    `given` is `FILE.py:CLASS` or a class; the caller thereby allows its code to run. `digest` is
-    the recorded one of the method's file; empty for a method of sclsearch.
+    `digest` is the recorded one of the method's file; empty for a method of sclsearch.
     """
     found = find_recorded_method(origin["method"], digest, given, where)
     return given if found.digest else None
@@ -124,26 +118,16 @@ def restore_study_spec(
     method: "str | type[Method] | None" = None,
     **replicates: Any,
 ) -> StudySpec:
-    """Return the spec of one configuration of a stored study.
-
-    Args:
-        record: The study's record.
-        fields: Every field of the method and of training.
-        method: `FILE.py:CLASS` or a class, required if the study's method is in a file.
-        replicates: Arguments of `restore_spec`; by default the replicates are the protocol's.
-    """
+    """Return the spec of one configuration of a stored study; see `restore_spec`."""
     digest = record.training.get("method_file", "")
     restored = restore_method(record.origin, digest, method, f"study {record.name}")
     return restore_spec(record.origin, fields, method=restored, **replicates)
 
 
 def with_changes(spec: StudySpec, shown: Iterable[str], changes: Mapping[str, Any]) -> StudySpec:
-    """Return a restored spec with other fields.
+    """Return a restored spec with other fields; `settings` has only the settings to replace.
 
-    Args:
-        spec: The spec.
-        shown: Names of the settings that reports show.
-        changes: Fields to replace; `settings` has only the settings to replace.
+    `shown` names the settings that reports show.
     """
     settings = changes.get("settings", {})
     if not {"train_size", "shots"}.isdisjoint(changes):
@@ -158,28 +142,12 @@ def with_changes(spec: StudySpec, shown: Iterable[str], changes: Mapping[str, An
     )
 
 
-def restore_spec_as_before(
-    origin: Mapping[str, Any],
-    fields: Mapping[str, Any],
-    method: "str | type[Method] | None" = None,
-) -> StudySpec:
-    """Return the spec of one stored configuration, with the same replicates as before."""
-    return restore_spec(
-        origin,
-        fields,
-        method=method,
-        fresh=origin.get("fresh"),
-        first_fresh=origin.get("first_fresh"),
-    )
-
-
 def restore_seed_run(
     run: SeedRun, data_dir: Path | None = None, method: "str | type[Method] | None" = None
 ) -> tuple[Study, SeedRunSpec]:
     """Return the study and the specification of a stored seed run, with its data and encoder.
 
-    `data_dir` is the folder of the task's files, if they moved. `method`, `FILE.py:CLASS` or a
-    class, is required if the seed run's method is in a file.
+    `data_dir` is the folder of the task's files, if they moved.
 
     Raises:
         SclsearchError: Data, encoder or method are missing or have changed.
@@ -187,7 +155,8 @@ def restore_seed_run(
     origin = run.origin
     digest = run.identity.get("method_file", "")
     restored = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
-    spec = restore_spec_as_before(origin, run.identity["fields"], restored)
+    replicates = {name: origin.get(name) for name in ("fresh", "first_fresh")}
+    spec = restore_spec(origin, run.identity["fields"], method=restored, **replicates)
     device, _, precision = run.identity["numerics"].partition("-")
     spec, gpus = replace(spec, precision=precision), float(device == "cuda")
     options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=gpus)

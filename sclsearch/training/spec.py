@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from sclsearch.canonical import digest, identity_of
+from sclsearch.canonical import digest
 from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Evaluate, Replicate, Rows, Splits
@@ -93,12 +93,12 @@ class SeedRunSpec:
     @property
     def identity(self) -> dict[str, object]:
         """Everything that determines the results of the seed run, and nothing else."""
-        return identity_of(
-            self.shared_identity,
-            rows=self.splits.digests,
-            fields=resolved(self.method, self.training),
-            seeds=self.replicate.seeds,
-        )
+        return {
+            **self.shared_identity,
+            "rows": self.splits.digests,
+            "fields": resolved(self.method, self.training),
+            "seeds": self.replicate.seeds,
+        }
 
     @property
     def on_gpu(self) -> bool:

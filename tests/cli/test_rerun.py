@@ -173,8 +173,8 @@ def test_a_seed_run_whose_model_has_changed_is_refused(
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("abcdef", "'abcdef': must be the beginning of one key"),
-        ("xyz", "'xyz': must be at least 4 of the digits 0-9 and a-f."),
+        ("abcdef", "'abcdef': must be 4 or more characters that begin one key"),
+        ("xyz", "'xyz': must be 4 or more characters that begin one key"),
     ],
 )
 def test_an_unknown_or_malformed_key_is_refused(sclsearch: Call, key: str, message: str) -> None:

@@ -148,7 +148,7 @@ def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
     [
         ("abcd", r"'abcd': .* that of 2 in .*runs\."),
         ("abcd2", r"'abcd2': .* that of 0 in .*runs\."),
-        ("abc", r"'abc': must be at least 4 of the digits 0-9 and a-f"),
+        ("abc", r"'abc': must be 4 or more characters that begin one key"),
         ("../*", r"'\.\./\*': must be"),
         ("a" * 65, r"'a+': must be"),
     ],
