@@ -6,10 +6,8 @@ import logging
 import os
 import re
 import shutil
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
@@ -25,6 +23,7 @@ from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.methods import NamedMethod
+from sclsearch.ray_backend.signals import restored_signal_handlers
 from sclsearch.store.lock import HIDDEN, born, numbering
 
 PREFIX = "sclsearch-ray-"
@@ -124,26 +123,14 @@ def started_ray(address: str | None) -> Iterator[Path]:
     try:
         # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
         with redirect_stdout(sys.stderr):
-            with _kept_sigterm_handler():
-                session = None
-                if address is None:
-                    session = _start(quiet)
-                else:
+            with restored_signal_handlers():
+                if address is not None:
                     _join(address, quiet)
+                session = _start(quiet) if address is None else None
             with scratch_folder(session) as folder:
                 yield folder
     finally:
         _shut_down()
-
-
-@contextmanager
-def _kept_sigterm_handler() -> Iterator[None]:
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
 
 
 def _shut_down() -> None:

@@ -137,7 +137,14 @@ class SeedRunQueue(Protocol):
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None: ...
 
 
-class SeedSearcher(Searcher):
+class _Stateless:
+    """Base of what Ray would write to disk with a Tuner; nothing reads it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class SeedSearcher(_Stateless, Searcher):
     """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each."""
 
     def __init__(self, scheduler: SeedRunQueue, deadline: float) -> None:
@@ -208,10 +215,6 @@ class SeedSearcher(Searcher):
     def restore(self, checkpoint_path: str) -> None:
         """Do nothing: a new searcher reads the run store."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return an empty state: Ray writes a Tuner to disk, but nothing reads it."""
-        return {}
-
 
 def _training_nodes() -> set[str]:
     return {
@@ -221,7 +224,7 @@ def _training_nodes() -> set[str]:
     }
 
 
-class SeedScheduler(FIFOScheduler):
+class SeedScheduler(_Stateless, FIFOScheduler):
     """Tune scheduler that passes a trial's failure cause to the searcher before the trial ends."""
 
     def __init__(self, searcher: SeedSearcher, hung: set[str]) -> None:
@@ -234,12 +237,8 @@ class SeedScheduler(FIFOScheduler):
             failure = replace(failure, cause="hang")
         self.searcher.causes[trial.trial_id] = failure
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return an empty state, as the searcher does."""
-        return {}
 
-
-class Watchdog(tune.Callback):
+class Watchdog(_Stateless, tune.Callback):
     """Tune callback that kills hung trials and updates the progress line.
 
     An exception of `tick` ends the search. `stopping` is called at the first Ctrl-C, which Tune
@@ -290,10 +289,6 @@ class Watchdog(tune.Callback):
             if age > self.timeout and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
                 ray.kill(trial.temporary_state.ray_actor)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return an empty state, as the searcher does."""
-        return {}
 
 
 def fit(

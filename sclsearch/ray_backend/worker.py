@@ -20,7 +20,7 @@ import torch
 from sclsearch.encoders.load import forget_encoder
 from sclsearch.encoders.models import model_digest, model_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import NamedMethod, error_text
+from sclsearch.methods import error_text
 from sclsearch.protocols.base import Splits
 from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
 from sclsearch.store.storage import Storage
@@ -168,12 +168,9 @@ class WorkerContext:
 def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
     """Train a seed run unless it is stored, and test it if asked; Ray Tune calls this trainable.
 
-    Args:
-        config: The numbers `configuration` and `replicate`, `fields` as JSON, whether the result
-            needs a `test` score, whether its `weights` are stored, whether it may use CUDA
-            `graphs`, and `deadline` in Unix seconds. On a cluster, a trial may start hours after
-            its request.
-        context: The shared data of the study's trials.
+    `config` has the numbers `configuration` and `replicate`, `fields` as JSON, whether the result
+    needs a `test` score, whether its `weights` are stored, whether it may use CUDA `graphs`, and
+    `deadline` in Unix seconds: on a cluster, a trial may start hours after its request.
     """
     from ray import tune
 
@@ -250,17 +247,6 @@ class UntestableError(SclsearchError):
 
 
 @contextmanager
-def _test_errors(method: NamedMethod) -> Iterator[None]:
-    """Convert errors of the body to UntestableError, except those that a retry may avoid."""
-    try:
-        yield
-    except Exception as error:
-        if is_out_of_memory(error) or is_of_machine(error):
-            raise
-        raise UntestableError(error_text(error, method)) from error
-
-
-@contextmanager
 def _storage_faults(storage: Storage) -> Iterator[None]:
     try:
         yield
@@ -285,15 +271,19 @@ def _again(
 ) -> tuple[SeedRun, TrainingResult]:
     threads = int(stored.environment.get("threads", context.threads))
     torch.set_num_threads(threads)
-    with _test_errors(context.study.method):
-        data = TrainingData(spec, context.tokens[spec.training.max_length])
+    data = TrainingData(spec, context.tokens[spec.training.max_length])
+    try:
         result = train(data, graphs=context.graphs)
-    run = replace(
-        with_result(stored, result),
-        seconds=stored.seconds + result.seconds,
+    except Exception as error:
+        if is_out_of_memory(error) or is_of_machine(error):
+            raise  # a retry may succeed
+        raise UntestableError(error_text(error, context.study.method)) from error
+    run = with_result(stored, result)
+    return replace(
+        run,
+        seconds=stored.seconds + run.seconds,
         environment=environment(threads, context.gpus),
-    )
-    return run, result
+    ), result
 
 
 def attempt(
