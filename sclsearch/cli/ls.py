@@ -1,6 +1,7 @@
 """Commands `ls`, which lists names and studies, and `rm`, which deletes studies."""
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -12,10 +13,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from sclsearch.methods import NamedMethod
-    from sclsearch.reports.studies import DamagedStudy, StudyLine
+    from sclsearch.spaces.space import Parameter
 
 
 Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
@@ -46,9 +46,12 @@ def ls(
         _print_method(kind, name, as_json=json_)
         return
     if kind == "studies":
-        studies = _studies(storage)
-        entries: Sequence[object] = studies
-        summaries = {one.name: str(one) for one in studies}
+        from sclsearch.reports.studies import studies
+        from sclsearch.store.storage import storage_folder
+
+        found = studies(storage_folder(storage, make=False))
+        entries: Sequence[object] = found
+        summaries = {one.name: str(one) for one in found}
     else:
         summaries = _summaries(kind)
         entries = [{"name": one, "summary": summary} for one, summary in summaries.items()]
@@ -89,9 +92,9 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
     from rich.markup import escape
     from rich.padding import Padding
 
-    from sclsearch.canonical import shown
     from sclsearch.methods import find_method
     from sclsearch.methods.fields import describe_fields, description
+    from sclsearch.spaces.load import load_space, practical_file
 
     if kind != "methods":
         raise SclsearchError(f"ls {kind} {name}: only methods have details. Leave out {name}.")
@@ -100,7 +103,9 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"description": text, "hyperparameters": descriptions})
         return
-    searched = _searched(method)
+    searched: Mapping[str, Parameter] = {}
+    with suppress(SclsearchError):  # a method without a built-in space
+        searched = load_space(practical_file(method.name), method.kind).parameters
     console = Console()
     console.print(f"{escape(text)}\n\n[bold]Hyperparameters[/]\n", soft_wrap=True)
     for position, one in enumerate(descriptions):
@@ -111,51 +116,26 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
         )
         lines = [one.meaning]
         if one.name in searched:
-            lines.append(f"Searched: {searched_values(searched[one.name])}.")
+            lines.append(f"Searched: {searched_values(searched[one.name].spec())}.")
         for line in lines:
             console.print(Padding(escape(line), (0, 0, 0, 4)))
 
 
-def _searched(method: "NamedMethod") -> dict[str, dict[str, Any]]:
-    """Return the searched values of each hyperparameter in the practical space of a method."""
-    from sclsearch.spaces.load import load_space, practical_file
-
-    try:
-        space = load_space(practical_file(method.name), method.kind)
-    except SclsearchError:  # a method without a built-in space
-        return {}
-    return {name: parameter.spec() for name, parameter in space.parameters.items()}
-
-
-def _studies(storage: str) -> "Sequence[StudyLine | DamagedStudy]":
-    from sclsearch.reports.studies import studies
-    from sclsearch.store.storage import storage_folder
-
-    return studies(storage_folder(storage, make=False))
-
-
 def _summaries(kind: Kind) -> dict[str, str]:
-    match kind:
-        case "methods":
-            from sclsearch.methods import method_summaries
+    from sclsearch.encoders.models import ALIASES
+    from sclsearch.methods import method_summaries
+    from sclsearch.protocols import protocol_summaries
+    from sclsearch.spaces.load import space_summaries
+    from sclsearch.tasks import TASKS
 
-            return method_summaries()
-        case "tasks":
-            from sclsearch.tasks import TASKS
-
-            return {name: task.summary for name, task in TASKS.items()}
-        case "protocols":
-            from sclsearch.protocols import protocol_summaries
-
-            return protocol_summaries()
-        case "spaces":
-            from sclsearch.spaces.load import space_summaries
-
-            return space_summaries()
-        case _:
-            from sclsearch.encoders.models import ALIASES
-
-            return {name: alias.summary for name, alias in ALIASES.items()}
+    summaries: dict[str, Callable[[], dict[str, str]]] = {
+        "methods": method_summaries,
+        "protocols": protocol_summaries,
+        "spaces": space_summaries,
+        "tasks": lambda: {name: task.summary for name, task in TASKS.items()},
+        "models": lambda: {name: alias.summary for name, alias in ALIASES.items()},
+    }
+    return summaries[kind]()
 
 
 def rm(
