@@ -31,13 +31,7 @@ from sclsearch.store.cleanup import (
 )
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
-from sclsearch.study.spec import (
-    DEFAULT_METHOD,
-    SEARCH_OPTIONS,
-    RunOptions,
-    StudySpec,
-    TuneKeywords,
-)
+from sclsearch.study.spec import DEFAULT_METHOD, SEARCH_OPTIONS, RunOptions, StudySpec, TuneKeywords
 from sclsearch.tasks import as_task, check_data_dir
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask, RowSource
@@ -218,11 +212,7 @@ def _run_options(task: str | CustomTask, options: Mapping[str, Any]) -> RunOptio
 
 
 def _trained(
-    spec: StudySpec,
-    options: Mapping[str, Any],
-    callbacks: "Sequence[Callback]",
-    *,
-    progress: bool,
+    spec: StudySpec, options: Mapping[str, Any], callbacks: "Sequence[Callback]", *, progress: bool
 ) -> Report:
     run_options = _run_options(spec.task, options)
     from sclsearch.search.run import run
@@ -274,9 +264,7 @@ def table(
     """
     if not studies:
         raise SclsearchError("studies: must be at least one, got none. Pass names of studies.")
-    return study_table(
-        [select(study, rule=rule, storage=storage) for study in _names(studies)], rows
-    )
+    return study_table([select(study, rule=rule, storage=storage) for study in studies], rows)
 
 
 def compare(
@@ -295,19 +283,8 @@ def compare(
         SclsearchError: A study does not exist or has no winner, or the studies are not comparable.
     """
     return compare_studies(
-        [select(study, rule=rule, storage=storage, seeds=seeds) for study in _names(studies)]
+        [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
     )
-
-
-def _names(studies: Sequence[str]) -> Sequence[str]:
-    """Return the names; raise SclsearchError if one is not text, such as a list of names."""
-    for study in studies:
-        if not isinstance(study, str):
-            raise SclsearchError(
-                f"studies: must be names as separate arguments, got {study!r}. Pass them as "
-                '("scl-cola", "ce-cola").'
-            )
-    return studies
 
 
 def write_report(
@@ -437,10 +414,7 @@ def load(
 
 
 def predict(
-    folder: Path | str,
-    texts: Sequence[str | Texts],
-    *,
-    method: "str | type[Method] | None" = None,
+    folder: Path | str, texts: Sequence[str | Texts], *, method: "str | type[Method] | None" = None
 ) -> list[Prediction]:
     """Return the predictions of an exported winner for new texts, or text pairs, in their order.
 

@@ -198,8 +198,7 @@ def predict(
         ),
     ] = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option(help="Further column to print; repeatable. Example: author."),
+        list[str] | None, typer.Option(help="Further column to print; repeatable. Example: author.")
     ] = None,
     id_: Annotated[
         str | None,
@@ -213,8 +212,7 @@ def predict(
         typer.Option(help="Delimiter of a CSV file: a character or tab. Default: detected."),
     ] = None,
     format_: Annotated[
-        Format,
-        typer.Option("--format", help="Format of the output, and of standard input."),
+        Format, typer.Option("--format", help="Format of the output, and of standard input.")
     ] = "csv",
     proba: Annotated[
         bool,

@@ -192,8 +192,7 @@ TuneOptions = Annotated[Values, _TUNE]
 TrainOptions = Annotated[Values, _TRAIN]
 ResourceOptions = Annotated[Values, _group(*_RESOURCES)]
 TextOptions = Annotated[
-    Values,
-    _group("task", "train_size", "shots", "unlabeled", "data_dir", *declared(CustomTask)),
+    Values, _group("task", "train_size", "shots", "unlabeled", "data_dir", *declared(CustomTask))
 ]
 
 StudyName = Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")]

@@ -280,9 +280,7 @@ def _again(
         raise UntestableError(error_text(error, context.study.method)) from error
     run = with_result(stored, result)
     return replace(
-        run,
-        seconds=stored.seconds + run.seconds,
-        environment=environment(threads, context.gpus),
+        run, seconds=stored.seconds + run.seconds, environment=environment(threads, context.gpus)
     ), result
 
 

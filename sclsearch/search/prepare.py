@@ -22,12 +22,7 @@ from sclsearch.store.storage import check_can_be_written, storage_folder
 from sclsearch.store.studies import StudyRecord, StudyStore
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import spec_record
-from sclsearch.study.spec import (
-    MOST_CONFIGS,
-    RunOptions,
-    StudySpec,
-    TestScores,
-)
+from sclsearch.study.spec import MOST_CONFIGS, RunOptions, StudySpec, TestScores
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import as_options
 from sclsearch.tasks.metrics import MAXIMUM

@@ -345,11 +345,7 @@ class Scheduler:
         run = SeedRun(
             key=task.key,
             identity=task.identity,
-            origin={
-                **self.record.origin,
-                "configuration": configuration,
-                "replicate": replicate,
-            },
+            origin={**self.record.origin, "configuration": configuration, "replicate": replicate},
             failure=Failure(failure.cause, failure.message),
         )
         self.runs.put(run)

@@ -14,13 +14,7 @@ from sclsearch.methods.fields import build, field_types, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import Unlabeled, check_unlabeled
-from sclsearch.protocols.variants import (
-    SCALES,
-    for_rows,
-    fresh,
-    with_enough_updates,
-    with_splits,
-)
+from sclsearch.protocols.variants import SCALES, for_rows, fresh, with_enough_updates, with_splits
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
     PAPER,

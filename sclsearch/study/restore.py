@@ -99,10 +99,7 @@ def restore_spec(
 
 
 def restore_method(
-    origin: Mapping[str, Any],
-    digest: str,
-    given: "str | type[Method] | None",
-    where: str,
+    origin: Mapping[str, Any], digest: str, given: "str | type[Method] | None", where: str
 ) -> "str | type[Method] | None":
     """Return the method to train again: None for the origin's, or the given one if it is the same.
 

@@ -9,12 +9,7 @@ from sclsearch.errors import lookup
 from sclsearch.selection.race import Band, Race
 from sclsearch.selection.rules import Rule, reported, reported_test, score
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.studies import (
-    ConfigurationRecord,
-    ReplicateRecord,
-    StudyRecord,
-    seed_run_key,
-)
+from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.tasks.metrics import MAXIMUM, METRICS, validation_loss
 
 if TYPE_CHECKING:
