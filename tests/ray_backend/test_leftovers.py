@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sclsearch.ray_backend import leftovers
+from sclsearch.ray_backend import start
 from sclsearch.ray_backend.start import OWNER, PREFIX, sweep
 from sclsearch.store.lock import born, numbering
 
@@ -19,7 +19,7 @@ Leave = Callable[..., Path]
 @pytest.fixture
 def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
     """Return a function that writes the folder of a search, by default of a killed one."""
-    monkeypatch.setattr(leftovers, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(start, "gettempdir", lambda: str(tmp_path))
 
     def leave(name: str = "a", **changes: Any) -> Path:
         session = tmp_path / f"session_{name}"

@@ -1,4 +1,4 @@
-"""Tests of node checks: what a node lacks for a study, and which model folder it uses."""
+"""Tests of nodes: what one lacks for a study, its model folder and its recorded commit."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sclsearch.ray_backend import nodes as node
+from sclsearch.ray_backend import worker
 from sclsearch.ray_backend.worker import (
     UnfitNodeError,
     model_here,
@@ -21,7 +21,7 @@ from tests.workspace import Prepare
 @pytest.fixture
 def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     """Return a stored study."""
-    monkeypatch.setattr(node, "UNFIT_SECONDS", 0.0)
+    monkeypatch.setattr(worker, "UNFIT_SECONDS", 0.0)
     prepared = prepare()
     prepared.store.create(prepared.record)
     return prepared
@@ -70,3 +70,13 @@ def test_a_node_without_the_required_gpu_trains_no_seed_run(prepared: Scheduler)
     study = replace(prepared.study, numerics="cuda-bf16")
     with pytest.raises(UnfitNodeError, match=r"^cuda-bf16: torch finds no GPU"):
         model_here(study, prepared.store, versions_here())
+
+
+def test_an_image_records_the_commit_of_its_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "__file__", str(tmp_path / "sclsearch/ray_backend/worker.py"))
+    monkeypatch.setenv("SCLSEARCH_COMMIT", "abc")
+    assert worker.commit.__wrapped__() == "abc"
+    monkeypatch.setenv("SCLSEARCH_COMMIT", "")  # the default of the build argument
+    assert worker.commit.__wrapped__() is None

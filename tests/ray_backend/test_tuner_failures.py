@@ -9,7 +9,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store import driver
+from sclsearch.store import lock as locks
 from tests.in_process import in_process
 from tests.search.beside import beside
 from tests.workspace import Workspace, WriteSpace
@@ -128,11 +128,11 @@ def test_a_storage_that_disappears_ends_the_search_with_its_error(
 def test_a_driver_that_loses_its_study_to_another_driver_ends(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.05)
     workspace = workspace.elsewhere(tmp_path)
 
     def take(over: threading.Event) -> None:
-        while not over.wait(driver.BEAT_SECONDS):
+        while not over.wait(locks.BEAT_SECONDS):
             if workspace.runs():
                 for beat in (workspace.storage / "studies" / "mine").glob("driver-*.json"):
                     beat.unlink(missing_ok=True)  # the driver may be writing one of them

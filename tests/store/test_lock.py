@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store import driver
+from sclsearch.store import lock as locks
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import LocalPath, StoragePath, read, write
 from tests.store.together import WRITERS, another_driver, at_once
@@ -66,11 +66,11 @@ def test_the_lock_of_a_killed_driver_is_taken_over_at_once(
     started = time.monotonic()
     with sole_driver(folder):
         assert [holder["pid"] for holder in holders(folder)] == [os.getpid()]
-    assert time.monotonic() - started < driver.BEAT_SECONDS
+    assert time.monotonic() - started < locks.BEAT_SECONDS
 
 
 def test_a_process_with_the_reused_pid_of_a_dead_driver_holds_no_lock(folder: StoragePath) -> None:
-    lock(folder, numbering=driver.numbering(), born="not when this process was born")
+    lock(folder, numbering=locks.numbering(), born="not when this process was born")
     with sole_driver(folder):
         assert "another" not in [holder["token"] for holder in holders(folder)]
 
@@ -79,13 +79,13 @@ def test_a_process_with_the_reused_pid_of_a_dead_driver_holds_no_lock(folder: St
 def test_the_lock_of_a_silent_machine_expires_whatever_its_clock(
     folder: StoragePath, monkeypatch: pytest.MonkeyPatch, ahead: float
 ) -> None:
-    monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "EXPIRES_SECONDS", 1.0)
     messages: list[str] = []
     lock(folder, time=time.time() + ahead)
     started = time.monotonic()
     with sole_driver(folder, messages.append):
         assert [holder["host"] for holder in holders(folder)] == [socket.gethostname()]
-    assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
+    assert 0.5 < time.monotonic() - started < locks.BEAT_SECONDS
     (line,) = messages
     assert line.startswith(
         f"{folder.name}: process {os.getpid()} on elsewhere was running this study"
@@ -95,12 +95,12 @@ def test_the_lock_of_a_silent_machine_expires_whatever_its_clock(
 def test_the_lock_request_of_a_silent_machine_expires(
     folder: StoragePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "EXPIRES_SECONDS", 1.0)
     lock(folder, token="z" * 32, drives=False)
     started = time.monotonic()
     with sole_driver(folder):
         assert [holder["host"] for holder in holders(folder)] == [socket.gethostname()]
-    assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
+    assert 0.5 < time.monotonic() - started < locks.BEAT_SECONDS
 
 
 def test_a_driver_of_another_user_counts_as_alive(
@@ -149,7 +149,7 @@ def test_a_driver_of_another_machine_that_renews_its_lock_keeps_it(
 def test_a_delayed_driver_of_this_machine_keeps_its_lock(folder: StoragePath) -> None:
     with sole_driver(folder):
         (mine,) = folder.names()
-        late = {**holders(folder)[0], "time": time.time() - driver.EXPIRES_SECONDS - 1}
+        late = {**holders(folder)[0], "time": time.time() - locks.EXPIRES_SECONDS - 1}
         write(folder / mine, late)
         with pytest.raises(SclsearchError, match="already runs this study"):
             sole_driver(folder).__enter__()
@@ -164,7 +164,7 @@ def test_a_driver_that_lost_its_lock_keeps_the_lock_of_its_successor(folder: Sto
 def test_a_driver_notices_that_its_lock_is_gone_and_does_not_restore_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.02)
     folder = LocalPath(tmp_path)
     with sole_driver(folder) as lost:
         assert not lost.wait(0.1)
