@@ -55,25 +55,15 @@ _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Declaration of a dataclass's field as an option, in the metadata of its `Annotated` type.
+    """Declaration of a dataclass's field as an option, in the metadata of its `Annotated` type."""
 
-    Attributes:
-        text: Meaning, default and an example.
-        panel: Heading of its group in `--help`.
-        more: True if only `--help-all` shows it.
-        name: Name on the command line; empty if it is the field's.
-        metavar: Form of the value in `--help`.
-        envvar: Environment variable that gives the default.
-        kind: Type on the command line; None if it is the field's.
-    """
-
-    text: str
-    panel: str
-    more: bool = False
-    name: str = ""
-    metavar: str | None = None
-    envvar: str | None = None
-    kind: Any = None
+    text: str  # meaning, default and an example
+    panel: str  # heading of its group in `--help`
+    more: bool = False  # whether only `--help-all` shows it
+    name: str = ""  # on the command line; empty if it is the field's
+    metavar: str | None = None  # form of the value in `--help`
+    envvar: str | None = None  # environment variable that gives the default
+    kind: Any = None  # type on the command line; None if it is the field's
 
 
 def declared(*kinds: type) -> dict[str, tuple["Field[Any]", Option]]:
@@ -133,43 +123,25 @@ def check_fields(thing: Any) -> None:
 
     A dataclass calls it in `__post_init__`. Text becomes a path, a list becomes a tuple, and a
     leading `~` of a path is expanded. Fields with a quoted type are neither checked nor changed.
-
-    Args:
-        thing: The dataclass instance, frozen or not.
-
-    Raises:
-        SclsearchError: Values have a wrong type. The message has one line per field, which begins
-            with its option.
+    The error has one line per field, which begins with its option.
     """
     from pydantic import ValidationError
 
     lines = []
     for name, check in _types(thing.__class__).items():
         value = getattr(thing, name)
+        option = _OPTIONS.get(name, name).replace("_", "-")
         try:
             fitting = check.validate_python(value)
-        except ValidationError as error:
-            reasons = all_reasons(error)
-            lines.append(f"--{_option(name)}: {reasons}, got {_given(value)}.")
-        else:
             known = expanded(fitting) if isinstance(fitting, Path) else fitting
             object.__setattr__(thing, name, known)
-            if isinstance(known, str | Path) and not _is_utf_8(str(known)):
-                lines.append(f"--{_option(name)}: must be valid UTF-8, got {str(known)!r}.")
+            str(known).encode()
+        except ValidationError as error:
+            lines.append(f"--{option}: {all_reasons(error)}, got {_given(value)}.")
+        except UnicodeEncodeError:  # a path with bytes of another encoding
+            lines.append(f"--{option}: must be valid UTF-8, got {str(value)!r}.")
     if lines:
         raise SclsearchError("\n".join(lines))
-
-
-def _option(name: str) -> str:
-    return _OPTIONS.get(name, name).replace("_", "-")
-
-
-def _is_utf_8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a path with bytes of another encoding
-        return False
-    return True
 
 
 def _given(value: object) -> str:
@@ -190,12 +162,7 @@ def _types(kind: type) -> "Mapping[str, TypeAdapter[Any]]":
 
 
 def fault_texts(error: "ValidationError", known: Iterable[str] = ()) -> list[str]:
-    """Return each error that pydantic found as `<place>: <reason>`.
-
-    Args:
-        error: The errors of a value.
-        known: Valid keys, for the hint at an unknown key.
-    """
+    """Return each error that pydantic found as `<place>: <reason>`; `known` are valid keys."""
     texts = [(place_of(path_of(fault)), fault_reason(fault, known)) for fault in error.errors()]
     return [f"{place}: {reason}" if place else reason for place, reason in texts]
 
