@@ -135,7 +135,7 @@ def test_wrong_arguments_for_stored_studies_raise_errors(tmp_path: Path) -> None
     assert not (tmp_path / "mien").exists()
     with pytest.raises(SclsearchError, match="Unknown rule 'median'"):
         select("mine", rule="median", storage=tmp_path)
-    with pytest.raises(SclsearchError, match=r"^studies: must be names as sep.*\['mine'"):
+    with pytest.raises(SclsearchError, match=r"^study \['mine', 'yours'\]: must be"):
         compare(["mine", "yours"], storage=tmp_path)  # type: ignore[arg-type]
 
 

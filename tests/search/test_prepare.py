@@ -67,7 +67,7 @@ def test_only_cores_available_to_the_process_count(prepare: Prepare) -> None:
 def test_mps_is_advised_on_this_machine_and_not_recorded(
     prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.prepare.mps_advice", lambda *_: ["start it"])
+    monkeypatch.setattr("sclsearch.ray_backend.start.mps_advice", lambda *_: ["start it"])
     prepared = prepare()
     assert prepared.advice == ["start it"]
     assert "start it" in prepared.notes

@@ -146,8 +146,8 @@ def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
 @pytest.mark.parametrize(
     ("prefix", "message"),
     [
-        ("abcd", r"'abcd': .* that of 2 in .*runs\."),
-        ("abcd2", r"'abcd2': .* that of 0 in .*runs\."),
+        ("abcd", r"'abcd': .* those of 2 in .*runs\."),
+        ("abcd2", r"'abcd2': .* those of 0 in .*runs\."),
         ("abc", r"'abc': must be 4 or more characters that begin one key"),
         ("../*", r"'\.\./\*': must be"),
         ("a" * 65, r"'a+': must be"),
