@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.search.run import run
+from sclsearch.store import storage as store_module
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import in_process
 from tests.workspace import Call, Result
@@ -78,7 +79,7 @@ def edited(change: Callable[[dict[str, Any]], object], *, sealed: bool = True) -
         change(content)
         if not sealed:
             content.pop("sha256")
-            content = sealed(content)
+            content = store_module.sealed(content)
         path.write_text(json.dumps(content), encoding="utf-8")
 
     return write
