@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.growth import Load
 from benchmarks.machine import header, markdown, peak_memory
+from benchmarks.scale import Load
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
 from sclsearch.ray_backend.start import mps_runs

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel
 
-from benchmarks.plain import sup_con
 from sclsearch.training.spec import TrainingData
 
 
@@ -113,3 +112,14 @@ def _linear(embedder: Embedder, data: TrainingData) -> nn.Linear:
     nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def sup_con(z: Tensor, y: Tensor, tau: float) -> Tensor:
+    """Return the supervised contrastive loss."""
+    z = F.normalize(z, dim=1)
+    others = ~torch.eye(len(y), dtype=torch.bool, device=z.device)
+    positive = (y[:, None] == y[None, :]) & others
+    logits = z @ z.T / tau
+    log_p = logits - (logits.exp() * others).sum(1, keepdim=True).log()
+    costs = -(log_p * positive).sum(1) / positive.sum(1).clamp(min=1)
+    return costs[positive.any(1)].mean()

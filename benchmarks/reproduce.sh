@@ -15,7 +15,8 @@ unfinished=0
 table() {
     printf '\n## %s\n\n```\n$ sclsearch reproduce %s --scale laptop \\\n    --cells "%s"\n' "$1" "$@"
     sclsearch reproduce "$1" --cells "$2" --scale laptop --data-dir "$data" \
-        --storage "$storage" --tracking none --time-budget 40m | sed "s/ *$//" || unfinished=1
+        --storage "$storage" --tracking none --time-budget 40m |
+        awk '!done { sub(/ *$/, ""); print } /^all: mean/ { done = 1 }' || unfinished=1
     printf '```\n'
 }
 

@@ -1,17 +1,25 @@
 """Growth of time and memory with rows, lengths, views, parallel seed runs and search size.
 
-    python -m benchmarks.growth [--axes rows length …] [--model minilm]
+    python -m benchmarks.scale [--axes rows length …] [--model minilm]
 
-Each line is measured in a separate process on one core, or on the GPU, with rows of random tokens
-of one length. `views` trains on 100 texts with and without gradient caching. The search axes need
-Ray; they run driver, scheduler and store with workers that train nothing.
+`rows`, `length`, `views` and `trials` measure the engine: each line in a separate process on one
+core, or on the GPU, with rows of random tokens of one length. `views` trains on 100 texts with and
+without gradient caching. `search` runs driver, scheduler and store with workers that train nothing.
+`command` is the timeline of a short `sclsearch train` with one seed run at a time.
 """
 
 import argparse
-import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,6 +34,10 @@ from sclsearch.encoders.models import model_folder
 from sclsearch.methods import method_class
 from sclsearch.methods.base import Training
 from sclsearch.protocols.base import Rows, Splits, all_seeds
+from sclsearch.search.prepare import prepare_study
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.storage import storage_folder
+from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.base import Task
 from sclsearch.training.data import TokenizedTask, Tokens
 from sclsearch.training.engine import train
@@ -36,6 +48,9 @@ FIRST, LAST = 1000, 4000
 HELD_OUT = 64
 """Validation rows, and test rows; each is read once."""
 NEVER = 10**12
+SCORED, EVALUATIONS = 500, 10
+"""Rows and evaluations of a stored result of the usual size."""
+CODE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +200,112 @@ def trials_axis(model: str) -> Iterator[str]:
     yield from markdown(("at a time", "s", "seed runs a minute", "MB in all"), rows)
 
 
-def search_axes(model: str) -> Iterator[str]:
-    """Yield the table of the driver's cost by numbers of configurations and seeds."""
-    if importlib.util.find_spec("ray") is None:
-        yield "Ray is not installed: no search."
-        return
-    from benchmarks.head_cost import cost
+def no_training(config: Mapping[str, Any], context: Any) -> None:
+    """Store a result of the usual size and report it, as a worker does after its training."""
+    from ray import tune
 
+    fields, replicate = json.loads(config["fields"]), config["replicate"]
+    spec = context.study.seed_run_spec(fields, replicate, context.splits[replicate])
+    right = int(spec.key[:8], 16) % SCORED
+    counts = {"confusion": [[right, SCORED - right], [0, 0]]}
+    run = SeedRun(
+        key=spec.key,
+        identity=spec.identity,
+        origin={**context.origin, "configuration": config["configuration"], "replicate": replicate},
+        evaluations=tuple(
+            {"epoch": float(number), "update": number, "loss": {"ce": 0.7}, "validation": counts}
+            for number in range(EVALUATIONS)
+        ),
+        test=counts,
+        predictions={"validation": [0.0] * SCORED, "test": [1.0] * SCORED},
+    )
+    RunStore(context.storage).put(run)
+    tune.report({"key": spec.key, "out_of_memory": ""})
+
+
+def search_cost(configurations: int, seeds: int, model: str) -> tuple[float, float, float]:
+    """Return a search's seconds, the memory that its driver gains in MB, and seconds to resume."""
+    import ray
+
+    from sclsearch.ray_backend import tuner
+    from sclsearch.ray_backend.start import started_ray
+    from sclsearch.search.run import worker_context
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    tuner.seed_run_trial = no_training  # type: ignore[attr-defined]
+    spec = StudySpec(method="scl", task="demo", model=model, train_size=16)
+    with tempfile.TemporaryDirectory(prefix="scale-") as name:
+        options = RunOptions(
+            storage=Path(name),
+            configs=configurations,
+            seeds=seeds,
+            race="off",
+            gpus_per_trial=0,
+            concurrency=2,
+            tracking="none",
+        )
+        scheduler = prepare_study(spec, options)
+        scheduler.begin()
+        with started_ray(None) as scratch:
+            before, begun = peak_memory(), time.monotonic()
+            scheduler.refill()
+            tuner.fit(
+                scheduler,
+                worker_context(scheduler),
+                options,
+                scratch=scratch,
+                gpus=0,
+                concurrency=2,
+                tick=lambda *_: None,
+            )
+            seconds, memory = time.monotonic() - begun, peak_memory() - before
+        begun = time.monotonic()
+        prepare_study(spec, options).refill()
+        return seconds, memory, time.monotonic() - begun
+
+
+def search_axis(model: str) -> Iterator[str]:
+    """Yield the table of the driver's cost by numbers of configurations and seeds."""
     rows = []
-    for configurations, seeds in ((10, 10), (20, 10), (40, 10), (10, 20), (10, 40)):
+    for configurations, seeds in ((10, 10), (40, 10), (10, 40), (100, 10)):
         with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-            found = pool.submit(cost, configurations * seeds, seeds, model).result()
-        costs = (found.seed_runs / found.per_second, found.memory, found.resume)
+            found = pool.submit(search_cost, configurations, seeds, model).result()
+        costs = (*found, 1000 * found[0] / (configurations * seeds))
         rows.append([str(configurations), str(seeds), *(f"{value:.3g}" for value in costs)])
-    yield from markdown(("configurations", "seeds", "s", "driver's MB", "resumed in s"), rows)
+    yield from markdown(
+        ("configurations", "seeds", "s", "driver's MB", "resumed in s", "ms a seed run"), rows
+    )
+
+
+def timeline(model: str, seeds: int = 8) -> list[float]:
+    """Return seconds of a short command: see the columns of `command_axis`."""
+    options = ("--method", "ce", "--task", "demo", "--train-size", "40", "--set", "epochs=1")
+    with tempfile.TemporaryDirectory(prefix="scale-") as storage:
+        run = (
+            *(sys.executable, "-m", "sclsearch", "train", *options, "--model", model),
+            *("--seeds", str(seeds), "--concurrency", "1", "--storage", storage),
+        )
+
+        def seconds() -> float:
+            begun = time.time()
+            # Ray's workers import from the folder in which the command runs.
+            environment = {**os.environ, "PYTHONPATH": str(CODE), "PYTHONSAFEPATH": "1"}
+            subprocess.run(run, env=environment, cwd=storage, capture_output=True, check=True)
+            return time.time() - begun
+
+        begun, whole = time.time(), seconds()
+        runs = sorted(RunStore(storage_folder(storage, make=False)).all(), key=lambda r: r.started)
+        gaps = [after.started - before.started - before.seconds for before, after in pairwise(runs)]
+        last = runs[-1].started + runs[-1].seconds - begun
+        return [runs[0].started - begun, statistics.median(gaps), whole - last, whole, seconds()]
+
+
+def command_axis(model: str) -> Iterator[str]:
+    """Yield the timeline of a short command."""
+    columns = ("first seed run", "between two", "after the last", "in all", "again")
+    yield from markdown(
+        [f"{name}, s" for name in columns], [[f"{value:.2f}" for value in timeline(model)]]
+    )
 
 
 AXES: Mapping[str, Callable[[str], Iterator[str]]] = {
@@ -206,7 +313,8 @@ AXES: Mapping[str, Callable[[str], Iterator[str]]] = {
     "length": length_axis,
     "views": views_axis,
     "trials": trials_axis,
-    "search": search_axes,
+    "search": search_axis,
+    "command": command_axis,
 }
 
 
