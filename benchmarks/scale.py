@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from benchmarks.machine import cores, header, markdown, peak_memory
-from sclsearch.encoders import gradient_cache
+from sclsearch.encoders import savings
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
 from sclsearch.methods import method_class
@@ -72,7 +72,7 @@ class Load:
     length: int = 32
     batch: int = 16
     views: int = 0
-    limit: int = gradient_cache.LIMIT
+    limit: int = savings.LIMIT
     model: str = "minilm"
 
     @property
@@ -134,7 +134,7 @@ def _random(rows: int, length: int) -> Tokens:
 def measured(load: Load) -> tuple[float, float]:
     """Return the seconds of a seed run and the peak memory of its process in MB."""
     torch.set_num_threads(1)
-    gradient_cache.LIMIT = load.limit
+    savings.LIMIT = load.limit
     data = load.data
     load_encoder(data.spec.model, load.model)  # a worker reads it only once
     return train(data).seconds, peak_memory()

@@ -23,8 +23,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.machine import markdown
-from sclsearch.encoders.models import model_folder
-from sclsearch.encoders.traits import encoder_traits
+from sclsearch.encoders.models import encoder_traits, model_folder
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study

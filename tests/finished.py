@@ -17,7 +17,7 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.state import SeedRunTask
-from sclsearch.training.result import save_tensors
+from sclsearch.training.evaluation import save_tensors
 
 Confusion = list[list[int]]
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import layers_of
-from sclsearch.encoders.vocabulary import CutEmbedding
+from sclsearch.encoders.savings import CutEmbedding, in_chunks, is_large
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
@@ -23,38 +22,15 @@ DEPENDENCE = 1e-3
 
 
 class Encoder(nn.Module):
-    """Pretrained encoder with per-row dropout.
+    """Pretrained encoder with per-row dropout; d is its `width`.
 
     Its capabilities are detected by test forward passes, so that any architecture can be used.
-
-    Attributes:
-        name: Name of the model, for errors.
-        model: Hugging Face model.
-        width: d, the size of an embedding.
-        pretrained_pooler: True if the checkpoint has the dense+tanh pooler as a separate module.
-            ALBERT's pooler is only a linear layer.
-        per_row_dropout: True if views of one batch can have different dropout probabilities.
-            Otherwise, each view is a forward pass of its own.
-        causal: True if a token does not attend to later tokens, as in a decoder.
-        governed: True if the model has no noise at dropout 0.
-        independent: True if neither padding nor other texts of a batch affect the states of a text.
-        packs: True if the layers work without padding.
-        takes_masks: True if the attention is transformers' and accepts a prepared mask.
-        max_tokens: Number of learned positions, thus most tokens of a text; None for no limit.
-        trims: True if the last layer works without the positions that are not read.
-        chunk_tokens: Most tokens of all views to train on at once; 0 for the default. See
-            `Training.chunk_tokens`.
-        mask_token: Id of the mask token; None if the tokenizer has none.
-        masked_lm: Weights of the checkpoint's masked-LM head; empty if it has none. They are not
-            parameters: a stage that needs the head copies them.
-        masked_lm_activation: Name of that head's activation in transformers.
     """
 
     def __init__(
         self,
         name: str,
         model: "PreTrainedModel",
-        *,
         mask_token: int | None,
         masked_lm: Mapping[str, Tensor],
         masked_lm_activation: str = "gelu",
@@ -63,13 +39,13 @@ class Encoder(nn.Module):
         from sclsearch.encoders.row_dropout import install
 
         super().__init__()
-        self.name = name
+        self.name = name  # for errors
         self.model = model
         self.width: int = model.config.hidden_size
         self.max_tokens = _max_tokens(model)
-        self.chunk_tokens = 0
+        self.chunk_tokens = 0  # as in `Training`
         self.mask_token = mask_token
-        self.masked_lm = masked_lm
+        self.masked_lm = masked_lm  # not parameters: a stage that needs the head copies them
         self.masked_lm_activation = masked_lm_activation
         self._views = install(model)
         layers = layers_of(model)
@@ -83,20 +59,23 @@ class Encoder(nn.Module):
 
     @torch.no_grad()
     def _detect_capabilities(self, *, layered: bool) -> None:
-        """Set the capability attributes; leave the model in any mode."""
         _, mask = _test_texts()
         self.packs = self.trims = self.takes_masks = False
         self.model.train(False)  # the model may have dropout that follows no given rate
         padded = self._test_states()  # [4, 4, d]
+        # Without it, each view is a forward pass of its own.
         self.per_row_dropout = self._views.attention_seen
         self.causal = torch.allclose(padded[0, 0], padded[1, 0])
+        # Neither padding nor other texts of a batch affect the states of a text.
         self.independent = self._matches_alone(padded)
         self.pretrained_pooler = self._has_pooler(padded)
         self.takes_masks = self._accepts_prepared_mask(padded)
         self.model.train()
+        # The model has no noise at dropout 0.
         self.governed = torch.allclose(self._test_states()[mask], padded[mask])
         self.model.train(False)
         if layered and self.per_row_dropout:
+            # The layers work without padding; the last one also without positions not read.
             self.packs = True
             self.packs = self._matches(padded, mask)
             self.trims = True
@@ -139,7 +118,6 @@ class Encoder(nn.Module):
         return same_shape and torch.allclose(states[mask], padded[mask], atol=1e-4)
 
     def _matches_alone(self, padded: Tensor) -> bool:
-        """Return whether the second text has the same states without the others and padding."""
         ids, mask = (one[1:2, :2] for one in _test_texts())
         alone = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))[0]
         difference = (alone - padded[1, :2]).abs().mean()
@@ -147,7 +125,6 @@ class Encoder(nn.Module):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for reports on every method with this encoder."""
         if self.independent:
             return ()
         kind = self.model.config.model_type
@@ -176,15 +153,11 @@ class Encoder(nn.Module):
         *,
         first_only: bool = False,
     ) -> Tensor:
-        """Return the last hidden states of all views, `[V * B, T, d]`.
+        """Return the last hidden states, `[V * B, T, d]`, of one view per dropout probability.
 
-        Args:
-            ids: Token ids, `[B, T]`.
-            mask: True at tokens, `[B, T]`.
-            types: Segments, `[B, T]`; ignored if the encoder has only one segment.
-            dropout_rates: Dropout probability of each of the V views; no effect in evaluation mode.
-            first_only: True if the caller reads only position 0, where every text must have a
-                token. An encoder with `trims` then returns only that position, `[V * B, 1, d]`.
+        Ids, mask (True at tokens) and types (segments) are `[B, T]`. A caller that reads only
+        position 0, where every text must have a token, passes `first_only`. An encoder with `trims`
+        then returns only that position, `[V * B, 1, d]`.
         """
         forward = partial(self._hidden, first_only=first_only and self.trims)
         trains = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
@@ -223,14 +196,10 @@ class Encoder(nn.Module):
         return states
 
     def pool(self, states: Tensor, mask: Tensor, pooling: str) -> Tensor:
-        """Return the pooled embedding of each row, `[V * B, d]`.
+        """Return the pooled embedding of each row, `[V * B, d]`, from the states of all views.
 
-        Args:
-            states: Last hidden states of all views, `[V * B, T, d]`, or those at position 0,
-                `[V * B, 1, d]`, which do not support `mean`.
-            mask: True at tokens, `[B, T]`.
-            pooling: `cls_raw`, the state at position 0; `cls_pooled`, that state after the
-                pretrained dense+tanh layer; `mean`, the mean over tokens without padding.
+        `cls_raw` is the state at position 0, `cls_pooled` that state after the pretrained
+        dense+tanh layer, and `mean` the mean over tokens without padding.
         """
         if pooling == "mean":
             weights = mask.repeat(len(states) // len(mask), 1)[..., None].to(states.dtype)
@@ -273,7 +242,6 @@ class Encoder(nn.Module):
 
 
 def _max_tokens(model: nn.Module) -> int | None:
-    """Return the number of learned positions of a model; None if it has no learned positions."""
     for name, module in model.named_modules():
         if name.endswith(".position_embeddings") and isinstance(module, nn.Embedding):
             # If padding has a separate row, as in RoBERTa, positions begin after it.
@@ -283,7 +251,6 @@ def _max_tokens(model: nn.Module) -> int | None:
 
 
 def _test_texts() -> tuple[Tensor, Tensor]:
-    """Return the ids and the mask, both `[4, 4]`, of the rows for the capability checks."""
     ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
 

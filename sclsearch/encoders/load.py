@@ -12,7 +12,7 @@ import torch
 
 from sclsearch.canonical import counted, one_line
 from sclsearch.encoders.encoder import FORWARD_ERRORS, Encoder
-from sclsearch.encoders.masked_lm_head import load_head_weights
+from sclsearch.encoders.heads import load_head_weights
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
 
 
 def _files(folder: Path) -> tuple[tuple[object, ...], ...]:
-    """Return name, inode, time of change and size of each file; empty without the folder."""
     if not folder.is_dir():
         return ()
     stats = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
@@ -82,13 +81,7 @@ def _pretrained(
     file = folder / "model.safetensors"
     weights, activation = load_head_weights(file, model) if tied else ({}, "gelu")
     try:
-        encoder = Encoder(
-            name,
-            model,
-            mask_token=mask_token,
-            masked_lm=weights,
-            masked_lm_activation=activation,
-        )
+        encoder = Encoder(name, model, mask_token, weights, activation)
     except FORWARD_ERRORS as error:
         raise SclsearchError(
             f"--model {name}: {kind} must encode a text of any length, but fails for four short "

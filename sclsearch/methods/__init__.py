@@ -24,12 +24,12 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "dropout-aug": "sclsearch.methods.supcl_seq:DropoutAug",
         "lacon": "sclsearch.methods.lacon:LaCon",
         "lacon-fusion": "sclsearch.methods.lacon:LaConFusion",
-        "leam": "sclsearch.methods.leam_lsan:LEAM",
-        "lsan": "sclsearch.methods.leam_lsan:LSAN",
+        "leam": "sclsearch.methods.lacon:LEAM",
+        "lsan": "sclsearch.methods.lacon:LSAN",
         "ce-cl": "sclsearch.methods.scl:CECL",
         "cmlm": "sclsearch.methods.cmlm:CMLM",
-        "tapt": "sclsearch.methods.post_training:TAPT",
-        "cssl": "sclsearch.methods.post_training:CSSL",
+        "tapt": "sclsearch.methods.cmlm:TAPT",
+        "cssl": "sclsearch.methods.cmlm:CSSL",
     }
 )
 """Class of each method by name, imported at its first use: the classes import torch."""
@@ -37,19 +37,12 @@ METHODS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class NamedMethod:
-    """Method class with its name and its reference.
+    """Method class with its name and its reference."""
 
-    Attributes:
-        name: Name in reports and in the run store: the key in `METHODS`, or a custom class's name.
-        kind: Class of the method.
-        place: Reference for a later lookup: the key in `METHODS`, or `FILE.py:CLASS`.
-        digest: SHA-256 of the file of a custom method; empty for a built-in method.
-    """
-
-    name: str
+    name: str  # in reports and in the run store: the key in `METHODS`, or a custom class's name
     kind: "type[Method]"
-    place: str
-    digest: str = ""
+    place: str  # for a later lookup: the key in `METHODS`, or `FILE.py:CLASS`
+    digest: str = ""  # SHA-256 of the file of a custom method
 
 
 def find_method(method: "str | type[Method]") -> NamedMethod:
@@ -62,7 +55,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
         raise SclsearchError(f"--method: must be a name, FILE.py:CLASS or a class, got {method!r}.")
     kind = load_custom_method(method) if isinstance(method, str) else method
     name = method_name(kind)
-    if METHODS.get(name) == _place(kind):
+    if METHODS.get(name) == f"{kind.__module__}:{kind.__qualname__}":
         return NamedMethod(name, kind, name)
     file = source_file(kind)
     place = f"{file}:{name}"
@@ -77,19 +70,10 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
 def find_recorded_method(
     recorded: str, digest: str, given: "str | type[Method] | None", where: str
 ) -> NamedMethod:
-    """Return the method that a stored record or an export names.
+    """Return the method that a stored record or an export, `where`, names.
 
-    A file outside the package is imported only if the caller names it, and only after its digest
-    matches the recorded one.
-
-    Args:
-        recorded: Recorded name, or `FILE.py:CLASS`.
-        digest: Recorded SHA-256 of the file; empty for a built-in method.
-        given: `FILE.py:CLASS` or the class that the caller passed; None if it passed nothing.
-        where: Source of the recorded name, for errors.
-
-    Raises:
-        SclsearchError: The record names a file but the caller does not, or the file has changed.
+    A file outside the package is imported only if the caller has `given` it, and only after its
+    digest matches the recorded one; otherwise the function raises SclsearchError.
     """
     if given is None and is_own(recorded):
         raise SclsearchError(
@@ -129,7 +113,8 @@ def is_own(method: str) -> bool:
 
 def method_name(kind: "type[Method]") -> str:
     """Return the name of a method class: its key in `METHODS`, or a custom class's own name."""
-    return next((name for name, known in METHODS.items() if known == _place(kind)), kind.__name__)
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, known in METHODS.items() if known == place), kind.__name__)
 
 
 def check_method_name(method: str) -> None:
@@ -144,10 +129,6 @@ def method_class(name: str) -> "type[Method]":
     """Return the class of a built-in method."""
     kind: type[Method] = pkgutil.resolve_name(lookup(METHODS, name, "method"))
     return kind
-
-
-def _place(kind: "type[Method]") -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def method_summaries() -> dict[str, str]:

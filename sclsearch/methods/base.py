@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Interval, Lt
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.heads import Head
 from sclsearch.errors import SclsearchError
 from sclsearch.objectives import prediction_loss
 
@@ -97,13 +97,7 @@ class Batch:
 
 
 class Model(nn.Module):
-    """Encoder with the new modules that a method trains beside it.
-
-    Attributes:
-        encoder: Pretrained encoder.
-        new_modules: New modules of the stage, by name.
-        class_weights_read: True if the method has read `class_weights`.
-    """
+    """Pretrained `encoder` with the `new_modules` that a method trains beside it, by name."""
 
     def __init__(
         self, encoder: Encoder, new_modules: nn.ModuleDict, class_weights: Tensor | None = None
@@ -130,10 +124,9 @@ class Model(nn.Module):
         return self.encoder.hidden(*inputs, first_only=first_only)
 
     def embeddings(self, batch: Batch, *poolings: str) -> tuple[Tensor, ...]:
-        """Return the embeddings of all views, `[V * B, d]`, for each pooling.
+        """Return the embeddings of all views, `[V * B, d]`, for each pooling, in one forward pass.
 
-        All poolings share one forward pass of the encoder. A pooling is `cls_raw`, `cls_pooled` or
-        `mean`; `encoder_pooling` converts the pooling of a head.
+        A pooling is `cls_raw`, `cls_pooled` or `mean`; `encoder_pooling` converts that of a head.
         """
         states = self.hidden(batch, first_only="mean" not in poolings)
         return tuple(self.encoder.pool(states, batch.mask, pooling) for pooling in poolings)
@@ -193,27 +186,19 @@ class Stage:
             raise ValueError(f"{self.name}: a stage that reads paraphrases cannot cache features")
 
     def lr_scale_of(self, module: str) -> float:
-        """Return the multiplier of the learning rate for a new module, or the encoder, `""`."""
         with_encoder = module == "head" and self.frozen_pooling is None
         return self.lr_scales.get(module, self.training.head_lr_mult if with_encoder else 1.0)
 
     @property
     def views(self) -> int:
-        """Number of views of each text in a batch."""
         return len(self.dropout_rates_at(0)) * (2 if self.reads == "paraphrases" else 1)
 
     def dropout_rates_at(self, update: int) -> tuple[float, ...]:
-        """Return the dropout probability of each view at an update, counted from 0."""
-        if self.dropout_rates is None:
-            return (self.training.dropout,)
-        return self.dropout_rates(update)
+        own = self.dropout_rates
+        return (self.training.dropout,) if own is None else own(update)
 
     def loss(self, terms: Terms) -> Tensor:
-        """Return the sum of the terms that are not monitored, a scalar.
-
-        Raises:
-            SclsearchError: A term is not a scalar.
-        """
+        """Return the sum of the terms that are not monitored; raise SclsearchError for a vector."""
         for name, term in terms.items():
             if term.ndim:
                 raise SclsearchError(
@@ -269,25 +254,17 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Return the new modules of the last stage: a `Head` named `head`.
 
-        The random seed of initialization is set before the call, and is the same for all methods.
-        Modules that are created after the head leave the head's initial weights unchanged, so call
+        `encoder.width` is d, the size of an embedding; regression has 0 classes. The random seed of
+        initialization is set before the call, and is the same for all methods. Modules that are
+        created after the head leave the head's initial weights unchanged, so call
         `super().new_modules(encoder, classes)` first. The values of a ModuleDict must be modules: a
         single tensor is the `weight` of an `nn.Embedding`, for example.
-
-        Args:
-            encoder: Pretrained encoder; `encoder.width` is d, the size of an embedding.
-            classes: C, the number of classes; 0 in regression.
         """
         hidden = self.pooling == "head_hidden"
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss terms of the last stage: cross-entropy, or squared error, as `ce`.
-
-        Args:
-            model: Encoder and new modules, in training mode.
-            batch: Rows of one update.
-        """
+        """Return the loss terms of the last stage: cross-entropy, or squared error, as `ce`."""
         return {"ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import projection
+from sclsearch.encoders.heads import projection
 from sclsearch.methods.base import Batch, Method, Model, Pooling, encoder_pooling
 
 

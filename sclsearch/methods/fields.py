@@ -33,21 +33,13 @@ def field_types(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class FieldDescription:
-    """Description of a hyperparameter for users.
+    """Description of a hyperparameter for users."""
 
-    Attributes:
-        name: Its name in YAML files, in `--set` and in MLflow.
-        kind: Its type and bounds, for example `number > 0`.
-        default: Its default for the method; a protocol or a search space may replace it.
-        meaning: Its entry in the class's docstring.
-        shared: True if all methods have it.
-    """
-
-    name: str
-    kind: str
-    default: object
-    meaning: str
-    shared: bool
+    name: str  # in YAML files, in `--set` and in MLflow
+    kind: str  # type and bounds, for example `number > 0`
+    default: object  # for the method; a protocol or a search space may replace it
+    meaning: str  # its entry in the class's docstring
+    shared: bool  # all methods have it
 
 
 def description(method: type[Method]) -> str:
@@ -72,7 +64,6 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
 
 
 def _meanings(kind: type) -> dict[str, str]:
-    """Return the entries `Attributes` in the docstrings of a class and its bases, by their name."""
     meanings: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
@@ -113,9 +104,7 @@ def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tup
 def typed(method: type[Method], values: Mapping[str, object], where: str) -> dict[str, object]:
     """Return values converted to the types of their fields: 1 of a float field is 1.0.
 
-    Raises:
-        SclsearchError: A field is unknown or out of bounds; the message has one line per such
-            field, which begins with `where` and the field.
+    Raise SclsearchError with a line per unknown or invalid field, which begins with `where`.
     """
     if errors := field_errors(method, values):
         raise SclsearchError("\n".join(f"{where}{name}: {reason}" for name, reason in errors))

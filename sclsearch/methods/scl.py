@@ -7,7 +7,7 @@ from annotated_types import Ge, Gt, Interval
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import (
     Batch,
     Method,

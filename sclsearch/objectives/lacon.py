@@ -20,14 +20,9 @@ def instance_centered(
     $$\frac{-1}{B} \sum_{k=1}^{m} \sum_{i} \log
       \frac{\exp(\cos(h_i^k, l_{y_i}^k) / \tau)}{\sum_{p=1}^{C} \exp(\cos(h_i^k, l_p^k) / \tau)}$$
 
-    ICL is the cross-entropy of the cosines divided by τ.
-
-    Args:
-        h: Texts, `[B, d]`.
-        labels: Label vectors, `[C, d]`, of all C classes, in the batch or not.
-        y: Class of each text, `[B]`, below C.
-        tau: Temperature τ > 0.
-        heads: m, a divisor of d: number of slices of the width that are compared separately.
+    ICL is the cross-entropy of the cosines divided by τ. Texts `h` are `[B, d]`, their classes `y`
+    `[B]`, and label vectors `[C, d]`, of all classes, in the batch or not. `heads` is m, a divisor
+    of d: the number of slices of the width that are compared separately.
     """
     if heads > 1:
         h, labels = _slices(h, heads), _slices(labels, heads)
@@ -47,12 +42,7 @@ def label_centered(h: Tensor, labels: Tensor, y: Tensor, *, tau: float) -> Tenso
     low as -2/τ + log |B(p)|, far below 0, and the sum over A(p) grows with the batch. One departure
     from the paper: P contains only classes of the batch that have a negative. B(p) is empty if all
     texts of a batch have one class; such a batch has loss 0. The gradients are finite for every y.
-
-    Args:
-        h: Texts, `[B, d]`.
-        labels: Label vectors, `[C, d]`.
-        y: Class of each text, `[B]`, below C.
-        tau: Temperature τ > 0.
+    The arguments are those of `instance_centered`.
     """
     logits = similarities(normalize(labels, 1 / tau), normalize(h))  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y  # [C, B]
@@ -85,5 +75,4 @@ def label_scores(h: Tensor, labels: Tensor) -> Tensor:
 
 
 def _slices(x: Tensor, heads: int) -> Tensor:
-    """Return the slices, `[m, N, d / m]`, of `[N, d]`."""
     return x.reshape(len(x), heads, -1).transpose(0, 1)

@@ -22,11 +22,7 @@ def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
     with p(i) the other view of the same text. The loss equals `sup_con` with each text as a
     separate class. ConSERT's code adds the means of the two directions, which is twice this loss.
     For a single text the loss is 0, because its positive is the only candidate.
-
-    Args:
-        a: Embeddings of one view, `[B, d]`.
-        b: Embeddings of the other view of the same texts, `[B, d]`.
-        tau: Temperature τ > 0.
+    `a` and `b` are the embeddings of two views of the same texts, `[B, d]`.
     """
     texts, z = torch.arange(len(a), device=a.device), torch.cat([a, b])
     z = normalize(z)
@@ -42,11 +38,8 @@ def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
       \frac{\exp(\cos(h_b^k, h_b^0) / \tau)}{\sum_{i=1}^{B} \exp(\cos(h_i^k, h_b^0) / \tau)}$$
 
     Unlike `nt_xent` it has one direction and does not compare texts within one view.
-
-    Args:
-        h0: The anchors: states of the first view, `[B, d]`.
-        hk: The candidates: states of the K other views, `[K, B, d]`.
-        tau: Temperature τ > 0.
+    The anchors are the states of the first view, `[B, d]`, the candidates those of the K other
+    views, `[K, B, d]`.
     """
     anchors, texts = normalize(h0, 1 / tau), torch.arange(len(h0), device=h0.device)
     costs = [F.cross_entropy(similarities(anchors, view), texts) for view in normalize(hk)]
@@ -73,14 +66,11 @@ def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor) -> Tensor:
 
 
 def feature_spread(h: Tensor) -> Tensor:
-    """Return the spread of the directions of states: 0 if they collapsed, at most 1; no gradient.
+    """Return the spread of the directions of states `[B, d]`, from 0 (collapsed) to 1; no gradient.
 
     It is √d times the measure in section 4.1 of Chen & He. They average the standard deviation over
     the batch of each coordinate of the normalized states. Their mean is 0 for constant states and
     1/√d for evenly spread directions. The deviation is that of the population: one row gives 0, and
     B evenly spread rows give about √(1 - 1/B).
-
-    Args:
-        h: States, `[B, d]`.
     """
     return normalize(h.detach()).std(dim=0, correction=0).mean() * math.sqrt(h.shape[1])

@@ -18,10 +18,8 @@ def sup_con(z: Tensor, y: Tensor, *, tau: float = 0.07) -> Tensor:
     code is omitted. The loss is at least the mean of log |P(i)|. Loss values of batches with
     different class counts are therefore not comparable.
 
-    Args:
-        z: Embeddings, `[N, d]`, which are L2-normalized here. Each view of a text is a row.
-        y: Class of each row, `[N]`, integer.
-        tau: Temperature τ > 0.
+    Each view of a text is a row of the embeddings `z`, `[N, d]`, which are L2-normalized here, and
+    of the classes `y`, `[N]`.
     """
     z = normalize(z)
     own = torch.eye(len(y), dtype=torch.bool, device=z.device)

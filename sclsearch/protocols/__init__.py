@@ -4,26 +4,26 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sclsearch.errors import lookup
-from sclsearch.protocols import cmlm, lacon, standard
+from sclsearch.protocols import papers
 from sclsearch.protocols.base import Protocol
 
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
     {
         protocol.name: protocol
         for protocol in (
-            standard.GUNEL_FULL,
-            standard.GUNEL_FULL_OVERLAP,
-            standard.GUNEL_FEW_SHOT,
-            standard.GUNEL_NOISY,
-            standard.SUPCL_SEQ,
-            standard.SUPCL_SEQ_HELD_OUT,
-            lacon.FULL,
-            lacon.FEW_SHOT,
-            cmlm.FULL,
-            cmlm.FEW_SHOT,
-            standard.PLAIN,
-            *map(lacon.imbalanced, (1, 3, 5, 10, 20)),
-            *map(lacon.first_classes, range(2, 15)),
+            papers.GUNEL_FULL,
+            papers.GUNEL_FULL_OVERLAP,
+            papers.GUNEL_FEW_SHOT,
+            papers.GUNEL_NOISY,
+            papers.SUPCL_SEQ,
+            papers.SUPCL_SEQ_HELD_OUT,
+            papers.LACON,
+            papers.LACON_FEW_SHOT,
+            papers.CMLM_FULL,
+            papers.CMLM_FEW_SHOT,
+            papers.PLAIN,
+            *papers.LACON_IMBALANCED,
+            *papers.LACON_CLASSES,
         )
     }
 )

@@ -6,16 +6,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits, least_epochs
-from sclsearch.protocols.splits import HELD_OUT, SAME_ROWS, hold_out, plain_pool
-from sclsearch.randomness import stream
+from sclsearch.protocols.base import Protocol, Replicate, Size, Splits, least_epochs
+from sclsearch.protocols.papers import HELD_OUT
+from sclsearch.protocols.rows import SAME_ROWS, at_most, hold_out, plain_pool
 from sclsearch.selection.rules import MEAN, Rule, Top
 from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.stratified import stratified
 
 FRESH_REPLICATES = "fresh replicates"
 """Text after the name of a protocol in the title of a study of fresh replicates."""
-
 CONFIGS = 20
 """Usual number of configurations of a search."""
 EFFORT = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
@@ -23,11 +21,10 @@ EFFORT = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
 FEW_ROWS, SPLITS = 2_000, 10
 """Rows of a user's own file up to which seeds draw their own validation rows, and the number of
 different draws."""
-POST_BATCH_SIZE = 8
-"""Batch size of post-training in the practical spaces."""
+USUAL = {"epochs": (None, 10), "post_epochs": (8, 5)}
+"""Batch size in the practical spaces, None for that of training, and epochs by stage."""
 ENOUGH_EPOCHS = 3
 """Epochs of which no protocol trains fewer: rows for which these suffice are not few."""
-
 # Limits at laptop scale: replicates, updates per stage, validation rows and test rows.
 REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
 
@@ -53,15 +50,10 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     in_turn = any(protocol.replicate(number).subset != number for number in range(2 * start))
     subsets = ", new subsets" if protocol.few_shot and in_turn else ""
     begin = f" from {start}" if start > protocol.replicates else ""
-    repetition = f"{FRESH_REPLICATES}{begin}{subsets}"
-    if protocol.repetition:
-        repetition = f"{protocol.repetition}, {repetition}"
+    before = f"{protocol.repetition}, " if protocol.repetition else ""
+    repetition = f"{before}{FRESH_REPLICATES}{begin}{subsets}"
     return replace(
-        protocol,
-        replicates=count,
-        rule=MEAN,
-        replicate=replicate,
-        repetition=repetition,
+        protocol, replicates=count, rule=MEAN, replicate=replicate, repetition=repetition
     )
 
 
@@ -69,15 +61,12 @@ def with_enough_updates(protocol: Protocol) -> Protocol:
     """Return the protocol with at least `LEAST_UPDATES` in each stage that trains the encoder."""
 
     def training(rows: int, batch_size: int) -> Mapping[str, object]:
-        found = protocol.training(rows, batch_size)
-        usual = {"epochs": (batch_size, 10), "post_epochs": (POST_BATCH_SIZE, 5)}
-        least = {name: least_epochs(rows, size) for name, (size, _) in usual.items()}
-        few = {
-            name: max(epochs, int(str(found.get(name, usual[name][1]))))
-            for name, epochs in least.items()
-            if epochs > ENOUGH_EPOCHS
-        }
-        return {**found, **few}
+        found = dict(protocol.training(rows, batch_size))
+        for name, (size, usual) in USUAL.items():
+            least = least_epochs(rows, size or batch_size)
+            if least > ENOUGH_EPOCHS:
+                found[name] = max(least, int(str(found.get(name, usual))))
+        return found
 
     return replace(protocol, training=training)
 
@@ -89,13 +78,13 @@ def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Pr
     validation rows of their own, few rows are divided anew into training and validation rows by
     each of 10 seeds.
     """
-    rows = data.splits["train"].labeled
-    if not data.task.own or protocol.name != "plain":
-        return (protocol if splits is None else with_splits(protocol, splits)), CONFIGS
-    configs, seeds = next(effort for most, *effort in EFFORT if rows <= most)
-    protocol = replace(protocol, replicates=seeds)
-    if splits is None and "validation" not in data.splits and rows <= FEW_ROWS:
-        splits = SPLITS
+    configs = CONFIGS
+    if data.task.own and protocol.name == "plain":
+        rows = data.splits["train"].labeled
+        configs, seeds = next(effort for most, *effort in EFFORT if rows <= most)
+        protocol = replace(protocol, replicates=seeds)
+        if splits is None and "validation" not in data.splits and rows <= FEW_ROWS:
+            splits = SPLITS
     return (protocol if splits is None else with_splits(protocol, splits)), configs
 
 
@@ -109,11 +98,10 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
     if count < 2:
         raise SclsearchError(f"--splits: must be at least 2, got {count}.")
 
-    def redraw(data: TaskData, _splits: Splits, _size: Size | None, replicate: Replicate) -> Splits:
-        number = replicate.subset % count
-        return hold_out(data, plain_pool(data), share=HELD_OUT, seed=number)
+    def rows(data: TaskData, _size: Size | None, replicate: Replicate) -> Splits:
+        return hold_out(data, plain_pool(data), share=HELD_OUT, seed=replicate.subset % count)
 
-    return replace(protocol, redraw=redraw, repetition=f"{count} splits")
+    return replace(protocol, rows=rows, repetition=f"{count} splits")
 
 
 def laptop(protocol: Protocol) -> Protocol:
@@ -123,20 +111,20 @@ def laptop(protocol: Protocol) -> Protocol:
     k of n keeps its k; if k exceeds 3, the rule counts all seeds.
     """
 
-    def redraw(data: TaskData, _splits: Splits, size: Size | None, replicate: Replicate) -> Splits:
-        return _fewer(data, protocol.splits(data, size, replicate))
+    def rows(data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
+        return _fewer(data, protocol.rows(data, size, replicate))
 
     def within(top: Top) -> Top:
         return Top() if top.k is not None and top.k > REPLICATES else top
 
     return replace(
         protocol,
+        rows=rows,
         replicates=min(protocol.replicates, REPLICATES),
         rule=Rule(within(protocol.rule.score), within(protocol.rule.report)),
         evaluate="tenth",
         max_updates=UPDATES,
         model="minilm",
-        redraw=redraw,
         scale="laptop",
     )
 
@@ -145,13 +133,13 @@ SCALES: Mapping[str, Callable[[Protocol], Protocol]] = MappingProxyType({"laptop
 
 
 def _fewer(data: TaskData, splits: Splits) -> Splits:
-    note = (
-        f"scaled: at most {UPDATES} updates a stage, {VALIDATION} validation and {TEST} test rows"
-    )
     validation = at_most(VALIDATION, splits.validation, data, "scale")
     test = at_most(TEST, splits.test, data, "scale")
     among = f"the {len(validation.index)} rows that choose are among the {len(test.index)} reported"
     cut = len(validation.index) < len(test.index)
+    note = (
+        f"scaled: at most {UPDATES} updates a stage, {VALIDATION} validation and {TEST} test rows"
+    )
     return replace(
         splits,
         validation=validation,
@@ -159,11 +147,3 @@ def _fewer(data: TaskData, splits: Splits) -> Splits:
         held=(splits.validation, splits.test),
         notes=(*(among if text == SAME_ROWS and cut else text for text in splits.notes), note),
     )
-
-
-def at_most(most: int, rows: Rows, data: TaskData, purpose: str) -> Rows:
-    """Return a stratified sample of at most `most` rows, drawn by the purpose's random stream."""
-    if len(rows.index) <= most:
-        return rows
-    chosen = stratified(rows.labels(data), most, stream(0, f"{purpose}/{rows.split}"))
-    return Rows(rows.split, rows.index[chosen])

@@ -30,8 +30,7 @@ from sclsearch.study.study import Study
 from sclsearch.training.data import TokenizedTask
 from sclsearch.training.device import is_of_machine, is_out_of_memory
 from sclsearch.training.engine import train
-from sclsearch.training.evaluation import NonFiniteLossError
-from sclsearch.training.result import TrainingResult, save_weights
+from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
 PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", "optuna")

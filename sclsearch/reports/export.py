@@ -389,7 +389,7 @@ def write_folder(
     """
     from sclsearch.reports.head_mapping import as_sequence_classifier, label_fields, pooled_head
     from sclsearch.reports.pooled_head import write_pooled_classifier
-    from sclsearch.training.result import save_tensors
+    from sclsearch.training.evaluation import save_tensors
 
     encoder = _beginning(stored, ENCODER_PREFIX)
     new_modules = _beginning(stored, NEW_MODULES_PREFIX)

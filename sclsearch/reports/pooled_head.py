@@ -27,7 +27,7 @@ def write_pooled_classifier(
 
     Texts of more than `max_length` tokens are truncated.
     """
-    from sclsearch.training.result import save_tensors
+    from sclsearch.training.evaluation import save_tensors
 
     mean = head.pooling == "mean"
     modules = [(ENCODER, "Transformer"), ("1_Pooling", "Pooling")]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sclsearch.methods.base import Method
-    from sclsearch.training.result import TrainingResult
+    from sclsearch.training.evaluation import TrainingResult
 
 _LOG = logging.getLogger(__name__)
 

@@ -25,12 +25,10 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tracking.server import check as check_tracking
 from sclsearch.tracking.server import find_tracking_uri, masked
-from sclsearch.training.cost import row_costs
-from sclsearch.training.device import backend_for, is_out_of_memory
+from sclsearch.training.device import GraphedUpdates, Update, backend_for, is_out_of_memory
 from sclsearch.training.engine import make_update
-from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import adamw
-from sclsearch.training.spec import Numerics
+from sclsearch.training.spec import Numerics, row_costs
 
 STORED = "stored seed runs"
 MEASURED = "a timed update of the encoder"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sclsearch.canonical import canonical
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text, find_method
@@ -26,7 +27,7 @@ from sclsearch.study.spec import MOST_CONFIGS, RunOptions, StudySpec, TestScores
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import as_options
 from sclsearch.tasks.metrics import MAXIMUM
-from sclsearch.training.cost import row_costs
+from sclsearch.training.spec import row_costs
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -61,10 +62,11 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     storage = storage_folder(options.storage, make=not dry)
     store = StudyStore(storage, options.study or study.default_name())
     numbers = range(study.seeds)
-    same = study.unlabeled is None and study.protocol.same_rows(study.size)
-    splits = (
-        dict.fromkeys(numbers, study.splits(0)) if same else {n: study.splits(n) for n in numbers}
-    )
+    shared: dict[str, Splits] = {}
+    splits = {}
+    for number in numbers:
+        drawn = study.splits(number)
+        splits[number] = shared.setdefault(canonical(drawn.digests), drawn)
     if spec.paraphrases is not None:
         _check_paraphrases(spec, options, study, splits)
     replicates = tuple(study.replicate(n, splits[n]) for n in numbers)

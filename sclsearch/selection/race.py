@@ -27,14 +27,7 @@ Scores = npt.NDArray[np.float64]
 
 
 class Race:
-    """Validation scores `[C, n]` of all seeds, NaN where unknown, and what to train next.
-
-    Args:
-        top: Rule that combines the scores of the seeds into a configuration's score.
-        highest: Highest possible score.
-        seeds: Seeds per configuration, n.
-        band: See `Band`.
-    """
+    """Validation scores `[C, n]` of all seeds, NaN where unknown, and what to train next."""
 
     def __init__(self, top: Top, highest: float, seeds: int, band: Band = None) -> None:
         self.top, self.highest, self.band = top, highest, band
@@ -55,7 +48,6 @@ class Race:
 
     @property
     def certain(self) -> bool:
-        """True if no configuration needs a further seed."""
         return self.next((), all_open=True) is None
 
     def next(self, running: Collection[Place], *, all_open: bool) -> Place | None:
@@ -113,7 +105,6 @@ class Race:
         return error * self.band if isinstance(self.band, int | float) else 0.0
 
     def _free(self, numbers: Numbers, seeds: int, running: Collection[Place]) -> Place | None:
-        """Return the first seed that one of the configurations lacks and that is not running."""
         for number, seed in np.argwhere(np.isnan(self.scores[numbers, :seeds])).tolist():
             if (place := (int(numbers[number]), seed)) not in running:
                 return place

@@ -13,16 +13,11 @@ DECIMALS = 12
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """Mean over the k seeds with the best validation scores, or over all seeds.
-
-    Attributes:
-        k: Number of seeds that count. None means all seeds, 1 only the best seed.
-    """
+    """Mean over the k seeds with the best validation scores, or over all seeds if k is None."""
 
     k: int | None = None
 
     def __str__(self) -> str:
-        """Return the name of the rule: `mean`, `best` or, for example, `top-3`."""
         return {None: "mean", 1: "best"}.get(self.k, f"top-{self.k}")
 
     def seeds(self, scores: Sequence[float]) -> tuple[int, ...]:
@@ -38,23 +33,16 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Selection rule: how seeds score a configuration, and the seeds in the test report.
+    """Selection rule: how seeds score a configuration, and the seeds in the test report."""
 
-    Attributes:
-        score: Rule that combines the validation scores of the seeds into a configuration's score.
-        report: Rule that chooses the winner's seeds for the reported test score.
-    """
-
-    score: Top
-    report: Top
+    score: Top  # combines the validation scores of the seeds into a configuration's score
+    report: Top  # chooses the winner's seeds for the reported test score
 
     def __str__(self) -> str:
-        """Return the rule as text that `parse_rule` accepts."""
         return str(self.score) if self.score == self.report else f"{self.score}/{self.report}"
 
     @property
     def least(self) -> int:
-        """Smallest number of seeds that the rule needs."""
         return max(self.score.k or 1, self.report.k or 1)
 
     def check(self, seeds: int) -> None:
@@ -67,17 +55,11 @@ class Rule:
 
 
 MEAN = Rule(score=Top(), report=Top())
-
-
 _TOP = re.compile(r"mean|best|top-[1-9]\d*")
 
 
 def parse_rule(text: str) -> Rule:
-    """Return the rule for a name: `mean`, `best`, `top-3`, or score and report as `mean/best`.
-
-    Raises:
-        SclsearchError: The text is not the name of a rule.
-    """
+    """Return the rule for a name: `mean`, `best`, `top-3`, or score and report as `mean/best`."""
     parts = text.split("/")
     if len(parts) > 2 or not all(_TOP.fullmatch(part) for part in parts):
         raise SclsearchError(

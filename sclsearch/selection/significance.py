@@ -35,27 +35,17 @@ ALPHA = 0.05
 class Comparison:
     """Paired comparison of the scores of two configurations, a and b.
 
-    Attributes:
-        n: Number of pairs. A pair is a replicate with both scores, or the training subset of such
-            replicates.
-        n_missing: Number of replicates without a pair, because at least one seed run failed.
-        n_equal: Number of pairs with equal scores, which no test can use.
-        difference: Mean of `a - b`.
-        std: Sample standard deviation of `a - b`; None for one pair.
-        interval: 95 % interval of the mean difference; None for fewer than three pairs, and if all
-            differences are equal.
-        p: Two-sided p-value of the sign-flip permutation test of the mean difference.
-        p_wilcoxon: Two-sided p-value of Wilcoxon's signed-rank test.
+    A pair is a replicate with both scores, or the training subset of such replicates.
     """
 
-    n: int
-    n_missing: int
-    n_equal: int
-    difference: float
-    std: float | None
-    interval: Ends | None
-    p: float
-    p_wilcoxon: float
+    n: int  # pairs
+    n_missing: int  # replicates without a pair, because at least one seed run failed
+    n_equal: int  # pairs with equal scores, which no test can use
+    difference: float  # mean of `a - b`
+    std: float | None  # sample standard deviation of `a - b`; None for one pair
+    interval: Ends | None  # 95 %; None for fewer than three pairs, or if all differ by the same
+    p: float  # two-sided, of the sign-flip permutation test of the mean difference
+    p_wilcoxon: float  # two-sided, of Wilcoxon's signed-rank test
 
 
 def compare(
@@ -68,21 +58,13 @@ def compare(
     """Return the paired comparison of two configurations on the same replicates.
 
     CMLM's protocol trains several seeds on each of several subsets. Seeds of one subset are not
-    independent, so their mean difference forms one pair.
+    independent, so their mean difference forms one pair. `subsets` identifies the training subset
+    of each replicate; if it is empty, or all are the same, each replicate is a pair.
 
-    The order of the replicates does not matter. `compare(b, a)` has the opposite signs and the
-    same p. The comparison ignores failed seeds. The ranking counts them as the worst score instead;
-    here such a pair would measure the metric's minimum rather than the two configurations.
-
-    Args:
-        a: Score of each replicate; None for a failed seed.
-        b: Scores of the other configuration on the same replicates, in the same order.
-        subsets: Identifier of each replicate's training subset. If it is empty, or all subsets are
-            the same, each replicate is a pair.
-        largest: Largest difference of two scores of the metric; no interval exceeds it.
-
-    Raises:
-        SclsearchError: No replicate has both scores.
+    The order of the replicates does not matter. The comparison ignores failed seeds, whose score is
+    None; without a pair it raises SclsearchError. The ranking counts them as the worst score
+    instead; here such a pair would measure the metric's minimum rather than the two configurations.
+    No interval exceeds `largest`, the largest difference of two scores of the metric.
     """
     if len(set(subsets)) < 2:
         subsets = range(len(a))
@@ -116,8 +98,8 @@ def compare(
 def smallest_p(n: int) -> float:
     """Return the smallest p-value that the tests of n unequal pairs can reach.
 
-    It is 2 / 2^n, where all differences have the same sign, and 1 without a pair; many pairs are
-    limited by the number of random signs. Five pairs cannot reach 0.05 (0.0625); six pairs can.
+    It is 2 / 2^n, where all differences have the same sign; many pairs are limited by the number of
+    random signs. Five pairs cannot reach 0.05 (0.0625); six pairs can.
     """
     return min(1.0, max(math.ldexp(2.0, -n), 1 / (RESAMPLES + 1)))
 
@@ -125,9 +107,8 @@ def smallest_p(n: int) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return Holm-adjusted p-values in the given order (Holm, 1979).
 
-    The smallest of m p-values is multiplied by m, the next by m - 1, and so on. Adjusted values
-    keep the order of the p-values. Rejecting all adjusted values up to alpha bounds the family-wise
-    error rate by alpha, for any dependence between the tests.
+    Rejecting all adjusted values up to alpha bounds the family-wise error rate by alpha, for any
+    dependence between the tests.
     """
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     adjusted = [1.0] * len(p_values)
@@ -142,23 +123,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
 class SearchScores:
     """Scores of the configurations of one search, `[configurations, replicates]`.
 
-    Attributes:
-        validation: Validation scores; the metric's minimum for failed seeds. Of equal
-            configurations the first one wins.
-        test: Test scores; NaN for failed seeds.
-        trained: Seed runs that no race skipped; at least one configuration has all. Estimates of
-            the others: the mean of finished configurations on that seed plus the configuration's
-            mean difference from them on its seeds.
-        top: Rule that scores a configuration.
+    Of equal configurations the first one wins.
     """
 
-    validation: Numbers
-    test: Numbers
-    trained: npt.NDArray[np.bool_]
+    validation: Numbers  # the metric's minimum for failed seeds
+    test: Numbers  # NaN for failed seeds
+    trained: npt.NDArray[np.bool_]  # that no race skipped; all of at least one configuration
     top: Top
 
     def filled(self, found: Numbers) -> Numbers:
-        """Return the scores with the estimates."""
+        """Return the scores with estimates of the seed runs that a race skipped.
+
+        An estimate is the mean of finished configurations on that seed plus the configuration's
+        mean difference from them on its seeds.
+        """
         scores = np.ma.masked_invalid(found)
         typical = scores[self.trained.all(axis=1)].mean(axis=0)
         estimated = typical + (scores - typical).mean(axis=1)[:, None]
@@ -271,7 +249,6 @@ def _wilcoxon(differences: Numbers) -> float:
 
 
 def _rank_sums(ranks: npt.NDArray[np.int64]) -> Numbers:
-    """Return the null probability of each sum of positive ranks, from 0."""
     probabilities = np.ones(1)
     for rank in ranks:
         probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2

@@ -1,20 +1,29 @@
-"""Lookup and loading of search space files, with a YAML reader for JSON-compatible values."""
+"""Search space files: lookup, YAML, and validation, of their form and then of their values."""
 
+import dataclasses
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from sclsearch.arguments import fault_reason, path_of, place_of
 from sclsearch.canonical import check_regular, one_line
 from sclsearch.errors import SclsearchError
+from sclsearch.methods import method_class, method_name
+from sclsearch.spaces.space import Choice, Parameters, Range, Space
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
 
     from sclsearch.methods.base import Method
-    from sclsearch.spaces.space import Space
 
 PAPER: Final = "paper"
 PRACTICAL: Final = "practical"
+Fault = tuple[str, str]
+"""Error of a file: the path of the key, such as `space.tau.low`, and the reason."""
 
 
 def find_space(method: str, task: str = PAPER, folder: Path | None = None) -> Path:
@@ -37,40 +46,6 @@ def find_space(method: str, task: str = PAPER, folder: Path | None = None) -> Pa
 def practical_file(method: str) -> Path:
     """Return the path of the file with a method's practical search space."""
     return shipped_spaces() / method / f"{PRACTICAL}.yaml"
-
-
-def load_space(path: Path, method: "type[Method] | str") -> "Space":
-    """Return the validated search space of a file."""
-    from sclsearch.methods import method_class
-
-    return _loaded(path, method_class(method) if isinstance(method, str) else method)
-
-
-def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
-    """Return the errors of a search space file, one line per error.
-
-    Errors of values appear once keys, types and bounds are valid. If `method` is None, the file
-    may name any method.
-    """
-    try:
-        _loaded(path, method)
-    except SclsearchError as error:
-        return str(error).splitlines()
-    return []
-
-
-def _loaded(path: Path, method: "type[Method] | None") -> "Space":
-    from sclsearch.spaces.check import read_space
-
-    where = _shown(path)
-    try:
-        check_regular(path)
-        raw = load_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SclsearchError(f"{where}: cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise SclsearchError(f"{where}: {error}") from error
-    return read_space(raw, where, method)
 
 
 def shipped_spaces() -> Path:
@@ -122,3 +97,108 @@ def _reader() -> "YAML":
     from ruamel.yaml import YAML
 
     return YAML(typ="safe", pure=True)
+
+
+def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
+    """Return the errors of a search space file, one line per error.
+
+    Errors of values appear once keys, types and bounds are valid. If `method` is None, the file
+    may name any method.
+    """
+    try:
+        load_space(path, method)
+    except SclsearchError as error:
+        return str(error).splitlines()
+    return []
+
+
+class SpaceFile(BaseModel, strict=True, extra="forbid"):
+    """Top level of a search space file."""
+
+    method: Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)]
+    published: list[dict[str, Any]] = []
+    fixed: dict[str, Any] = {}
+    space: Parameters
+
+
+def load_space(path: Path, method: "type[Method] | str | None") -> Space:
+    """Return the validated search space of a file, with None of any method that the file names."""
+    if isinstance(method, str):
+        method = method_class(method)
+    where = _shown(path)
+    try:
+        check_regular(path)
+        content = SpaceFile.model_validate(load_yaml(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise SclsearchError(f"{where}: cannot be read: {error.strerror}.") from error
+    except ValidationError as error:
+        raise _error(where, [_form_fault(fault) for fault in error.errors()]) from error
+    except ValueError as error:
+        raise SclsearchError(f"{where}: {error}") from error
+    try:
+        kind = method or method_class(content.method)
+    except SclsearchError as error:
+        reason = f"{error} Pass --method FILE.py:CLASS for a method of yours."
+        raise _error(where, [("method", reason)]) from error
+    space = Space(
+        method=content.method,
+        source=content.source,
+        parameters=content.space,
+        published=tuple(content.published),
+        fixed=content.fixed,
+        file=where,
+    )
+    if faults := list(dict.fromkeys(_value_faults(space, kind))):
+        raise _error(where, faults)
+    return _typed(space, kind)
+
+
+def _error(file: str, faults: list[Fault]) -> SclsearchError:
+    lines = [f"{place}: {reason}" if place else reason for place, reason in faults]
+    return SclsearchError("\n".join(f"{file}: {line}" for line in lines))
+
+
+def _form_fault(fault: ErrorDetails) -> Fault:
+    path, known = path_of(fault), [*SpaceFile.model_fields]
+    kinds: Mapping[object, type] = {"choice": Choice, "float": Range, "log": Range}
+    if path[:1] == ["space"] and path[2:3] and path[2] in kinds:
+        # Pydantic adds the type of a parameter to the path.
+        known = [field.name for field in dataclasses.fields(kinds[path.pop(2)])]
+    return place_of(path), fault_reason(fault, known)
+
+
+def _value_faults(space: Space, method: "type[Method]") -> Iterator[Fault]:
+    from sclsearch.methods.fields import field_errors
+
+    if space.method != (expected := method_name(method)):
+        yield "method", f"must be {expected!r}, got {space.method!r}"
+    if "chunk_tokens" in space.parameters:
+        yield "space.chunk_tokens", "sets the use of memory alone; move it to fixed"
+    for name, parameter in space.parameters.items():
+        for value in parameter.bounds:
+            yield from ((f"space.{name}", why) for _, why in field_errors(method, {name: value}))
+    yield from ((f"fixed.{name}", why) for name, why in field_errors(method, space.fixed))
+    for name in [name for name in space.fixed if name in space.parameters]:
+        yield f"fixed.{name}", "must be fixed or searched, got both"
+    for number, values in enumerate(space.published):
+        place, refused = f"published[{number}]", dict(field_errors(method, values))
+        yield from ((f"{place}.{name}", why) for name, why in refused.items())
+        others = [(name, why) for name, why in space.field_errors(values) if name not in refused]
+        yield from ((place, f"{name} {why}") for name, why in others)
+
+
+def _typed(space: Space, method: "type[Method]") -> Space:
+    """Return the space with values of the types of the method's fields: 1 of a float is 1.0."""
+    from sclsearch.methods.fields import typed
+
+    parameters = {
+        name: Choice(tuple(typed(method, {name: value}, "")[name] for value in parameter.values))
+        if isinstance(parameter, Choice)
+        else parameter
+        for name, parameter in space.parameters.items()
+    }
+    published = tuple(typed(method, values, "") for values in space.published)
+    fixed = typed(method, space.fixed, "")
+    found = dataclasses.replace(space, parameters=parameters, published=published, fixed=fixed)
+    return found.with_settings({})  # without the fixed values of published configurations

@@ -19,12 +19,7 @@ Bound = Annotated[float, Field(strict=True)]
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Choice:
-    """Categorical hyperparameter, in YAML `{type: choice, values: […]}`.
-
-    Attributes:
-        values: The values, in grid order; lists are tuples here.
-        type: Always `choice`.
-    """
+    """Categorical hyperparameter, in YAML `{type: choice, values: […]}`, in grid order."""
 
     values: Annotated[tuple[Any, ...], BeforeValidator(as_tuples), Field(min_length=1)]
     type: Literal["choice"] = "choice"
@@ -34,8 +29,11 @@ class Choice:
             if any(same(value, earlier) for earlier in self.values[:n]):
                 raise ValueError(f"values must differ, got {value!r} twice")
 
+    @property
+    def bounds(self) -> tuple[Any, ...]:
+        return self.values
+
     def contains(self, value: object) -> bool:
-        """Return True if the value is one of the choices."""
         return any(same(value, own) for own in self.values)
 
     def spec(self) -> dict[str, Any]:
@@ -43,7 +41,6 @@ class Choice:
         return {"type": self.type, "values": json.loads(canonical(self.values))}
 
     def __str__(self) -> str:
-        """Return a description of the parameter for error messages, to follow `must be`."""
         return f"one of {', '.join(map(repr, self.values))}"
 
 
@@ -51,10 +48,7 @@ class Choice:
 class Range:
     """Number between two inclusive bounds, in YAML `{type: float, low: …, high: …}`.
 
-    Attributes:
-        low: Lowest value.
-        high: Highest value.
-        type: `float`, or `log` for a log-uniform float.
+    The type `log` is a log-uniform float.
     """
 
     low: Bound
@@ -67,8 +61,11 @@ class Range:
         if self.type == "log" and self.low <= 0:
             raise ValueError(f"low of a log range must be above 0, got {self.low!r}")
 
+    @property
+    def bounds(self) -> tuple[Any, ...]:
+        return self.low, self.high
+
     def contains(self, value: object) -> bool:
-        """Return True if the value is a number within the range."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number and self.low <= value <= self.high  # type: ignore[operator]
 
@@ -77,7 +74,6 @@ class Range:
         return {"type": self.type, "low": self.low, "high": self.high}
 
     def __str__(self) -> str:
-        """Return a description of the parameter for error messages, to follow `must be`."""
         return f"from {self.low!r} to {self.high!r}"
 
 
@@ -117,29 +113,17 @@ def _rate_text(rate: object) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
-    """Search space of a method.
-
-    Attributes:
-        method: Name of the method.
-        source: Origin of the space: a paper and its section.
-        parameters: Searched parameters by name.
-        published: Published parameter values, which a search evaluates first, in this order.
-        fixed: Values that replace a default and are not searched.
-        file: Path of the file, for error messages.
-        note: Name of the space and the reason for its choice, for readers of the results.
-        practical: True for a practical space, whose first configurations no paper has.
-        altered: True if the user set some values by hand.
-    """
+    """Search space of a method."""
 
     method: str
-    source: str
+    source: str  # a paper and its section
     parameters: Mapping[str, Parameter]
-    published: tuple[Values, ...]
-    fixed: Values
+    published: tuple[Values, ...]  # a search evaluates them first, in this order
+    fixed: Values  # they replace a default and are not searched
     file: str
-    note: str = ""
-    practical: bool = False
-    altered: bool = False
+    note: str = ""  # name of the space and the reason for its choice, for readers of the results
+    practical: bool = False  # no paper has its first configurations
+    altered: bool = False  # the user set some values by hand
 
     @property
     def start(self) -> str:
@@ -153,21 +137,13 @@ class Space:
         that are then outside the space, or equal an earlier one, are dropped.
         """
         kept = {name: p for name, p in self.parameters.items() if name not in settings}
-        space = dataclasses.replace(
-            self,
-            parameters=kept,
-            fixed={**self.fixed, **settings},
-            altered=self.altered or bool(settings),
-        )
-        searched = [
-            {name: value for name, value in values.items() if name in kept}
-            for values in self.published
-        ]
+        fixed, altered = {**self.fixed, **settings}, self.altered or bool(settings)
+        space = dataclasses.replace(self, parameters=kept, fixed=fixed, altered=altered)
+        searched = [{n: v for n, v in values.items() if n in kept} for values in self.published]
         distinct = {canonical(values): values for values in searched if space.contains(values)}
         return dataclasses.replace(space, published=tuple(distinct.values()))
 
     def contains(self, values: Values) -> bool:
-        """Return True if the values are a configuration of the space."""
         return not self.field_errors(values)
 
     def field_errors(self, values: Values) -> list[tuple[str, str]]:
@@ -188,24 +164,22 @@ class Space:
 
         The last parameter changes fastest.
         """
-        listed: list[tuple[object, ...]] = []
         for name, parameter in self.parameters.items():
-            if not isinstance(parameter, Choice):
+            if isinstance(parameter, Range):
                 raise SclsearchError(
                     f"--sampler grid: needs choices, but {name} in {self.file} is a range, "
                     f"{parameter}. Pass --space paper, --set {name}=…, a --space of your own with "
                     "choices, or another sampler."
                 )
-            listed.append(parameter.values)
-        points = itertools.product(*listed)
+        points = itertools.product(*(one.bounds for one in self.parameters.values()))
         return (dict(zip(self.parameters, point, strict=True)) for point in points)
 
     def size(self) -> int | None:
         """Return the number of configurations; None if it is infinite."""
-        choices = [p for p in self.parameters.values() if isinstance(p, Choice)]
-        if len(choices) < len(self.parameters):
+        parameters = self.parameters.values()
+        if any(isinstance(one, Range) for one in parameters):
             return None
-        return math.prod(len(choice.values) for choice in choices)
+        return math.prod(len(one.bounds) for one in parameters)
 
     def covering(self) -> list[Values]:
         """Return configurations that together contain every listed and every published value."""

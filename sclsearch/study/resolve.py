@@ -5,15 +5,20 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.encoders.models import ALIASES, model_digest, model_folder
-from sclsearch.encoders.traits import encoder_traits, has_pooler
+from sclsearch.encoders.models import (
+    ALIASES,
+    encoder_traits,
+    has_pooler,
+    model_digest,
+    model_folder,
+)
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
 from sclsearch.methods.fields import build, field_types, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.draws import Unlabeled, check_unlabeled
+from sclsearch.protocols.rows import Unlabeled, check_unlabeled
 from sclsearch.protocols.variants import SCALES, for_rows, fresh, with_enough_updates, with_splits
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (

@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Interval
 from pydantic import AfterValidator, BeforeValidator
 
 from sclsearch.arguments import DATA, Option, check_fields
-from sclsearch.protocols.draws import Unlabeled
+from sclsearch.protocols.rows import Unlabeled
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage
 from sclsearch.tasks.custom import CustomTask, RowSource
 

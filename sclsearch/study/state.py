@@ -13,7 +13,7 @@ from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord, StudyR
 from sclsearch.tasks.metrics import MAXIMUM, METRICS, validation_loss
 
 if TYPE_CHECKING:
-    from sclsearch.training.result import TrainingResult
+    from sclsearch.training.evaluation import TrainingResult
 
 SeedRunId = tuple[int, int]
 """Configuration number and replicate number."""

@@ -16,7 +16,7 @@ from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits, by_split
-from sclsearch.protocols.draws import Unlabeled, draw_rows
+from sclsearch.protocols.rows import Unlabeled, draw_rows
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.space import Choice, Space
 from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord

@@ -1,7 +1,5 @@
 """Tasks: labeled texts with a metric, from published data sets, a user's files or the package."""
 
-import csv
-import gzip
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +12,9 @@ from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.corpus import Corpus, fetch, load_corpora, load_corpus
-from sclsearch.tasks.custom import HUB_PREFIX, CustomTask, load_custom_task
-from sclsearch.tasks.tables import FORMATS, ending_of
+from sclsearch.tasks.custom import HUB_PREFIX, CustomTask
+from sclsearch.tasks.own_rows import load_custom_task
+from sclsearch.tasks.tables import FORMATS, ending_of, read_table
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
 
@@ -56,15 +55,11 @@ def load_demo() -> TaskData:
 
     `tools/demo` in the repository generates them.
     """
-    with gzip.open(Path(__file__).with_name("demo.csv.gz"), "rt", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    splits = {}
+    rows, splits = read_table(Path(__file__).with_name("demo.csv.gz")), {}
     for name in ("train", "validation", "test"):
-        of_split = [row for row in rows if row["split"] == name]
-        splits[name] = Split(
-            texts=tuple((row["text"],) for row in of_split),
-            y=np.array([int(row["label"]) for row in of_split], dtype=np.int64),
-        )
+        part = rows[rows["split"] == name]
+        texts, y = tuple(zip(part["text"], strict=True)), part["label"].to_numpy(np.int64)
+        splits[name] = Split(texts, y)
     return TaskData(task=DEMO, splits=splits, source="sclsearch itself")
 
 

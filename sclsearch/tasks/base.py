@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,65 +19,44 @@ Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Labeled text data set with its metric.
+    """Labeled text data set with its metric."""
 
-    Attributes:
-        name: Name on the command line, `cola`.
-        summary: One line for `sclsearch ls tasks`.
-        labels: Names of the classes, in the order of their numbers; empty for regression.
-        metric: Name in `sclsearch.tasks.metrics.METRICS`.
-        pair: True if a row has two texts.
-        protocol: Name of the default protocol; None uses that of the method's paper.
-        like: Name of the task with the same rows except for the test. The hub and the methods'
-            search spaces use that name.
-        own: True for a user's files. Their name may equal that of a published task, whose special
-            treatment in papers does not apply to them.
-    """
-
-    name: str
-    summary: str
-    labels: tuple[str, ...]
+    name: str  # on the command line, `cola`
+    summary: str  # line of `sclsearch ls tasks`
+    labels: tuple[str, ...]  # of the classes, in the order of their numbers; empty for regression
     metric: str
-    pair: bool = False
-    protocol: str | None = None
+    pair: bool = False  # a row has two texts
+    protocol: str | None = None  # default; None uses that of the method's paper
+    # The task with the same rows except for the test. The hub and search spaces use that name.
     like: str | None = None
+    # A user's files. Their name may equal that of a published task, whose special treatment in
+    # papers does not apply to them.
     own: bool = False
 
     @property
     def public_name(self) -> str:
-        """Name of the published task; empty for a user's own task."""
         return "" if self.own else self.name
 
     @property
     def regression(self) -> bool:
-        """True if rows have a score instead of a class."""
         return not self.labels
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Rows of one split.
-
-    Attributes:
-        texts: One tuple per row, with one text or two.
-        y: Class of each row, `[rows]` int64; in regression the score, float64. Unlabeled rows have
-            -1 or NaN.
-        unlabeled: Number of unlabeled rows, which come last; only training splits have any.
-        ids: Identifier of each row in a user's file, for people; empty for other rows.
-    """
+    """Rows of one split."""
 
     texts: tuple[Texts, ...]
+    # Class of each row, [rows] int64; in regression the score, float64. Unlabeled: -1 or NaN.
     y: Labels
-    unlabeled: int = 0
-    ids: tuple[str, ...] = ()
+    unlabeled: int = 0  # unlabeled rows, which come last; only training splits have any
+    ids: tuple[str, ...] = ()  # of each row in a user's file, for people
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.texts)
 
     @property
     def labeled(self) -> int:
-        """Number of labeled rows, which come first."""
         return len(self) - self.unlabeled
 
     def take(self, index: Index) -> "Split":
@@ -101,25 +80,18 @@ class Split:
 class TaskData:
     """Task with its rows.
 
-    Attributes:
-        task: The task.
-        splits: Splits by name: always `train`; `validation` and `test` if their labels are
-            available; others by their own name, `validation_mismatched`.
-        source: Origin of the rows, for people: a folder, a hub revision.
-        digest: SHA-256 of texts and labels of all splits, without unlabeled rows.
-        unlabeled_digest: SHA-256 of the unlabeled texts; empty if there are none.
-        notes: Remarks about the rows for readers of the scores.
+    Splits by name are always `train`; `validation` and `test` if their labels are available; others
+    by their own name, `validation_mismatched`.
     """
 
     task: Task
     splits: Mapping[str, Split]
-    source: str
-    digest: str = field(default="")
-    unlabeled_digest: str = field(default="")
-    notes: tuple[str, ...] = ()
+    source: str  # origin of the rows, for people: a folder, a hub revision
+    digest: str = ""  # SHA-256 of texts and labels of all splits, without unlabeled rows
+    unlabeled_digest: str = ""  # SHA-256 of the unlabeled texts; empty if there are none
+    notes: tuple[str, ...] = ()  # for readers of the scores
 
     def __post_init__(self) -> None:
-        """Compute the digests that are not given, from the rows alone."""
         if not self.digest:
             object.__setattr__(self, "digest", _digest(self.splits))
         if not self.unlabeled_digest:
@@ -162,3 +134,42 @@ def _texts_digest(texts: tuple[Texts, ...]) -> str:
         json.update(f"{',' if start else ''}{rows[1:-1]}".encode())
     json.update(b"]")
     return json.hexdigest()
+
+
+def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:
+    """Return `size` row numbers, ascending, with the classes in the proportions of `y`.
+
+    The shares are rounded by largest remainder; every class of `y` occurs if `size` allows it. In
+    regression the rows are drawn uniformly at random.
+    """
+    if np.issubdtype(y.dtype, np.floating):
+        return np.sort(rng.permutation(len(y))[:size]).astype(np.int64)
+    classes, counts = np.unique(y, return_counts=True)
+    wanted = _shares(counts, size)
+    return by_counts(y, dict(zip(classes.tolist(), wanted.tolist(), strict=True)), rng)
+
+
+def per_class(y: Labels, shots: int, rng: np.random.Generator) -> Index:
+    """Return `shots` row numbers of each class, ascending."""
+    return by_counts(y, dict.fromkeys(np.unique(y).tolist(), shots), rng)
+
+
+def _shares(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    exact = counts * (size / counts.sum())
+    shares: npt.NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    by_remainder = np.argsort(-(exact - shares), kind="stable")
+    shares[by_remainder[: size - shares.sum()]] += 1
+    # A class with a rounded share of 0 takes one row from the largest share.
+    for missing in np.flatnonzero(shares == 0):
+        if shares.max() > 1:
+            shares[shares.argmax()] -= 1
+            shares[missing] += 1
+    return shares
+
+
+def by_counts(y: Labels, wanted: Mapping[int, int], rng: np.random.Generator) -> Index:
+    """Return row numbers, ascending: the wanted number of each class, or all that it has."""
+    chosen = [
+        rng.permutation(np.flatnonzero(y == label))[:count] for label, count in wanted.items()
+    ]
+    return np.sort(np.concatenate(chosen)).astype(np.int64)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Labels, Split, Task, TaskData, Texts
@@ -19,10 +20,8 @@ from sclsearch.tasks.tables import read_table, text_columns, to_split
 
 # The hub stores scores as float32, the files with up to 14 decimals. Both agree on this many.
 SCORE_DECIMALS = 6
-HUB_BATCH = 10_000
-"""Number of rows that are read from the hub's files at once."""
-HUB_TIMEOUT = 10
-"""Timeout in seconds for the first response of the hub."""
+HUB_BATCH = 10_000  # rows that are read from the hub's files at once
+HUB_TIMEOUT = 10  # seconds until the hub's first response
 # The hub keeps Yelp's quotes doubled as in CSV: \"" instead of \".
 _ESCAPED_QUOTE = re.compile(r'\\""?')
 
@@ -31,23 +30,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """Location of a corpus on the Hugging Face hub.
-
-    Attributes:
-        repository: Name of the data set, `nyu-mll/glue`.
-        revision: Commit, branch or tag to load; None for the newest commit.
-        config: Name of the task in the repository; None if it has only one.
-        columns: Columns of the texts; the label's column is `label`.
-        as_written: True if the hub has the labels as written in the files.
-        splits: Names of the splits on the hub, where they differ.
-    """
+    """Location of a corpus on the Hugging Face hub."""
 
     repository: str
-    revision: str | None
-    config: str | None
-    columns: tuple[str, ...] = ()
-    as_written: bool = False
-    splits: Mapping[str, str] = field(default_factory=dict)
+    revision: str | None  # commit, branch or tag; None for the newest commit
+    config: str | None  # name of the task in the repository; None if it has only one
+    columns: tuple[str, ...] = ()  # of the texts; the label's column is `label`
+    as_written: bool = False  # the hub has the labels as written in the files
+    splits: Mapping[str, str] = field(default_factory=dict)  # names on the hub that differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +54,10 @@ class Corpus:
         hub: Location of the same rows on the hub; None if the hub does not have them.
         written: Labels as written in the files, in the task's order; empty if they equal the
             task's.
-        undecided: Label in the files for rows without annotator agreement. Such rows are dropped,
-            and the source states it.
-        distinct: True if a repeated text in a file is dropped; the source states it.
+        undecided: Label of rows without annotator agreement, which are dropped.
+        distinct: True if a repeated text in a file is dropped.
         broken_lines: Maximum number of lines in a file with too few cells, and so without a label.
-            They are dropped, as on the hub, and the source states it.
+            They are dropped, as on the hub.
         blank_texts: True if a text may be empty.
         unescape: True if the files escape quotes and line ends by a backslash, which is undone.
         joined: True if the texts of a row are joined into one, for example a title and its body.
@@ -98,7 +87,6 @@ class Corpus:
 
     @property
     def instructions(self) -> str:
-        """Instructions for getting the rows, which end an error message."""
         files = " and ".join(f"FOLDER/{self.folder}/{file}" for file in self.files.values())
         return (
             f"Pass --data-dir FOLDER (or set SCLSEARCH_DATA=FOLDER) with {files} from {self.origin}"
@@ -126,38 +114,23 @@ def load_corpora(toml: str) -> Mapping[str, Corpus]:
         tasks = shared.pop("tasks")
         for name, own in tasks.items():
             hub = shared.get("hub", {}) | own.get("hub", {})
-            corpora[name] = _corpus(name, **shared | own | {"hub": hub})
-    return corpora
+            corpora[name] = _fields(name, {**shared, **own, "hub": hub})
+    return TypeAdapter(dict[str, Corpus]).validate_python(corpora)
 
 
-def _corpus(
-    name: str,
-    *,
-    summary: str,
-    labels: list[str],
-    columns: list[str],
-    origin: str,
-    hub: Mapping[str, Any],
-    metric: str = "accuracy",
-    like: str | None = None,
-    written: list[str] | None = None,
-    first_number: int | None = None,
-    header: list[str] | None = None,
-    **options: Any,
-) -> Corpus:
-    pair = len(columns) == 3 and not options.get("joined")
-    if first_number is not None:
-        written = [str(n) for n in range(first_number, first_number + len(labels))]
-    texts = hub.get("columns", columns[:-1])
-    return Corpus(
-        task=Task(name, summary, tuple(labels), metric, pair=pair, like=like),
-        origin=origin.format(**options),
-        columns=tuple(columns),
-        header=tuple(header) if header else None,
-        hub=Hub(**{"config": like or name, **hub, "columns": tuple(texts)}) if hub else None,
-        written=tuple(written or ()),
-        **options,
-    )
+def _fields(name: str, keys: dict[str, Any]) -> dict[str, Any]:
+    texts, first = keys["columns"][:-1], keys.get("first_number")
+    pair = len(texts) == 2 and not keys.get("joined")
+    task = {key: keys[key] for key in ("summary", "labels", "metric", "like") if key in keys}
+    if first is not None:
+        keys["written"] = [str(first + number) for number in range(len(keys["labels"]))]
+    hub = {"config": keys.get("like", name), "columns": texts, **keys["hub"]}
+    return {
+        **keys,
+        "task": {"name": name, "metric": "accuracy", "pair": pair, **task},
+        "origin": keys["origin"].format(folder=keys["folder"]),
+        "hub": hub if keys["hub"] else None,
+    }
 
 
 def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
@@ -174,7 +147,6 @@ def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
 
 
 def _read(corpus: Corpus, path: Path) -> tuple[Split, Mapping[str, int]]:
-    """Return the rows of a file, and the number of each kind that the corpus excludes."""
     import pandas as pd
 
     rows = text_columns(read_table(path, header=corpus.header), corpus.columns, str(path))
@@ -187,13 +159,8 @@ def _read(corpus: Corpus, path: Path) -> tuple[Split, Mapping[str, int]]:
         f"texts of {path.name} that come again": cells.duplicated() & corpus.distinct,
     }
     kept = ~np.logical_or.reduce([*drops.values()])
-    split = to_split(
-        cells[kept].tolist(),
-        labels[kept],
-        corpus.classes,
-        str(path),
-        blank_texts=corpus.blank_texts,
-    )
+    texts, blank = cells[kept].tolist(), corpus.blank_texts
+    split = to_split(texts, labels[kept], corpus.classes, str(path), blank_texts=blank)
     if corpus.task.regression:
         split = Split(split.texts, split.y.round(SCORE_DECIMALS))
     return split, {name: int(dropped.sum()) for name, dropped in drops.items()}
@@ -259,20 +226,15 @@ def from_hub(corpus: Corpus, hub: Hub, found: Mapping[str, Any]) -> TaskData:
             batch = rows[start : start + HUB_BATCH]
             cells = zip(*(batch[column] for column in hub.columns), strict=True)
             texts += map(corpus.texts, cells)
-        y = _labels(rows["label"], where, regression=corpus.task.regression)
+        y: Labels = np.array(rows["label"][:], np.float64).round(SCORE_DECIMALS)
+        if not corpus.task.regression:
+            y = y.astype(np.int64)
+            if unlabeled := int((y < 0).sum()):
+                raise SclsearchError(
+                    f"{where}: {unlabeled} rows have no label. Clear the hub's cache."
+                )
         splits[split] = Split(tuple(texts), y)
     return TaskData(corpus.task, splits, _hub_source(hub, found))
-
-
-def _labels(column: Any, where: str, *, regression: bool) -> Labels:
-    if regression:
-        return np.array(column[:], np.float64).round(SCORE_DECIMALS)
-    y = np.array(column[:], np.int64)
-    if (y < 0).any():
-        raise SclsearchError(
-            f"{where}: {int((y < 0).sum())} rows have no label. Clear the hub's cache."
-        )
-    return y
 
 
 def _reachable(hub: Hub) -> bool:
@@ -290,7 +252,6 @@ def _reachable(hub: Hub) -> bool:
 
 
 def _hub_source(hub: Hub, found: Mapping[str, Any]) -> str:
-    """Return the origin of the rows: the hub revision, or the cached ones when offline."""
     files = [Path(file["filename"]) for rows in found.values() for file in rows.cache_files]
     revision = str(hub.revision)[:8]
     others = sorted({file.parent.name[:8] for file in files} - {revision})

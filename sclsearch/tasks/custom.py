@@ -1,14 +1,12 @@
 """Custom tasks: texts and labels in a user's own files, in memory, or in a data set of the hub."""
 
 import hashlib
-import math
 import re
 import reprlib
-import unicodedata
 import uuid
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Union
@@ -17,20 +15,12 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from sclsearch.arguments import OWN, Option, check_fields
-from sclsearch.canonical import counted
-from sclsearch.errors import SclsearchError, lookup
-from sclsearch.tasks.base import Split, Task, TaskData, Texts
+from sclsearch.errors import SclsearchError
 from sclsearch.tasks.corpus import Hub, download
-from sclsearch.tasks.metrics import METRICS
-from sclsearch.tasks.stratified import draw_splits, lacking
 from sclsearch.tasks.tables import (
-    check_quotes,
-    check_values,
-    has_blank,
     read_table,
     text_columns,
     to_frame,
-    to_split,
 )
 
 if TYPE_CHECKING:
@@ -43,30 +33,21 @@ DATA_FOLDER = Path("sclsearch-data")
 """Folder for the rows of data frames and hub data sets."""
 HUB_PREFIX = "hf:"
 """Start of the name of a data set on the Hugging Face hub."""
-TEST_SHARE, LARGEST_TEST_SHARE = 0.25, 0.4
-"""Share of the rows that are test rows without a test file, and their largest share."""
-FEWEST_TEST_ROWS, MOST_TEST_ROWS = 40, 2_000
-"""Number of test rows that a small and a large table should have.
-
-At 40 rows and an accuracy of 0.9, the 95 % interval of the score is ±9 points.
-"""
-IMBALANCED = 2 / 3
-"""Share of the largest class above which accuracy is uninformative."""
+# Share of the rows that are test rows without a test file, and its limits. At 40 test rows and an
+# accuracy of 0.9, the 95 % interval of the score is ±9 points.
+TEST_SHARE, LARGEST_TEST_SHARE, FEWEST_TEST_ROWS, MOST_TEST_ROWS = 0.25, 0.4, 40, 2_000
 SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
     {
-        "train": "train",
-        "validation": "validation",
-        "valid": "validation",
-        "dev": "validation",
-        "test": "test",
+        **{"train": "train", "validation": "validation", "valid": "validation"},
+        **{"dev": "validation", "test": "test"},
     }
 )
-MANY_NUMBERS = 20
-"""Number of numeric classes above which numbers with decimals are taken for scores."""
-LONGEST_NAME = 200
-"""Maximum length of a task's name in bytes: file systems allow 255 with the endings."""
+LONGEST_NAME = 200  # bytes of a task's name: file systems allow 255 with the endings
 TEXT_NAMES = ("text", "sentence")
 LABEL_NAME = "label"
+
+
+_more = partial(Option, panel=OWN, more=True)
 
 
 def _numbers(value: object) -> object:
@@ -107,58 +88,44 @@ class CustomTask:
         ),
     ] = None
     label: Annotated[
-        str | None,
-        Option(
-            "Column of the label. Default: label, or the other of two columns.",
-            OWN,
-        ),
+        str | None, Option("Column of the label. Default: label, or the other of two columns.", OWN)
     ] = None
-    validation: Annotated[Path | None, Option("Validation rows.", OWN, more=True)] = None
-    test: Annotated[Path | None, Option("Test rows.", OWN, more=True)] = None
+    validation: Annotated[Path | None, _more("Validation rows.")] = None
+    test: Annotated[Path | None, _more("Test rows.")] = None
     split_column: Annotated[
-        str | None,
-        Option("Column of each row's split: train, validation or test.", OWN, more=True),
+        str | None, _more("Column of each row's split: train, validation or test.")
     ] = None
     fractions: Annotated[
         Annotated[tuple[float, float, float], BeforeValidator(_numbers)] | None,
-        Option(
+        _more(
             "Fractions of training, validation and test rows, drawn stratified by class. With no "
             "test rows there is no test score. Example: 0.8,0.1,0.1.",
-            OWN,
-            more=True,
             kind=str | None,
         ),
     ] = None
     metric: Annotated[
         str | None,
-        Option(
+        _more(
             "accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy, or pearson in "
-            "regression.",
-            OWN,
-            more=True,
+            "regression."
         ),
     ] = None
-    regression: Annotated[bool, Option("The labels are numbers.", OWN, more=True)] = False
+    regression: Annotated[bool, _more("The labels are numbers.")] = False
     id: Annotated[
-        str | None,
-        Option(
-            "Column that identifies a row in reports. Default: the row's number.", OWN, more=True
-        ),
+        str | None, _more("Column that identifies a row in reports. Default: the row's number.")
     ] = None
     delimiter: Annotated[
-        str | None,
-        Option("Delimiter of a CSV file: a character or tab. Default: detected.", OWN, more=True),
+        str | None, _more("Delimiter of a CSV file: a character or tab. Default: detected.")
     ] = None
     name: InitVar[str | None] = None
 
     def __post_init__(self, name: str | None) -> None:
         """Write rows that are not in a file; raise SclsearchError if a field has the wrong type."""
-        rows = {split: getattr(self, split) for split in ("path", "validation", "test")}
-        in_memory = {
-            split: value
-            for split, value in rows.items()
-            if not isinstance(value, str | Path | None) or str(value).startswith(HUB_PREFIX)
-        }
+        in_memory = {}
+        for split in ("path", "validation", "test"):
+            rows = getattr(self, split)
+            if not isinstance(rows, str | Path | None) or str(rows).startswith(HUB_PREFIX):
+                in_memory[split] = rows
         for split in in_memory:
             object.__setattr__(self, split, Path(split))
         check_fields(self)
@@ -272,7 +239,6 @@ def _by_split(files: CustomTask, rows: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_hub(name: str) -> tuple[Mapping[str, Any], str]:
-    """Return the splits of a data set on the hub or in its cache, and a name for them."""
     place, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+){0,2}", place):
         raise SclsearchError(
@@ -301,7 +267,6 @@ def _checked_name(name: object) -> str:
 
 
 def _write(rows: "pd.DataFrame", name: str) -> Path:
-    """Write rows to a file whose folder is named after their digest; return its path."""
     digest = hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()[:16]
     path = DATA_FOLDER / digest / f"{name}.parquet"
     if not path.exists():
@@ -312,232 +277,18 @@ def _write(rows: "pd.DataFrame", name: str) -> Path:
     return path
 
 
-def load_custom_task(files: CustomTask) -> TaskData:
-    """Read a task from a user's files.
-
-    The classes are the distinct labels of the training rows, sorted as text. Unlabeled training
-    rows come last; only stages that read no labels train on them. Rows with an empty text, and
-    other rows without a label, are left out with a note.
-    """
-    files = files.with_columns()
-    _check_options(files)
-    notes: list[str] = []
-    parts = _read(files, notes)
-    train = parts["train"][files.label]
-    if not (train != "").any():
-        raise SclsearchError(f"{files.path}: there are no labeled training rows. Add some.")
-    classes = None if files.regression else sorted({*train} - {""})
-    if classes is not None:
-        _check_classes(files, classes)
-    splits: dict[str, Split] = {}
-    for name, part in parts.items():
-        where, rest = str(files.paths.get(name, files.path)), part[part[files.label] != ""]
-        if name != "train" and len(rest) < len(part):
-            rows = counted(len(part) - len(rest), f"{name} row")
-            notes.append(f"{rows} without a label left out")
-        ids = _ids(files, rest)
-        splits[name] = to_split(_texts(files, rest), rest[files.label], classes, where, ids=ids)
-    task = _task(files, tuple(classes or ()))
-    drawn = files.drawn(len(splits["train"]))
-    if drawn:
-        splits |= draw_splits(splits["train"], drawn, str(files.path))
-    unlabeled = parts["train"][train == ""]
-    if len(unlabeled):
-        texts, ids = _texts(files, unlabeled), _ids(files, unlabeled)
-        splits["train"] = splits["train"].with_unlabeled(texts, ids)
-    notes += _notes(task, splits)
-    return TaskData(task, splits, _source(files, drawn), notes=tuple(notes))
-
-
-def _texts(files: CustomTask, part: "pd.DataFrame") -> list[Texts]:
-    return list(zip(*(part[name] for name in files.text or ()), strict=True))
-
-
-def _ids(files: CustomTask, part: "pd.DataFrame") -> list[str]:
-    return part[files.id].tolist() if files.id else [str(row + 1) for row in part.index]
-
-
-def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
-    """Return the rows of each split with texts; add notes on those without."""
-    parts = {}
-    for name, path in files.paths.items():
-        rows = text_columns(read_table(path, files.delimiter), files.columns, str(path))
-        check_quotes(rows, path, files.delimiter)
-        blank = np.array([has_blank(texts) for texts in _texts(files, rows)], bool)
-        if blank.any():
-            left_out = counted(int(blank.sum()), "row")
-            columns = " or ".join(files.text or ())
-            notes.append(f"{left_out} of {path.name} with an empty {columns} left out")
-        # 1 and 1.0 are one class, and NaN is none.
-        names = rows[files.label].replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
-        rows[files.label] = names.mask(names.str.fullmatch(r"\s*(nan)?\s*", case=False), "")
-        parts[name] = rows[~blank]
-    if {*parts["train"][files.label].str.casefold()} <= {"", "true", "false"}:
-        # Programs write True, TRUE and true.
-        parts = {
-            name: rows.assign(**{str(files.label): rows[files.label].str.capitalize()})
-            for name, rows in parts.items()
-        }
-    return parts if files.split_column is None else _by_column(files, parts["train"])
-
-
-def _by_column(files: CustomTask, rows: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
-    column = rows[files.split_column]
-    values = column.str.strip().str.lower().map(SPLIT_VALUES)
-    unknown = column[values.isna()]
-    known = ", ".join(SPLIT_VALUES)
-    check_values(
-        str(files.path),
-        {
-            f"the split must be one of {known}, got {value!r}": unknown.index[unknown == value]
-            for value in unknown.unique()
-        },
-    )
-    if "train" not in set(values):
-        raise SclsearchError(f"{files.path}: there are no training rows. Add some.")
-    return {name: rows[values == name] for name in values.unique()}
-
-
 def as_options(files: str | CustomTask) -> list[str]:
     """Return the command-line options that describe the task; for a named task, its name."""
     if isinstance(files, str):
         return ["--task", files]
-    options = [
-        ("--task", files.path),
-        *(("--text", column) for column in files.text or ()),
-        ("--label", files.label),
-        ("--id", files.id),
-        ("--delimiter", "tab" if files.delimiter == "\t" else files.delimiter),
-        ("--validation", files.validation),
-        ("--test", files.test),
-        ("--split-column", files.split_column),
-        ("--fractions", files.fractions and ",".join(map(str, files.fractions))),
-        ("--metric", files.metric),
-    ]
-    words = [str(word) for pair in options if pair[1] is not None for word in pair]
-    return words + ["--regression"] * files.regression
-
-
-def _check_options(files: CustomTask) -> None:
-    texts = files.text or ()
-    if len(texts) not in {1, 2}:
-        raise SclsearchError(f"--text: must name one or two columns, got {len(texts)}.")
-    if files.split_column is not None:
-        others = {
-            "--validation, --test": len(files.paths) > 1,
-            "--fractions": files.fractions is not None,
-        }
-        given = ", ".join(option for option, is_given in others.items() if is_given)
-        if given:
-            raise SclsearchError(
-                f"--split-column, {given}: only one of them can set the splits. Leave out the rest."
-            )
-    if files.fractions is not None:
-        _check_fractions(files.fractions, files)
-    if files.metric is not None:
-        lookup(METRICS, files.metric, "metric")
-
-
-def _check_fractions(fractions: tuple[float, float, float], files: CustomTask) -> None:
-    if not (fractions[0] and all(0 <= share <= 1 for share in fractions)) or not math.isclose(
-        sum(fractions), 1
-    ):
-        raise SclsearchError(
-            f"--fractions: train > 0, validation and test must sum to 1, got {list(fractions)}."
-        )
-    for split, share in (("validation", fractions[1]), ("test", fractions[2])):
-        if share and split in files.paths:
-            raise SclsearchError(
-                f"--fractions: the share of {split} must be 0 with --{split} {files.paths[split]}, "
-                f"got {share:g}. Set it to 0, or leave out --{split}."
-            )
-
-
-def _check_classes(files: CustomTask, classes: list[str]) -> None:
-    where = f"{files.path}: column {files.label}"
-    if len(classes) < 2:
-        raise SclsearchError(
-            f"{where}: the training rows must have at least two classes, got "
-            f"{reprlib.repr(classes)}."
-        )
-    seen: dict[str, str] = {}
-    for name in classes:
-        other = seen.setdefault(_visible(name), name)
-        if other != name:
-            raise SclsearchError(
-                f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
-                "Make them one."
-            )
-    fractional = any("." in name for name in classes)
-    if len(classes) > MANY_NUMBERS and fractional and all(map(_is_number, classes)):
-        raise SclsearchError(
-            f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
-            "Pass --regression if they are scores, or name another label column."
-        )
-
-
-def _is_number(label: str) -> bool:
-    return bool(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", label.strip(), re.IGNORECASE))
-
-
-def _visible(label: str) -> str:
-    """Return a normalized label, without outer blanks, zero-width or composed characters."""
-    shown = "".join(c for c in label if unicodedata.category(c) != "Cf")
-    return unicodedata.normalize("NFC", shown).strip()
-
-
-def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
-    metric = files.metric or ("pearson" if files.regression else "accuracy")
-    METRICS[metric].check(len(labels), "--metric")
-    return Task(
-        name=files.task_name,
-        summary=f"{', '.join(files.text or ())} → {files.label}, in {files.path.name}",
-        labels=labels,
-        metric=metric,
-        pair=len(files.text or ()) == 2,
-        protocol="plain",
-        own=True,
-    )
-
-
-def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
-    yield from lacking(task, splits)
-    folded = {name: _visible(name).casefold() for name in task.labels}
-    counted = Counter(folded.values())
-    alike = [reprlib.repr(name) for name in task.labels if counted[folded[name]] > 1]
-    if alike:
-        yield f"classes that differ in case or spaces alone: {', '.join(alike)}"
-    if METRICS[task.metric].binary:
-        yield f"{task.metric} is of the class {reprlib.repr(task.labels[1])}, the last by name"
-    train = splits["train"]
-    if task.metric == "accuracy":
-        counts = np.bincount(train.y[: train.labeled], minlength=len(task.labels))
-        share = counts.max() / counts.sum()
-        if share >= IMBALANCED:
-            largest = reprlib.repr(task.labels[int(counts.argmax())])
-            yield (
-                f"{share:.0%} of the training rows are {largest}, and predicting it alone has "
-                "that accuracy: --metric macro_f1 counts all classes alike"
-            )
-    for kind, texts in (
-        ("training texts", set(train.texts[: train.labeled])),
-        ("texts without a label", set(train.texts[train.labeled :])),
-    ):
-        for name in ("validation", "test"):
-            repeated = sum(text in texts for text in splits[name].texts) if name in splits else 0
-            if repeated:
-                yield f"{repeated} of {len(splits[name])} {name} texts are also {kind}"
-
-
-def _source(files: CustomTask, fractions: tuple[float, float, float] | None) -> str:
-    if files.split_column is not None:
-        return f"{files.path}, split by its column {files.split_column}"
-    if fractions is None or not any(fractions[1:]):
-        return ", ".join(f"{path} ({name})" for name, path in files.paths.items())
-    shares = zip(("train", "validation", "test"), fractions, strict=True)
-    drawn = {name: f"{share:.3g}" for name, share in shares if share}
-    others = [f", {path} ({name})" for name, path in files.paths.items() if name != "train"]
-    return (
-        f"{files.path}, drawn {'/'.join(drawn.values())} into {'/'.join(drawn)}"
-        f"{'' if files.regression else ', every class in its share'}{''.join(others)}"
-    )
+    words = ["--task", str(files.path)]
+    for field in fields(files)[1:]:
+        option, value = f"--{field.name.replace('_', '-')}", getattr(files, field.name)
+        if field.name == "text":
+            words += [word for column in value or () for word in (option, column)]
+        elif value is True:
+            words.append(option)
+        elif value not in (None, False):
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words += [option, "tab" if text == "\t" else text]
+    return words

@@ -20,26 +20,19 @@ Scores = npt.NDArray[np.float64]
 class Metric:
     """Metric of predictions; higher is better.
 
-    Attributes:
-        name: Name on the command line, `mcc`.
-        summary: One line for people.
-        minimum: Score of a failed seed: that of a useless classifier, or the worst.
-        needs: `classes`: the function takes counts `[C, C]`, true classes in rows, predicted ones
-            in columns. `scores`: it takes predicted and true values, `[rows]` each.
-        function: The metric function.
-        binary: True if it is defined for two classes only.
+    With `classes` the function takes counts `[C, C]`, true classes in rows, predicted ones in
+    columns. With `scores` it takes predicted and true values, `[rows]` each.
     """
 
     name: str
     summary: str
-    minimum: float
+    minimum: float  # score of a failed seed: that of a useless classifier, or the worst
     needs: Literal["classes", "scores"]
     function: Callable[..., float]
-    binary: bool = False
+    binary: bool = False  # defined for two classes only
 
     @property
     def span(self) -> float:
-        """Largest difference of two scores."""
         return MAXIMUM - self.minimum
 
     def check(self, classes: int, where: str) -> None:
@@ -134,13 +127,10 @@ def confusion(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, classes: int) -> Cou
 
 
 def evaluate(task: Task, y_true: Labels, predictions: npt.ArrayLike) -> dict[str, object]:
-    """Return an evaluation in the form in which it is stored.
+    """Return the evaluation of the classes or scores of rows, in the form in which it is stored.
 
-    `y_true` and `predictions` have the class or the score of each row, `[rows]`.
-
-    Returns:
-        `{"confusion": [[...]]}` with exact counts, from which every class metric follows. In
-        regression `{"pearson": x, "spearman": x, "mse": x}`.
+    It is `{"confusion": [[...]]}` with exact counts, from which every class metric follows, or in
+    regression `{"pearson": x, "spearman": x, "mse": x}`.
     """
     if not task.regression:
         return {"confusion": confusion(y_true, predictions, len(task.labels)).tolist()}

@@ -48,22 +48,13 @@ Paraphrases = tuple[Texts, ...]
 
 @dataclass(frozen=True, slots=True)
 class ParaphraseSource:
-    """Source of the paraphrases of each text.
+    """Source of the paraphrases of each text: EDA, or a file."""
 
-    Attributes:
-        name: For people: `EDA`, or the source that the file states.
-        path: The file; None for EDA.
-        note: Remark for readers of the scores; empty if there is none.
-        count: Number of paraphrases used per text.
-        temperature: Sampling temperature; None for EDA or if the file does not state it.
-        rows: Paraphrases used of each text in the file; empty for EDA.
-    """
-
-    name: str
+    name: str  # for people: `EDA`, or the source that the file states
     path: Path | None
-    note: str
-    count: int
-    temperature: float | None = None
+    note: str  # for readers of the scores
+    count: int  # paraphrases used per text
+    temperature: float | None = None  # of sampling, if the file states it
     rows: Mapping[Texts, Paraphrases] = field(default_factory=dict, repr=False, compare=False)
 
     def views(self, texts: Iterable[Texts], kind: str = "text") -> dict[Texts, Paraphrases]:
@@ -101,10 +92,7 @@ class ParaphraseSource:
 
 
 def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
-    """Return the paraphrase source of a file, or EDA without a file.
-
-    `count` is the number of paraphrases used per text; further ones do not affect results.
-    """
+    """Return the source of a file, or EDA; paraphrases after `count` do not affect results."""
     if path is None:
         return ParaphraseSource("EDA", None, EDA_NOTE, count)
     header, *records = read_records(path) or [{}]
@@ -125,14 +113,8 @@ def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
             reason = f"the text has other paraphrases in row {earlier + 1}"
             faults.setdefault(reason, []).append(row)
     check_values(str(path), faults)
-    return ParaphraseSource(
-        name=header["source"],
-        path=path,
-        note=header.get("note", ""),
-        count=count,
-        temperature=header.get("temperature"),
-        rows=rows,
-    )
+    note, temperature = header.get("note", ""), header.get("temperature")
+    return ParaphraseSource(header["source"], path, note, count, temperature, rows)
 
 
 def _check_text(text: str) -> str:

@@ -38,11 +38,9 @@ def read_table(
 ) -> "pd.DataFrame":
     """Return all rows of a file, in the format of its ending; blank lines are skipped.
 
-    Args:
-        path: The file.
-        delimiter: Delimiter of CSV cells. None detects it, and reads a TSV file as GLUE's are
-            written: its quotes are text.
-        header: Names of all columns, for a CSV or TSV file without a header.
+    Without a delimiter, that of CSV cells is detected, and a TSV file is read as GLUE's are
+    written: its quotes are text. A CSV or TSV file without a header needs `header`, the names of
+    all columns.
     """
     ending = ending_of(path)
     if ending not in FORMATS:
@@ -263,15 +261,9 @@ def to_split(
     blank_texts: bool = False,
     ids: Sequence[str] = (),
 ) -> Split:
-    """Return rows as a split.
+    """Return rows as a split; without `classes`, the labels are scores.
 
-    Args:
-        texts: Texts of each row.
-        labels: Label of each row; the index has the position of the row in its file.
-        classes: Names of the classes, in their order; None in regression.
-        where: The file, for errors.
-        blank_texts: True if a text may be empty.
-        ids: Identifier of each row, for people.
+    The index of the labels has the position of each row in its file, `where`, for errors.
     """
     import pandas as pd
 

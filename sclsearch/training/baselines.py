@@ -16,7 +16,7 @@ from torch import nn
 
 from sclsearch.canonical import canonical
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows, Splits, by_split
 from sclsearch.tasks.base import Labels, TaskData

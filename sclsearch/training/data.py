@@ -27,30 +27,20 @@ A change of it needs a new `GPU_ENGINE_VERSION`.
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokenized rows of one split.
+    """Tokenized rows of one split, concatenated."""
 
-    Attributes:
-        ids: Token ids of all rows, concatenated, `[tokens]`.
-        types: Segment of each token, `[tokens]`.
-        content: True at tokens that are not special, `[tokens]`; the unknown token is special.
-        starts: Start of each row, and the end of the last row, `[rows + 1]`.
-        y: Labels, `[rows]`.
-        max_length: Most tokens of a row; longer texts are truncated.
-    """
-
-    ids: npt.NDArray[np.int32]
-    types: npt.NDArray[np.int8]
-    content: npt.NDArray[np.bool_]
-    starts: npt.NDArray[np.int64]
-    y: Labels
-    max_length: int
+    ids: npt.NDArray[np.int32]  # [tokens]
+    types: npt.NDArray[np.int8]  # segment of each token, [tokens]
+    content: npt.NDArray[np.bool_]  # True at tokens that are not special, [tokens]
+    starts: npt.NDArray[np.int64]  # start of each row, and the end of the last row, [rows + 1]
+    y: Labels  # [rows]
+    max_length: int  # most tokens of a row; longer texts are truncated
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.starts)
 
     def lengths_of(self, index: Index) -> npt.NDArray[np.int64]:
-        """Return the number of tokens of some rows, `[B]`."""
         return self.starts[index + 1] - self.starts[index]
 
     def occurring(self, index: Index) -> npt.NDArray[np.int32]:
@@ -62,19 +52,13 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class TokenizedTask:
-    """Tokenized task: the form that the engine reads.
-
-    Attributes:
-        splits: Tokenized rows, by split.
-        classes: C, number of classes; 0 in regression.
-        pad: Token id of padding.
-        paraphrases: Two paraphrases of each training text: all first ones, then all second ones.
-            Texts without paraphrases have no tokens. None if no stage reads paraphrases.
-    """
+    """Tokenized task: the form that the engine reads."""
 
     splits: Mapping[str, Tokens]
-    classes: int
-    pad: int
+    classes: int  # C, 0 in regression
+    pad: int  # token id of padding
+    # All first paraphrases of the training texts, then all second ones; without tokens for a text
+    # that has none. None if no stage reads paraphrases.
     paraphrases: Tokens | None = None
 
     def paraphrases_of(self, index: Index) -> tuple[Tokens, Index]:
@@ -95,32 +79,21 @@ def tokenize_task(
 ) -> TokenizedTask:
     """Return the tokenized task, with each text or pair truncated to `max_length` tokens.
 
-    Args:
-        data: The task.
-        tokenizer: Tokenizer of the model.
-        max_length: Most tokens of a text or pair.
-        paraphrases: Paraphrases of the training texts, at least two of each. Only the first two
-            are tokenized, for methods that read paraphrases.
-        used: Rows to tokenize, by split; other rows get no tokens. None means all rows.
+    Of the `paraphrases` of training texts, the first two are tokenized. Rows outside `used`, which
+    has row numbers by split, get no tokens; without it all rows do.
     """
-    if used is None:
-        used = {name: np.arange(len(split)) for name, split in data.splits.items()}
     splits = {}
-    for name, index in used.items():
+    for name in data.splits if used is None else used:
         split = data.splits[name]
-        read = np.zeros(len(split), dtype=np.bool_)
-        read[index] = True
-        texts = [row if wanted else None for row, wanted in zip(split.texts, read, strict=True)]
+        wanted = range(len(split)) if used is None else {*used[name].tolist()}
+        texts = [row if number in wanted else None for number, row in enumerate(split.texts)]
         splits[name] = _encode(texts, split.y, tokenizer, max_length)
     both = None
     if paraphrases is not None:
-        train = data.splits["train"]
-        texts = [
-            paraphrases[row][view] if row in paraphrases else None
-            for view in range(2)
-            for row in train.texts
-        ]
-        both = _encode(texts, train.y[np.tile(np.arange(len(train)), 2)], tokenizer, max_length)
+        rows, y = data.splits["train"].texts, data.splits["train"].y
+        known = paraphrases.keys()
+        texts = [paraphrases[row][n] if row in known else None for n in (0, 1) for row in rows]
+        both = _encode(texts, np.concatenate([y, y]), tokenizer, max_length)
     pad = tokenizer.pad_token_id
     return TokenizedTask(splits, len(data.task.labels), 0 if pad is None else int(pad), both)
 
@@ -131,7 +104,6 @@ def _encode(
     tokenizer: "PreTrainedTokenizerBase",
     max_length: int,
 ) -> Tokens:
-    """Return the tokenized rows; a row whose text is None has no tokens."""
     given = [number for number, row in enumerate(texts) if row is not None]
     columns = [list(column) for column in zip(*filter(None, texts), strict=True)]
     encoded = tokenizer(
@@ -174,10 +146,7 @@ def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
 def batches_in_order(
     rows: int, training: Training, remaining: int, seed: int, most: int | None
 ) -> Iterator[Index]:
-    """Yield the positions into the training rows of each batch of a stage.
-
-    `remaining` stages follow it. It ends after `most` updates, if set. `seed` sets the order.
-    """
+    """Yield positions into the rows of each batch of a stage that `remaining` stages follow."""
     size, per_epoch = training.batch_size, updates_per_epoch(rows, training)
     total = updates_of(rows, training, most)
     for epoch in range(-(-total // per_epoch)):
@@ -194,9 +163,9 @@ def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
 
 
 def by_tokens(widths: npt.NDArray[np.int64], most: int) -> Iterator[Index]:
-    """Yield the positions of batches of rows of similar width, with at most `most` tokens each.
+    """Yield the positions of batches of rows of similar width, at most `most` tokens with padding.
 
-    Padding counts. A row that is wider has a batch of its own.
+    A row that is wider has a batch of its own.
     """
     order = np.argsort(widths, kind="stable").astype(np.int64)
     start = 0

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
-from sclsearch.encoders.vocabulary import CutEmbedding
+from sclsearch.encoders.savings import CutEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.protocols.base import Rows
@@ -19,15 +20,16 @@ from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import validation_loss, value
 from sclsearch.training.data import collate
-from sclsearch.training.device import Backend, backend_for
+from sclsearch.training.device import Backend, GraphedUpdates, Update, backend_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
+    Probabilities,
+    TrainingResult,
     compute_features,
     evaluate_predictions,
     predict,
 )
-from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import (
     adamw,
     evaluation_points,
@@ -38,7 +40,6 @@ from sclsearch.training.optimizer import (
     updates_of,
     updates_per_epoch,
 )
-from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
 
 LOSS_RECORDS = 20
@@ -79,7 +80,6 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     test: bool,
     graphs: bool,
 ) -> None:
-    """Train the encoder and the stage's new modules; evaluate if it is the last stage."""
     spec, replicate = data.spec, data.spec.replicate
     stage = spec.stages[position]
     training, rows = stage.training, data.rows_of(stage)
@@ -145,11 +145,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if not evaluated:
             result.stages.append({"stage": stage.name, **record})
             continue
-        predictions, probabilities = predict(
-            model, spec.method, data.tokens, spec.splits.validation, features, backend
-        )
-        evaluation = evaluate_predictions(
-            spec, data.tokens, spec.splits.validation, predictions, probabilities
+        evaluation, predictions, probabilities = _evaluate(
+            data, spec.splits.validation, model, features, backend
         )
         result.evaluations.append({**record, "validation": evaluation})
         # Few validation rows often give equal scores; the loss tells such checkpoints apart.
@@ -157,7 +154,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if spec.keep == "last" or rank >= best_rank:
             best_rank, best_decay = rank, vocabulary.decay if vocabulary else 1.0
             result.kept = len(result.evaluations) - 1
-            result.predictions["validation"] = predictions.tolist()
+            result.predictions["validation"] = predictions
             result.probabilities["validation"] = probabilities
             # No copy is needed if no update follows.
             final = update == total or spec.keep == "last"
@@ -168,7 +165,9 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if vocabulary is not None:
             vocabulary.decay = best_decay
         if test:
-            _add_test(result, data, model, features, backend)
+            result.test, result.predictions["test"], result.probabilities["test"] = _evaluate(
+                data, spec.splits.test, model, features, backend
+            )
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:
@@ -191,22 +190,12 @@ def make_update(
     return {name: term.detach().float() for name, term in terms.items()}
 
 
-def _add_test(
-    result: TrainingResult,
-    data: TrainingData,
-    model: Model,
-    features: Features | None,
-    backend: Backend,
-) -> None:
-    spec = data.spec
-    predictions, probabilities = predict(
-        model, spec.method, data.tokens, spec.splits.test, features, backend
-    )
-    result.predictions["test"] = predictions.tolist()
-    result.probabilities["test"] = probabilities
-    result.test = evaluate_predictions(
-        spec, data.tokens, spec.splits.test, predictions, probabilities
-    )
+def _evaluate(
+    data: TrainingData, rows: Rows, model: Model, features: Features | None, backend: Backend
+) -> tuple[dict[str, Any], list[float], Probabilities]:
+    found = predict(model, data.spec.method, data.tokens, rows, features, backend)
+    evaluation = evaluate_predictions(data.spec, data.tokens, rows, *found)
+    return evaluation, found[0].tolist(), found[1]
 
 
 def _features(data: TrainingData, position: int, model: Model, backend: Backend) -> Features:

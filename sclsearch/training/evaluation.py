@@ -1,8 +1,10 @@
-"""Evaluation of a model on labeled rows, and cached embeddings of a frozen encoder."""
+"""Evaluation of a model on labeled rows, cached embeddings, and the result of a seed run."""
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sclsearch.canonical import canonical
 from sclsearch.methods.base import Batch, Method, Model
 from sclsearch.protocols.base import Rows, by_split
 from sclsearch.tasks.base import Index
@@ -47,17 +50,12 @@ class NonFiniteLossError(ArithmeticError):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Embeddings of rows, computed by a frozen encoder in evaluation mode.
+    """Embeddings of rows, computed by a frozen encoder in evaluation mode."""
 
-    Attributes:
-        position: Position of each row in `values`, by split and row number; -1 if it has none.
-        values: Embeddings, `[rows, d]`.
-    """
+    position: Mapping[str, Index]  # of each row in `values`, by split and row number; -1 for none
+    values: Tensor  # [rows, d]
 
-    position: Mapping[str, npt.NDArray[np.int64]]
-    values: Tensor
-
-    def batch(self, tokens: Tokens, split: str, index: npt.NDArray[np.int64]) -> Batch:
+    def batch(self, tokens: Tokens, split: str, index: Index) -> Batch:
         """Return rows as a batch that holds features instead of tokens."""
         device = self.values.device
         nothing = torch.empty(0, device=device)
@@ -100,11 +98,9 @@ def predict(
     features: Features | None,
     backend: Backend,
 ) -> tuple[Predictions, Probabilities]:
-    """Return the predictions for rows and the class probabilities behind them.
+    """Return the predicted class, int64, or score, float64, of each row, and the probabilities.
 
-    Returns:
-        The predicted class, int64, or score, float64, of each row, `[rows]`; and the
-        probability of each class, `[rows, C]`, where C is 0 in regression.
+    The probabilities of the classes are `[rows, C]`, where C is 0 in regression.
 
     Raises:
         NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
@@ -137,14 +133,8 @@ def outputs_of(
 ) -> npt.NDArray[np.float32]:
     """Return any output of a model in evaluation mode, in the order of the rows.
 
-    Args:
-        model: Model that `compute` uses.
-        compute: Returns the output for a batch, `[B, …]`.
-        task: Tokenized task.
-        rows: Rows to read.
-        features: Cached embeddings of a frozen encoder; None to read the tokens.
-        backend: Device of the model, and precision.
-        batch_size: Rows per batch; None for 64 on a CPU and for as many as a GPU takes.
+    `compute` returns the output for a batch, `[B, …]`. Batches have 64 rows on a CPU, and as many
+    as fit on a GPU, unless `batch_size` is given.
     """
     model.eval()
     tokens = task.splits[rows.split]
@@ -166,7 +156,6 @@ def outputs_of(
 
 
 def _batches(tokens: Tokens, index: Index, size: int | None, backend: Backend) -> Iterator[Index]:
-    """Yield positions into `index` for each batch; see `outputs_of` for its size."""
     if size is None and backend.device.type == "cuda":
         return by_tokens(padded_widths(tokens, index, backend.device), GPU_TOKENS)
     return by_length(tokens.lengths_of(index), size or EVALUATION_BATCH)
@@ -188,4 +177,56 @@ def evaluate_predictions(
     if task.classes:
         true = probabilities[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
         found["log_loss"] = float(-np.log(true.clip(LEAST_PROBABILITY)).mean())
+    return found
+
+
+@dataclass(slots=True)
+class TrainingResult:
+    """Result of training one seed run.
+
+    Test scores, predictions, probabilities and weights are those of the kept evaluation.
+    """
+
+    notes: tuple[str, ...] = ()  # remarks that reports print beside the scores
+    stages: list[dict[str, object]] = field(default_factory=list)  # losses before the last stage
+    evaluations: list[dict[str, object]] = field(default_factory=list)  # on the validation rows
+    kept: int = -1  # index of the evaluation that gives the reported score
+    test: dict[str, object] = field(default_factory=dict)
+    predictions: dict[str, list[float]] = field(default_factory=dict)  # by kind of rows
+    probabilities: dict[str, Probabilities] = field(default_factory=dict)  # [rows, C]
+    weights: dict[str, Tensor] = field(default_factory=dict)  # on the CPU
+    seconds: float = 0.0
+
+
+def save_weights(path: Path, result: TrainingResult, spec: SeedRunSpec) -> None:
+    """Write weights (`encoder.…`, `new_modules.…`) with the identity of their seed run."""
+    metadata = {"key": spec.key, "identity": canonical(spec.identity), "model": spec.model_name}
+    save_tensors(path, result.weights, metadata)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write tensors to a safetensors file, which holds tied weights under each of their names.
+
+    Raises:
+        OSError: The write failed. A SafetensorError is converted to this type.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    path.touch()
+    usual = path.stat().st_mode
+    try:
+        save_file(_apart(tensors), path, dict(metadata))
+        path.chmod(usual)  # safetensors lets only the owner read its files
+    except SafetensorError as error:
+        raise OSError(errno.EIO, str(error), str(path)) from error
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors without shared memory, which safetensors refuses."""
+    found: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        found[name] = tensor.clone() if tensor.data_ptr() in taken else tensor.contiguous()
+        taken.add(tensor.data_ptr())
     return found

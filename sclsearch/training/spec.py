@@ -13,6 +13,7 @@ from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Evaluate, Replicate, Rows, Splits
 from sclsearch.tasks.base import Index, Task
 from sclsearch.training.data import TokenizedTask, Tokens, batches_in_order, joined_rows
+from sclsearch.training.optimizer import evaluation_points, updates_of, updates_per_epoch
 
 ENGINE_VERSION = 7
 """Version of the engine. Raise it when training results change; a test pins a tiny training."""
@@ -24,49 +25,27 @@ Numerics = Literal["cpu-fp32", "cpu-bf16", "cuda-fp32", "cuda-tf32", "cuda-bf16"
 
 @dataclass(frozen=True, slots=True)
 class SeedRunSpec:
-    """Full specification of a seed run: one configuration and one replicate.
-
-    Attributes:
-        task: Task to learn.
-        data_digest: SHA-256 of the task's rows.
-        splits: Training rows as drawn, validation rows and test rows.
-        metric: Name of the metric that picks the best evaluation.
-        evaluate: Evaluation schedule.
-        keep: Evaluation that gives the reported score: the `best` or the `last`.
-        max_updates: Updates after which a stage ends; None for no limit.
-        last_updates: The same for the last stage alone; None uses `max_updates`.
-        method_name: Name of the method.
-        method: Method with its hyperparameters.
-        training: Training settings.
-        replicate: Replicate with its seeds.
-        model_name: Name of the encoder, for errors.
-        model: Folder of the encoder.
-        model_digest: SHA-256 of the encoder's files.
-        numerics: Device and precision.
-        method_digest: SHA-256 of the file of a custom method; empty for a built-in method.
-        joined: Paraphrases of each training row that are added to the training rows.
-        unlabeled_digest: SHA-256 of the task's unlabeled texts; empty if all texts have a label.
-    """
+    """Full specification of a seed run: one configuration and one replicate."""
 
     task: Task
-    data_digest: str
-    splits: Splits
-    metric: str
+    data_digest: str  # SHA-256 of the task's rows
+    splits: Splits  # training rows as drawn, validation rows and test rows
+    metric: str  # picks the best evaluation
     evaluate: Evaluate
-    keep: Literal["best", "last"]
+    keep: Literal["best", "last"]  # evaluation that gives the reported score
     method_name: str
     method: Method
     training: Training
     replicate: Replicate
-    model_name: str
-    model: Path
-    model_digest: str
-    numerics: Numerics
-    max_updates: int | None = None
-    last_updates: int | None = None
-    method_digest: str = ""
-    joined: int = 0
-    unlabeled_digest: str = ""
+    model_name: str  # for errors
+    model: Path  # folder of the encoder
+    model_digest: str  # SHA-256 of the encoder's files
+    numerics: Numerics  # device and precision
+    max_updates: int | None = None  # updates after which a stage ends
+    last_updates: int | None = None  # the same for the last stage alone; None uses `max_updates`
+    method_digest: str = ""  # SHA-256 of the file of a custom method
+    joined: int = 0  # paraphrases of each training row that are added to the training rows
+    unlabeled_digest: str = ""  # SHA-256 of the task's unlabeled texts, if any
 
     @property
     def shared_identity(self) -> dict[str, object]:
@@ -120,18 +99,12 @@ class SeedRunSpec:
 
     @property
     def key(self) -> str:
-        """SHA-256 of the identity; names the seed run in the run store."""
         return digest(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Specification of a seed run with the token arrays that its training reads.
-
-    Attributes:
-        spec: Specification of the seed run.
-        tokens: Task, tokenized at the `max_length` of the specification.
-    """
+    """Specification of a seed run, and the task tokenized at its `max_length`."""
 
     spec: SeedRunSpec
     tokens: TokenizedTask
@@ -148,7 +121,6 @@ class TrainingData:
 
     @property
     def train(self) -> Rows:
-        """Training rows: the drawn rows and their added paraphrases."""
         drawn = self.spec.splits.train
         return joined_rows(drawn, self.spec.joined, len(self.tokens.splits[drawn.split].y))
 
@@ -186,3 +158,32 @@ class TrainingData:
 
     def _unlabeled(self, stage: Stage) -> Rows | None:
         return None if stage.labeled else self.spec.splits.unlabeled
+
+
+FORWARD = 1 / 3
+"""Time of a forward pass, as a share of the time of a forward and a backward pass."""
+
+
+def row_costs(spec: SeedRunSpec) -> tuple[float, float]:
+    """Return what a seed run costs before its test, and what its test adds.
+
+    The unit is the forward and backward pass of one row. The test adds nothing after a stage with a
+    frozen encoder, which computes the embeddings of all rows at once.
+    """
+    splits, evaluations, trained, read = spec.splits, 1, 0.0, 0
+    test = len(splits.test.index)
+    for stage in (stages := spec.stages):
+        count = len(splits.train.index) * (1 + spec.joined)
+        if splits.unlabeled is not None and not stage.labeled:
+            count = len(splits.unlabeled.index)
+        if stage.frozen_pooling is not None:
+            read += count
+            continue
+        updates = updates_of(count, stage.training, spec.max_updates)
+        trained += updates * min(stage.training.batch_size, count) * stage.views
+        if stage is stages[-1]:
+            per_epoch = updates_per_epoch(count, stage.training)
+            evaluations = len(evaluation_points(spec.evaluate, per_epoch, updates))
+    if stages[-1].frozen_pooling is not None:
+        read, test = read + test, 0
+    return trained + FORWARD * (read + evaluations * len(splits.validation.index)), FORWARD * test

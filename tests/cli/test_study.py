@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
-from sclsearch.protocols.standard import gunel_few_shot_training
+from sclsearch.protocols.papers import gunel_few_shot_training
 from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.scheduler import Scheduler

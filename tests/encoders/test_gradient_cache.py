@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from sclsearch.encoders import gradient_cache
+from sclsearch.encoders import savings
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.objectives import sup_con
 from tests.encoders.conftest import Inputs
@@ -18,8 +18,8 @@ RATES = (0.0, 0.1, 0.4)
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set limits that divide three views of nine texts of twelve tokens into five chunks."""
-    monkeypatch.setattr(gradient_cache, "LIMIT", 100)
-    monkeypatch.setattr(gradient_cache, "CHUNK", 80)
+    monkeypatch.setattr(savings, "LIMIT", 100)
+    monkeypatch.setattr(savings, "CHUNK", 80)
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def whole(*, in_chunks: bool) -> None:
         if in_chunks:
             kept = lambda forward, *tensors, use_reentrant: forward(*tensors)  # noqa: E731
-            monkeypatch.setattr(gradient_cache, "checkpoint", kept)
+            monkeypatch.setattr(savings, "checkpoint", kept)
         else:
-            monkeypatch.setattr(gradient_cache, "LIMIT", 10**9)
+            monkeypatch.setattr(savings, "LIMIT", 10**9)
 
     return whole
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from sclsearch.encoders.head import INIT_STD, Head, label_vectors, projection
+from sclsearch.encoders.heads import INIT_STD, Head, label_vectors, projection
 
 Z = torch.linspace(-1, 1, 12).reshape(3, 4)
 

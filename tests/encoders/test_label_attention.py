@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sclsearch.encoders.label_attention import (
+from sclsearch.encoders.heads import (
     LabelSpecificAttention,
     WindowAttention,
     check_window,

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.heads import masked_lm_head, masked_lm_notes
 from sclsearch.encoders.load import load_encoder
-from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.errors import SclsearchError
 from tests.conftest import Save
 from tests.encoders.conftest import Inputs

@@ -16,10 +16,10 @@ from sclsearch.encoders.models import (
     FILES,
     NEEDED,
     base_model,
+    has_pooler,
     model_digest,
     model_folder,
 )
-from sclsearch.encoders.traits import has_pooler
 from sclsearch.errors import SclsearchError
 from tests.tiny import SIZES
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sclsearch.encoders import gradient_cache
+from sclsearch.encoders import savings
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from tests.conftest import Save
@@ -82,8 +82,8 @@ def test_first_states_in_chunks_have_the_gradient_of_the_whole_batch(
 ) -> None:
     encoder.train()
     whole = first_and_gradient(encoder, ragged, (0.0, 0.0), first_only=False)
-    monkeypatch.setattr(gradient_cache, "LIMIT", 8)
-    monkeypatch.setattr(gradient_cache, "CHUNK", 8)
+    monkeypatch.setattr(savings, "LIMIT", 8)
+    monkeypatch.setattr(savings, "CHUNK", 8)
     assert_same(first_and_gradient(encoder, ragged, (0.0, 0.0), first_only=True), whole)
 
 

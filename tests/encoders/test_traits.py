@@ -6,8 +6,7 @@ from shutil import copytree
 
 import pytest
 
-from sclsearch.encoders.models import ALIASES, model_digest
-from sclsearch.encoders.traits import EncoderTraits, encoder_traits
+from sclsearch.encoders.models import ALIASES, EncoderTraits, encoder_traits, model_digest
 from sclsearch.errors import SclsearchError
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.vocabulary import CutEmbedding
+from sclsearch.encoders.savings import CutEmbedding
 from tests.encoders.conftest import Inputs
 
 RATE, DECAY, UPDATES = 1e-2, 0.1, 5

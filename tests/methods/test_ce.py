@@ -8,7 +8,7 @@ import torch
 from transformers import BertForSequenceClassification, RobertaForSequenceClassification
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Pooling
 from sclsearch.methods.ce import CE
 from tests.methods.conftest import Made

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.cmlm import CMLM
-from sclsearch.methods.masking import corrupt, draw_selection
+from sclsearch.methods.cmlm import CMLM, corrupt, draw_selection
 from sclsearch.objectives import sim_clr, sim_siam
 from sclsearch.objectives.self_supervised import feature_spread
 from tests.methods.conftest import Made

@@ -24,8 +24,7 @@ from sclsearch.methods.fields import (
     field_errors,
     resolved,
 )
-from sclsearch.methods.lacon import LaCon, LaConFusion
-from sclsearch.methods.leam_lsan import LEAM, LSAN
+from sclsearch.methods.lacon import LEAM, LSAN, LaCon, LaConFusion
 from sclsearch.methods.scl import CECL, SCL
 from sclsearch.methods.supcl_seq import SimCSE, SupCLSeq
 from sclsearch.protocols import PROTOCOLS

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.label_attention import WindowAttention
+from sclsearch.encoders.heads import WindowAttention
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model
 from sclsearch.methods.lacon import LaCon, LaConFusion, vectors_of

@@ -8,11 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.label_attention import WindowAttention
+from sclsearch.encoders.heads import WindowAttention
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model
-from sclsearch.methods.lacon import vectors_of
-from sclsearch.methods.leam_lsan import LEAM, LSAN
+from sclsearch.methods.lacon import LEAM, LSAN, vectors_of
 from tests.methods.conftest import Made
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.masking import corrupt, draw_selection
+from sclsearch.methods.cmlm import corrupt, draw_selection
 
 TEXTS, TOKENS = 400, 60
 MASK, VOCABULARY = 4, 50

@@ -14,9 +14,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE
-from sclsearch.methods.cmlm import CMLM
-from sclsearch.methods.masking import corrupt, draw_selection
-from sclsearch.methods.post_training import CSSL, TAPT
+from sclsearch.methods.cmlm import CMLM, CSSL, TAPT, corrupt, draw_selection
 from tests.methods.conftest import Made
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Pooling, Training, encoder_pooling
 from sclsearch.methods.ce import CE
 from sclsearch.methods.scl import CECL, SCL

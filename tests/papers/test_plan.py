@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sclsearch.canonical import canonical
-from sclsearch.encoders.traits import EncoderTraits
+from sclsearch.encoders.models import EncoderTraits
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
 from sclsearch.methods.fields import field_errors

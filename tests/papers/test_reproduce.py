@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.heads import Head
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD
 from sclsearch.methods.base import Model

@@ -8,10 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.post_training import AUTHORS_TRAINING
+from sclsearch.methods.cmlm import AUTHORS_TRAINING
+from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size, Splits
-from sclsearch.protocols.cmlm import FEW_SHOT, FULL, cmlm_split, few_shot_training
+from sclsearch.protocols.papers import cmlm_few_shot_training
+from sclsearch.tasks.base import TaskData
 from tests.protocols.conftest import Labeled
+
+FEW_SHOT, FULL = PROTOCOLS["cmlm-fewshot"], PROTOCOLS["cmlm-full"]
+
+
+def cmlm_split(data: TaskData) -> Splits:
+    return FULL.splits(data, None, FULL.replicate(0))
 
 
 def sizes(splits: Splits) -> tuple[int, int]:
@@ -75,7 +83,7 @@ def test_a_labeled_test_split_is_used_as_test(labeled: Labeled, rows: int, valid
 
 
 def test_one_row_is_too_few_for_validation_and_test(labeled: Labeled) -> None:
-    with pytest.raises(SclsearchError, match=r"^toy: the validation split .* got 1"):
+    with pytest.raises(SclsearchError, match=r"^toy: .* no validation rows .* 1 rows\."):
         cmlm_split(labeled(train=[0], validation=[1]))
 
 
@@ -105,4 +113,4 @@ def test_few_shot_epochs_are_the_papers_and_interpolated_between(
     rows: int, epochs: int, post_epochs: int
 ) -> None:
     expected = {"epochs": epochs, "post_epochs": post_epochs}
-    assert few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **expected}
+    assert cmlm_few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **expected}

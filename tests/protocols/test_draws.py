@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits, all_seeds
-from sclsearch.protocols.draws import (
+from sclsearch.protocols.rows import (
     draw_alike,
     draw_rows,
     draw_subset,
 )
 from sclsearch.protocols.variants import laptop
-from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.stratified import stratified
+from sclsearch.tasks.base import TaskData, stratified
 from tests.protocols.conftest import Labeled
 
 LABELS = st.lists(st.integers(0, 5), min_size=1, max_size=120).map(lambda y: np.array(y, np.int64))

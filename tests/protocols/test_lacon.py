@@ -90,7 +90,7 @@ def test_few_shot_validation_notes_that_a_class_has_too_few_rows(labeled: Labele
 
 def test_few_shot_training_that_leaves_no_validation_rows_is_refused(labeled: Labeled) -> None:
     data = labeled(train=[0, 1] * 10, **VALIDATION)
-    with pytest.raises(SclsearchError, match=r"^toy: the 20 training rows leave none"):
+    with pytest.raises(SclsearchError, match=r"^toy: .* no validation rows in .* 20 rows\."):
         splits_of("lacon-fewshot", data, 0, Size(per_class=10))
     with pytest.raises(SclsearchError, match=r"^--shots: must be between 1 and 10, .* got 11"):
         splits_of("lacon-fewshot", data, 0, Size(per_class=11))
@@ -120,15 +120,14 @@ def test_an_imbalance_is_refused_without_exactly_two_classes(labeled: Labeled) -
         splits_of("lacon-imbalance:3", scores)
 
 
-def test_an_imbalance_without_enough_rows_is_refused_with_every_reason(labeled: Labeled) -> None:
+def test_an_imbalance_without_enough_rows_is_refused(labeled: Labeled) -> None:
     data = labeled(train=[0] * 300 + [1] * 20, **VALIDATION)
     with pytest.raises(SclsearchError) as error:
         splits_of("lacon-imbalance:10", data)
-    assert str(error.value).splitlines() == [
-        f"--protocol lacon-imbalance:10: needs {wanted} training rows of class {label!r} of toy, "
-        f"got {available}. Choose a smaller imbalance."
-        for label, wanted, available in (("yes", 32, 20), ("no", 320, 300))
-    ]
+    assert str(error.value) == (
+        "--protocol lacon-imbalance:10: needs 32 training rows of class 'yes' of toy, got 20. "
+        "Choose a smaller imbalance."
+    )
 
 
 @given(train=st.lists(st.integers(0, 2), max_size=60), held=st.lists(st.integers(0, 2), min_size=1))

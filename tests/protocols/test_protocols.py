@@ -10,7 +10,7 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols import PROTOCOLS, find_protocol
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits
-from sclsearch.protocols.standard import gunel_few_shot_training
+from sclsearch.protocols.papers import gunel_few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
@@ -21,7 +21,8 @@ NAMES = [
     "lacon-imbalance:20",
     "lacon-classes:14",
 ]
-DRAWN = {name for name in NAMES if PROTOCOLS[name].few_shot or PROTOCOLS[name].redraw} - {"lacon"}
+FEW_SHOT = {name for name in NAMES if PROTOCOLS[name].few_shot}
+DRAWN = FEW_SHOT | {"lacon-imbalance:20", "lacon-classes:14"}
 
 # First digits of the SHA-256 of CoLA's training, validation and test rows. If one changes, stored
 # seed runs on CoLA are no longer found.
@@ -79,7 +80,6 @@ def test_a_protocol_has_enough_seeds_for_its_rule_and_known_metrics(name: str) -
     protocol = PROTOCOLS[name]
     protocol.rule.check(protocol.replicates)
     assert set(protocol.metrics.values()) <= set(METRICS)
-    assert protocol.few_shot == (protocol.draw is not None or name == "lacon-fewshot")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -186,8 +186,9 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
             "its test split with 0 rows of the first 2 classes.",
         ),
         ("supcl-seq", {"train": [0, 1], "validation": []}, "no validation rows in its"),
+        ("lacon", {"train": [0], "validation": [1]}, "no train rows in its train split with 1 row"),
     ],
-    ids=["one row to halve", "none of the classes", "an empty split"],
+    ids=["one row to halve", "none of the classes", "an empty split", "one training row"],
 )
 def test_a_protocol_that_leaves_a_split_empty_is_refused(
     labeled: Labeled, name: str, splits: dict[str, list[int]], message: str

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.base import Size
-from sclsearch.protocols.splits import (
-    dev_is_test,
-    from_train,
-    held_out_split,
-    hold_out,
-    split_dev,
-)
+from sclsearch.protocols.base import Size, Splits
+from sclsearch.protocols.rows import from_train, hold_out, split_dev
 from sclsearch.tasks.base import TaskData
 from tests.protocols.conftest import Labeled
+
+
+def dev_is_test(data: TaskData) -> Splits:
+    protocol = PROTOCOLS["supcl-seq"]
+    return protocol.splits(data, None, protocol.replicate(0))
+
 
 LABELS = st.lists(st.integers(0, 2), min_size=2, max_size=150)
 
@@ -152,8 +152,3 @@ def test_validation_from_training_has_a_note_on_the_unused_validation_split(
     unused = "the validation split is not used: validation rows come from training"
     assert splits.notes == ("test: all of the test split, 3 rows", unused)
     assert unused not in from_train(labeled(train=[0], test=[1])).notes
-
-
-def test_one_training_row_is_too_few_to_hold_out(labeled: Labeled) -> None:
-    with pytest.raises(SclsearchError, match=r"^toy: needs at least 2 training rows, .* got 1"):
-        held_out_split(labeled(train=[0], validation=[1]), share=0.5)

@@ -8,7 +8,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.splits import SAME_ROWS
+from sclsearch.protocols.rows import SAME_ROWS
 from sclsearch.protocols.variants import SCALES, fresh, laptop, with_splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData

@@ -24,7 +24,7 @@ from sclsearch.store.runs import RunStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.engine import train as engine_train
-from sclsearch.training.result import TrainingResult
+from sclsearch.training.evaluation import TrainingResult
 from tests.in_process import in_process
 from tests.reports.trained import same
 

@@ -16,7 +16,7 @@ from sclsearch.search.prepare import prepare_study
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.data import tokenize_task
-from sclsearch.training.result import save_weights
+from sclsearch.training.evaluation import save_weights
 
 
 @dataclass(frozen=True)

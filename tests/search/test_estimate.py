@@ -14,7 +14,7 @@ from sclsearch.canonical import digest
 from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.training.cost import row_costs
+from sclsearch.training.spec import row_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
 

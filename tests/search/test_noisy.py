@@ -13,7 +13,7 @@ import pytest
 from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.standard import gunel_few_shot_training
+from sclsearch.protocols.papers import gunel_few_shot_training
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study

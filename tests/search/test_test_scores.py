@@ -12,7 +12,7 @@ from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.training.cost import row_costs
+from sclsearch.training.spec import row_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sclsearch.encoders.traits import EncoderTraits
+from sclsearch.encoders.models import EncoderTraits
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import build
 from sclsearch.spaces.load import load_space, practical_file

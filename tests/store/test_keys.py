@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sclsearch.encoders.gradient_cache import CHUNK, LIMIT
+from sclsearch.encoders.savings import CHUNK, LIMIT
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved

@@ -12,7 +12,8 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import as_task
-from sclsearch.tasks.custom import CustomTask, as_options, load_custom_task
+from sclsearch.tasks.custom import CustomTask, as_options
+from sclsearch.tasks.own_rows import load_custom_task
 
 BALANCED = "text,label\n" + "".join(f"row {n},{'pos' if n % 2 else 'neg'}\n" for n in range(40))
 SCORES = "text,label\n" + "".join(f"row {n},{n / 4}\n" for n in range(40))

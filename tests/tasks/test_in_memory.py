@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks.custom import CustomTask, load_custom_task
+from sclsearch.tasks.custom import CustomTask
+from sclsearch.tasks.own_rows import load_custom_task
 
 ROWS = [
     {

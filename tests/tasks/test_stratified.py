@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Split
-from sclsearch.tasks.stratified import draw_splits
+from sclsearch.tasks.own_rows import draw_splits
 
 FRACTIONS = [(0.8, 0.1, 0.1), (0.5, 0.25, 0.25), (0.6, 0.4, 0.0), (0.9, 0.0, 0.1), (1.0, 0.0, 0.0)]
 

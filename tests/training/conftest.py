@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.encoders.vocabulary import CutEmbedding
+from sclsearch.encoders.savings import CutEmbedding
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.methods.fields import build
 from sclsearch.protocols.base import Evaluate, Splits, all_seeds
-from sclsearch.protocols.splits import plain_split
+from sclsearch.protocols.papers import plain_rows
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.engine import train
-from sclsearch.training.result import TrainingResult
+from sclsearch.training.evaluation import TrainingResult
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
 Weights = dict[str, torch.Tensor]
@@ -120,7 +120,7 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
         spec = SeedRunSpec(
             task=data.task,
             data_digest=data.digest,
-            splits=splits or plain_split(data),
+            splits=splits or plain_rows(data),
             metric=data.task.metric,
             evaluate=evaluate,
             keep=keep,

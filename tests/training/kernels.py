@@ -24,7 +24,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_iter
 
-from sclsearch.encoders import gradient_cache, load, row_dropout
+from sclsearch.encoders import load, row_dropout, savings
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.training import device, engine
 from sclsearch.training.spec import Numerics, TrainingData
@@ -295,6 +295,6 @@ def record(work: TrainingData, limits: Mapping[str, int]) -> list[Segment]:
     """Return the segments of a seed run; `limits` replaces constants of gradient caching."""
     row_dropout._keep.cache_clear()
     recorder = Recorder()
-    with patch.dict(vars(gradient_cache), limits), FAKE, recorder, marked(recorder):
+    with patch.dict(vars(savings), limits), FAKE, recorder, marked(recorder):
         engine.train(work, graphs=False)  # nothing can be replayed
     return recorder.segments

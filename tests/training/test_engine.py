@@ -13,13 +13,13 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.objectives import prediction_loss
 from sclsearch.protocols.base import Rows
-from sclsearch.protocols.splits import plain_split
+from sclsearch.protocols.papers import plain_rows
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
-from sclsearch.training.result import TrainingResult
+from sclsearch.training.evaluation import TrainingResult
 from sclsearch.training.spec import TrainingData
 from tests.training.conftest import Trained, WorkFor
 
@@ -180,7 +180,7 @@ def test_a_last_batch_of_one_row_trains(work_for: WorkFor, method: str, rows: in
 def test_contrastive_batches_of_one_class_or_without_positives_train(
     work_for: WorkFor, toy: TaskData
 ) -> None:
-    y = toy.splits["train"].y[plain_split(toy).train.index]
+    y = toy.splits["train"].y[plain_rows(toy).train.index]
     work = work_for("scl", epochs=3)
     one_class = train(on_rows(work, np.flatnonzero(y == 1).tolist()))
     assert finite(one_class)

@@ -32,7 +32,7 @@ LOSSES = "copy to the host at engine._mean_terms"
 SCORES = "copy to the host at evaluation.outputs_of"
 WEIGHTS = "copy to the host at engine._train_stage"
 # Only the selected tokens go through the masked-LM head, and their number is a shape.
-SELECTED = "aten.nonzero at masking.masked_lm_of"
+SELECTED = "aten.nonzero at cmlm.masked_lm_of"
 # Bfloat16 is too imprecise for similarities that a small temperature divides.
 IN_FLOAT32 = frozenset({"cosine.similarities"})
 BACKWARD = "engine.make_update"

@@ -12,7 +12,7 @@ import torch
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.training.engine import train
-from sclsearch.training.result import save_tensors
+from sclsearch.training.evaluation import save_tensors
 from tests.conftest import Save
 from tests.tiny import SIZES
 from tests.training.conftest import Rebuilt, WorkFor

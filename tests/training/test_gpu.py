@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sclsearch.training.engine import train
-from sclsearch.training.result import TrainingResult
+from sclsearch.training.evaluation import TrainingResult
 from sclsearch.training.spec import TrainingData
 from tests.training.conftest import WorkFor
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from sclsearch.methods.base import Batch, Terms
 from sclsearch.methods.ce import CE
 from sclsearch.training import engine
+from sclsearch.training.device import CapturedUpdate, GraphedUpdates
 from sclsearch.training.engine import train
-from sclsearch.training.graphs import CapturedUpdate, GraphedUpdates
 from sclsearch.training.spec import TrainingData
 from tests.training.conftest import WorkFor
 from tests.training.test_gpu import identical

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.protocols.base import Rows
-from sclsearch.protocols.splits import plain_split
+from sclsearch.protocols.papers import plain_rows
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.paraphrases import Paraphrases, paraphrase_source
 from sclsearch.training.data import join, joined_rows, tokenize_task
@@ -65,7 +65,7 @@ def test_stages_train_as_on_a_task_with_the_paraphrases_as_rows(
     spec = work_for(method, epochs=2).spec
     tokens = tokenize_task(longer, load_tokenizer(tiny_bert), spec.training.max_length, read)
     joined = train(TrainingData(replace(spec, joined=COUNT), tokens))
-    plain = train(TrainingData(replace(spec, splits=plain_split(longer)), tokens))
+    plain = train(TrainingData(replace(spec, splits=plain_rows(longer)), tokens))
     assert joined.evaluations == plain.evaluations
     assert joined.stages == plain.stages
     assert joined.predictions == plain.predictions

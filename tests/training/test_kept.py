@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE
 from sclsearch.tasks.metrics import value

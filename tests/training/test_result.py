@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 
 from sclsearch.canonical import digest
-from sclsearch.training.result import save_tensors, save_weights
+from sclsearch.training.evaluation import save_tensors, save_weights
 from tests.training.conftest import Trained, WorkFor
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from sclsearch.protocols.base import Rows, Splits
-from sclsearch.protocols.splits import plain_split
+from sclsearch.protocols.papers import plain_rows
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
-from sclsearch.training.result import TrainingResult
+from sclsearch.training.evaluation import TrainingResult
 from tests.training.conftest import WorkFor
 
 LABELED, ALL, BATCH, EPOCHS = 20, 44, 8, 2
@@ -29,7 +29,7 @@ METHODS: Mapping[str, Mapping[str, int]] = {
 def splits(toy: TaskData) -> Splits:
     """Return 20 labeled training rows, and 24 unlabeled ones."""
     train, every = (Rows("train", np.arange(rows)) for rows in (LABELED, ALL))
-    return replace(plain_split(toy), train=train, unlabeled=every)
+    return replace(plain_rows(toy), train=train, unlabeled=every)
 
 
 def updates(result: TrainingResult) -> tuple[Any, Any]:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols import PROTOCOLS, cmlm, find_protocol
+from sclsearch.protocols import PROTOCOLS, find_protocol
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.draws import Unlabeled, check_unlabeled, draw_rows
+from sclsearch.protocols.rows import Unlabeled, check_unlabeled, draw_rows
 from sclsearch.protocols.variants import for_rows, fresh
 from sclsearch.tasks import CORPORA, TASKS, as_task
 from sclsearch.tasks.base import TaskData, Texts
@@ -14,7 +14,7 @@ from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tasks.paraphrases import READ
 
 # Default protocol of CSSL, which reads paraphrases.
-FEW_SHOT = cmlm.FEW_SHOT
+FEW_SHOT = PROTOCOLS["cmlm-fewshot"]
 READER = "cssl"
 
 

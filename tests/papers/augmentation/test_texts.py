@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.post_training import CSSL
+from sclsearch.methods.cmlm import CSSL
 from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size

@@ -1,0 +1,314 @@
+"""Rows of a custom task: reading, checks, splits and notes."""
+
+import math
+import re
+import reprlib
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sclsearch.canonical import counted
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.randomness import stream
+from sclsearch.tasks.base import Index, Labels, Split, Task, TaskData, Texts, stratified
+from sclsearch.tasks.custom import SPLIT_VALUES, CustomTask
+from sclsearch.tasks.metrics import METRICS
+from sclsearch.tasks.tables import (
+    SHOWN_NAMES,
+    check_quotes,
+    check_values,
+    has_blank,
+    read_table,
+    text_columns,
+    to_split,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+IMBALANCED = 2 / 3  # share of the largest class above which accuracy is uninformative
+MANY_NUMBERS = 20  # numeric classes above which numbers with decimals are taken for scores
+NAMES = ("train", "validation", "test")
+"""Names of the splits, in the order in which they get a row of every class."""
+
+
+def load_custom_task(files: CustomTask) -> TaskData:
+    """Read a task from a user's files.
+
+    The classes are the distinct labels of the training rows, sorted as text. Unlabeled training
+    rows come last; only stages that read no labels train on them. Rows with an empty text, and
+    other rows without a label, are left out with a note.
+    """
+    files = files.with_columns()
+    _check_options(files)
+    notes: list[str] = []
+    parts = _read(files, notes)
+    train = parts["train"][files.label]
+    if not (train != "").any():
+        raise SclsearchError(f"{files.path}: there are no labeled training rows. Add some.")
+    classes = None if files.regression else sorted({*train} - {""})
+    if classes is not None:
+        _check_classes(files, classes)
+    splits: dict[str, Split] = {}
+    for name, part in parts.items():
+        where, rest = str(files.paths.get(name, files.path)), part[part[files.label] != ""]
+        if name != "train" and len(rest) < len(part):
+            rows = counted(len(part) - len(rest), f"{name} row")
+            notes.append(f"{rows} without a label left out")
+        ids = _ids(files, rest)
+        splits[name] = to_split(_texts(files, rest), rest[files.label], classes, where, ids=ids)
+    task = _task(files, tuple(classes or ()))
+    drawn = files.drawn(len(splits["train"]))
+    if drawn:
+        splits |= draw_splits(splits["train"], drawn, str(files.path))
+    unlabeled = parts["train"][train == ""]
+    if len(unlabeled):
+        texts, ids = _texts(files, unlabeled), _ids(files, unlabeled)
+        splits["train"] = splits["train"].with_unlabeled(texts, ids)
+    notes += _notes(task, splits)
+    return TaskData(task, splits, _source(files, drawn), notes=tuple(notes))
+
+
+def _texts(files: CustomTask, part: "pd.DataFrame") -> list[Texts]:
+    return list(zip(*(part[name] for name in files.text or ()), strict=True))
+
+
+def _ids(files: CustomTask, part: "pd.DataFrame") -> list[str]:
+    return part[files.id].tolist() if files.id else [str(row + 1) for row in part.index]
+
+
+def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
+    parts = {}
+    for name, path in files.paths.items():
+        rows = text_columns(read_table(path, files.delimiter), files.columns, str(path))
+        check_quotes(rows, path, files.delimiter)
+        blank = np.array([has_blank(texts) for texts in _texts(files, rows)], bool)
+        if blank.any():
+            left_out = counted(int(blank.sum()), "row")
+            columns = " or ".join(files.text or ())
+            notes.append(f"{left_out} of {path.name} with an empty {columns} left out")
+        # 1 and 1.0 are one class, and NaN is none.
+        names = rows[files.label].replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
+        rows[files.label] = names.mask(names.str.fullmatch(r"\s*(nan)?\s*", case=False), "")
+        parts[name] = rows[~blank]
+    if {*parts["train"][files.label].str.casefold()} <= {"", "true", "false"}:
+        # Programs write True, TRUE and true.
+        parts = {
+            name: rows.assign(**{str(files.label): rows[files.label].str.capitalize()})
+            for name, rows in parts.items()
+        }
+    return parts if files.split_column is None else _by_column(files, parts["train"])
+
+
+def _by_column(files: CustomTask, rows: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
+    column = rows[files.split_column]
+    values = column.str.strip().str.lower().map(SPLIT_VALUES)
+    unknown = column[values.isna()]
+    known = ", ".join(SPLIT_VALUES)
+    check_values(
+        str(files.path),
+        {
+            f"the split must be one of {known}, got {value!r}": unknown.index[unknown == value]
+            for value in unknown.unique()
+        },
+    )
+    if "train" not in set(values):
+        raise SclsearchError(f"{files.path}: there are no training rows. Add some.")
+    return {name: rows[values == name] for name in values.unique()}
+
+
+def _check_options(files: CustomTask) -> None:
+    texts = files.text or ()
+    if len(texts) not in {1, 2}:
+        raise SclsearchError(f"--text: must name one or two columns, got {len(texts)}.")
+    if files.split_column is not None:
+        given = ["--validation, --test"] * (len(files.paths) > 1)
+        given += ["--fractions"] * (files.fractions is not None)
+        if given:
+            raise SclsearchError(
+                f"--split-column, {', '.join(given)}: only one of them can set the splits. Leave "
+                "out the rest."
+            )
+    if files.fractions is not None:
+        _check_fractions(files.fractions, files)
+    if files.metric is not None:
+        lookup(METRICS, files.metric, "metric")
+
+
+def _check_fractions(fractions: tuple[float, float, float], files: CustomTask) -> None:
+    if not (fractions[0] and all(0 <= share <= 1 for share in fractions)) or not math.isclose(
+        sum(fractions), 1
+    ):
+        raise SclsearchError(
+            f"--fractions: train > 0, validation and test must sum to 1, got {list(fractions)}."
+        )
+    for split, share in (("validation", fractions[1]), ("test", fractions[2])):
+        if share and split in files.paths:
+            raise SclsearchError(
+                f"--fractions: the share of {split} must be 0 with --{split} {files.paths[split]}, "
+                f"got {share:g}. Set it to 0, or leave out --{split}."
+            )
+
+
+def _check_classes(files: CustomTask, classes: list[str]) -> None:
+    where = f"{files.path}: column {files.label}"
+    if len(classes) < 2:
+        raise SclsearchError(
+            f"{where}: the training rows must have at least two classes, got "
+            f"{reprlib.repr(classes)}."
+        )
+    seen: dict[str, str] = {}
+    for name in classes:
+        other = seen.setdefault(_visible(name), name)
+        if other != name:
+            raise SclsearchError(
+                f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
+                "Make them one."
+            )
+    fractional = any("." in name for name in classes)
+    if len(classes) > MANY_NUMBERS and fractional and all(map(_is_number, classes)):
+        raise SclsearchError(
+            f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
+            "Pass --regression if they are scores, or name another label column."
+        )
+
+
+def _is_number(label: str) -> bool:
+    return bool(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", label.strip(), re.IGNORECASE))
+
+
+def _visible(label: str) -> str:
+    """Return a normalized label, without outer blanks, zero-width or composed characters."""
+    shown = "".join(c for c in label if unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFC", shown).strip()
+
+
+def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
+    metric = files.metric or ("pearson" if files.regression else "accuracy")
+    METRICS[metric].check(len(labels), "--metric")
+    return Task(
+        name=files.task_name,
+        summary=f"{', '.join(files.text or ())} → {files.label}, in {files.path.name}",
+        labels=labels,
+        metric=metric,
+        pair=len(files.text or ()) == 2,
+        protocol="plain",
+        own=True,
+    )
+
+
+def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
+    yield from lacking(task, splits)
+    folded = {name: _visible(name).casefold() for name in task.labels}
+    counted = Counter(folded.values())
+    alike = [reprlib.repr(name) for name in task.labels if counted[folded[name]] > 1]
+    if alike:
+        yield f"classes that differ in case or spaces alone: {', '.join(alike)}"
+    if METRICS[task.metric].binary:
+        yield f"{task.metric} is of the class {reprlib.repr(task.labels[1])}, the last by name"
+    train = splits["train"]
+    if task.metric == "accuracy":
+        counts = np.bincount(train.y[: train.labeled], minlength=len(task.labels))
+        share = counts.max() / counts.sum()
+        if share >= IMBALANCED:
+            largest = reprlib.repr(task.labels[int(counts.argmax())])
+            yield (
+                f"{share:.0%} of the training rows are {largest}, and predicting it alone has "
+                "that accuracy: --metric macro_f1 counts all classes alike"
+            )
+    for kind, texts in (
+        ("training texts", set(train.texts[: train.labeled])),
+        ("texts without a label", set(train.texts[train.labeled :])),
+    ):
+        for name in ("validation", "test"):
+            repeated = sum(text in texts for text in splits[name].texts) if name in splits else 0
+            if repeated:
+                yield f"{repeated} of {len(splits[name])} {name} texts are also {kind}"
+
+
+def _source(files: CustomTask, fractions: tuple[float, float, float] | None) -> str:
+    if files.split_column is not None:
+        return f"{files.path}, split by its column {files.split_column}"
+    if fractions is None or not any(fractions[1:]):
+        return ", ".join(f"{path} ({name})" for name, path in files.paths.items())
+    shares = zip(("train", "validation", "test"), fractions, strict=True)
+    drawn = {name: f"{share:.3g}" for name, share in shares if share}
+    others = [f", {path} ({name})" for name, path in files.paths.items() if name != "train"]
+    return (
+        f"{files.path}, drawn {'/'.join(drawn.values())} into {'/'.join(drawn)}"
+        f"{'' if files.regression else ', every class in its share'}{''.join(others)}"
+    )
+
+
+def draw_splits(
+    split: Split, fractions: tuple[float, float, float], where: str
+) -> Mapping[str, Split]:
+    """Return `train`, `validation` and `test` splits; omit those whose fraction is 0.
+
+    The draw is deterministic given the rows. `train` has a row of every class. So have `validation`
+    and then `test`, as far as the class has enough rows and the split enough places.
+
+    `where` is the file, for the error. The fractions sum to 1.
+    """
+    rng = stream(0, "fractions")
+    held_out = [max(1, round(share * len(split))) if share else 0 for share in fractions[1:]]
+    size = len(split) - sum(held_out)
+    classes = 1 if split.y.dtype == np.float64 else len(np.unique(split.y))
+    if size < classes:
+        raise SclsearchError(
+            f"{where}: has {len(split)} rows of {classes} classes, too few for "
+            f"one of each class in train and {sum(held_out)} in validation and test. Add rows, or "
+            "name another label column."
+        )
+    train = stratified(split.y, size, rng)
+    held = np.setdiff1d(np.arange(len(split)), train)
+    tested = held[stratified(split.y[held], held_out[1], rng)] if held_out[1] else held[:0]
+    place = np.ones(len(split), np.int64)
+    place[train], place[tested] = 0, 2
+    if split.y.dtype != np.float64:
+        _exchange(split.y, place, rng)
+    drawn = {name: np.flatnonzero(place == number) for number, name in enumerate(NAMES)}
+    return {name: split.take(index) for name, index in drawn.items() if len(index)}
+
+
+def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
+    """Yield a message for each split that lacks classes; yield nothing in regression."""
+    counts = {
+        name: [int((split.y == n).sum()) for n in range(len(task.labels))]
+        for name, split in splits.items()
+    }
+    every = [sum(rows) for rows in zip(*counts.values(), strict=True)]
+    for name, rows in counts.items():
+        lacks = [
+            f"{label!r} ({every[n]} in all)" for n, label in enumerate(task.labels) if not rows[n]
+        ]
+        if lacks:
+            more = f" and {len(lacks) - SHOWN_NAMES} more" if len(lacks) > SHOWN_NAMES else ""
+            yield f"{name} has no row of class {', '.join(lacks[:SHOWN_NAMES])}{more}"
+
+
+def _exchange(y: Labels, place: Index, rng: np.random.Generator) -> None:
+    """Give each split a row of each class that it lacks, in exchange for one of its largest class.
+
+    The row comes from the split with the most rows to spare. A split must keep one row of the
+    class, unless it comes later in `NAMES`. `place`, the number of each row's split, is changed.
+    """
+    classes, kind = np.unique(y, return_inverse=True)
+    cells = np.bincount(place * len(classes) + kind, minlength=len(NAMES) * len(classes))
+    counts = cells.reshape(len(NAMES), len(classes))  # [splits, C]
+    for to in (1, 2):
+        for missing in np.flatnonzero(counts[to] == 0):
+            most = counts[to].argmax()
+            spare = counts[:, missing] - (np.arange(len(NAMES)) < to)
+            of = spare.argmax()
+            if spare[of] < 1 or counts[to, most] < 2:
+                continue
+            comes = rng.choice(np.flatnonzero((place == of) & (kind == missing)))
+            goes = rng.choice(np.flatnonzero((place == to) & (kind == most)))
+            place[comes], place[goes] = to, of
+            for split, change in ((to, 1), (of, -1)):
+                counts[split, missing] += change
+                counts[split, most] -= change
