@@ -23,60 +23,36 @@ BackendName = Literal["marian", "eda"]
 
 def augment(
     texts: o.TextOptions,
-    backend: Annotated[
-        BackendName, typer.Option(help="Paraphrasing back-end: marian (translation) or eda.")
-    ],
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="Protocol that draws the training texts. Default: CSSL's few-shot protocol with "
-            "a training size, plain for your own file, else all training texts."
-        ),
-    ] = None,
-    replicates: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of replicates that draw texts. Default: the protocol's number."
-        ),
-    ] = None,
-    pivot: Annotated[
-        str | None, typer.Option(help="Pivot language of the translation. Default: de.")
-    ] = None,
-    second_pivot: Annotated[
-        str | None,
-        typer.Option(help="Pivot language of every second paraphrase. Default: zh with 2 views."),
-    ] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="Sampling temperature; higher values are noisier. Default: 0.7."),
-    ] = None,
-    views: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            help="Paraphrases per text. Default: 2, or the number that the protocol adds to each "
-            "training row if it is higher.",
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the sampling. Default: 0.")] = None,
-    models: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the translation models (opus-mt-en-de/, …). Default: the Hugging "
-            "Face hub."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file. Default: a file in the current folder, named after the texts and "
-            "the back-end."
-        ),
-    ] = None,
+    backend: BackendName,
+    protocol: str | None = None,
+    replicates: Annotated[int | None, typer.Option(min=1)] = None,
+    pivot: str | None = None,
+    second_pivot: str | None = None,
+    temperature: float | None = None,
+    views: Annotated[int | None, typer.Option(min=2)] = None,
+    seed: int | None = None,
+    models: Path | None = None,
+    out: Path | None = None,
 ) -> None:
     """Write paraphrases of training texts to a file for the option --paraphrases.
 
     Run the same command again to resume.
+
+    Options:
+        --backend: Paraphrasing back-end: marian (translation) or eda.
+        --protocol: Protocol that draws the training texts. Default: CSSL's few-shot protocol with a
+            training size, plain for your own file, else all training texts.
+        --replicates: Number of replicates that draw texts. Default: the protocol's number.
+        --pivot: Pivot language of the translation. Default: de.
+        --second-pivot: Pivot language of every second paraphrase. Default: zh with 2 views.
+        --temperature: Sampling temperature; higher values are noisier. Default: 0.7.
+        --views: Paraphrases per text. Default: 2, or the number that the protocol adds to each
+            training row if it is higher.
+        --seed: Seed of the sampling. Default: 0.
+        --models: Folder with the translation models (opus-mt-en-de/, …). Default: the Hugging Face
+            hub.
+        --out: Output file. Default: a file in the current folder, named after the texts and the
+            back-end.
     """
     from rich.console import Console
 

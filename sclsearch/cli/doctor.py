@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
@@ -170,13 +167,14 @@ def doctor(
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Also validate all built-in search spaces.")
-    ] = False,
+    all_: bool = False,
 ) -> None:
     """Check this machine: packages, GPUs, model, hub, data, storage and tracking.
 
     Exit code 1 if a required package is missing, or the storage or a search space does not work.
+
+    Options:
+        --all: Also validate all built-in search spaces.
     """
     from rich.console import Console
     from rich.markup import escape

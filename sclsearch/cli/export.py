@@ -33,82 +33,49 @@ ROW = "row"
 """Name of the column with the number of a row, from 1."""
 SHOWN_ROWS = 10
 """Most rows with an empty text that a message names."""
-Folder = Annotated[Path, typer.Argument(help="Folder written by `sclsearch export`.")]
 
 
 def export(
     study: o.StudyName,
-    folder: Annotated[Path, typer.Argument(help="Output folder, empty or missing.")],
+    folder: Path,
     rule: o.StudyRule = None,
-    ensemble: Annotated[
-        bool,
-        typer.Option(
-            "--ensemble",
-            help="Export every reported seed, as one model that averages their probabilities. "
-            "Default: the seed with the best validation score.",
-        ),
-    ] = False,
-    baseline: Annotated[
-        bool,
-        typer.Option(
-            "--baseline",
-            help="Export the baseline logistic regression on the frozen encoder (ridge regression "
-            "for scores) instead of the winner.",
-        ),
-    ] = False,
+    ensemble: bool = False,
+    baseline: bool = False,
     refit: Annotated[
         Literal["validation", "all"] | None,
-        typer.Option(
-            "--refit",
-            metavar="[all]",
-            help="Train the winner once more and export that model: on all training and validation "
-            "rows, or with `--refit all` also on the test rows. Its score is then the estimate of "
-            "the search. Default: a model of the search.",
-            rich_help_panel=REFIT,
-        ),
+        typer.Option("--refit", metavar="[all]", rich_help_panel=REFIT),
     ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of models that --refit trains. Several are exported as one that averages "
-            "their probabilities.",
-            rich_help_panel=REFIT,
-        ),
-    ] = 1,
+    seeds: Annotated[int, typer.Option(min=1, rich_help_panel=REFIT)] = 1,
     data_dir: o.DataDir = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.py:CLASS",
-            help="Custom method of the study, if it is in a file. --refit, --baseline and the "
-            "comparison with the stored predictions need it.",
-        ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Export a useless winner, too: one that predicts one class, or is not above a "
-            "baseline. Default: refuse it.",
-        ),
-    ] = False,
+    method: Annotated[str | None, typer.Option(metavar="FILE.py:CLASS")] = None,
+    force: bool = False,
     storage: o.Storage = DEFAULT_STORAGE,
-    push: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OWNER/NAME",
-            help="Upload the folder to this repository of the Hugging Face hub with HF_TOKEN. A "
-            "missing one becomes private; other files of an existing one are deleted. Default: no "
-            "upload. Example: me/my-classifier.",
-        ),
-    ] = None,
+    push: Annotated[str | None, typer.Option(metavar="OWNER/NAME")] = None,
 ) -> None:
     """Export the winner of a study as a folder with weights, tokenizer and model card.
 
     A model of the search is read again, and its predictions are compared with the stored ones.
 
     The last three lines of the output are Python that loads it and classifies a text.
+
+    Options:
+        folder: Output folder, empty or missing.
+        --ensemble: Export every reported seed, as one model that averages their probabilities.
+            Default: the seed with the best validation score.
+        --baseline: Export the baseline logistic regression on the frozen encoder (ridge regression
+            for scores) instead of the winner.
+        --refit: Train the winner once more and export that model: on all training and validation
+            rows, or with `--refit all` also on the test rows. Its score is then the estimate of the
+            search. Default: a model of the search.
+        --seeds: Number of models that --refit trains. Several are exported as one that averages
+            their probabilities.
+        --method: Custom method of the study, if it is in a file. --refit, --baseline and the
+            comparison with the stored predictions need it.
+        --force: Export a useless winner, too: one that predicts one class, or is not above a
+            baseline. Default: refuse it.
+        --push: Upload the folder to this repository of the Hugging Face hub with HF_TOKEN. A
+            missing one becomes private; other files of an existing one are deleted. Default: no
+            upload. Example: me/my-classifier.
     """
     from sclsearch.api import export as write
     from sclsearch.api import select
@@ -182,55 +149,38 @@ def _usage(record: "ExportRecord", folder: Path) -> str:
 
 
 def predict(
-    folder: Folder,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="CSV, TSV, JSON, JSON Lines or Parquet file with texts, also as .gz, or - for "
-            "standard input."
-        ),
-    ],
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column of the text; pass it twice for text pairs. Default: the text columns of "
-            "the training file."
-        ),
-    ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="Further column to print; repeatable. Example: author.")
-    ] = None,
-    id_: Annotated[
-        str | None,
-        typer.Option(
-            "--id", help="Column to print first, instead of the number of the row. Example: id."
-        ),
-    ] = None,
-    no_text: Annotated[bool, typer.Option("--no-text", help="Leave out the texts.")] = False,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(help="Delimiter of a CSV file: a character or tab. Default: detected."),
-    ] = None,
-    format_: Annotated[
-        Format, typer.Option("--format", help="Format of the output, and of standard input.")
-    ] = "csv",
-    proba: Annotated[
-        bool,
-        typer.Option("--proba", help="Print the probability of each class. Default: its score."),
-    ] = False,
-    batch_size: Annotated[
-        int, typer.Option(help="Most texts to predict at a time. Example: 256.")
-    ] = 64,
-    device: Annotated[
-        str | None,
-        typer.Option(help="Device of torch. Default: the GPU if there is one. Example: cpu."),
-    ] = None,
+    folder: Path,
+    file: Path,
+    text: list[str] | None = None,
+    keep: list[str] | None = None,
+    id_: str | None = None,
+    no_text: bool = False,
+    delimiter: str | None = None,
+    format_: Format = "csv",
+    proba: bool = False,
+    batch_size: int = 64,
+    device: str | None = None,
     method: o.OwnMethod = None,
 ) -> None:
     """Predict labels for texts with an exported winner, batch by batch.
 
     The class with the highest score is the label. Scores are logits, of lacon cosines,
     of an ensemble probabilities. Rows with an empty text are left out and counted.
+
+    Options:
+        folder: Folder written by `sclsearch export`.
+        file: CSV, TSV, JSON, JSON Lines or Parquet file with texts, also as .gz, or - for standard
+            input.
+        --text: Column of the text; pass it twice for text pairs. Default: the text columns of the
+            training file.
+        --keep: Further column to print; repeatable. Example: author.
+        --id: Column to print first, instead of the number of the row. Example: id.
+        --no-text: Leave out the texts.
+        --delimiter: Delimiter of a CSV file: a character or tab. Default: detected.
+        --format: Format of the output, and of standard input.
+        --proba: Print the probability of each class. Default: its score.
+        --batch-size: Most texts to predict at a time. Example: 256.
+        --device: Device of torch. Default: the GPU if there is one. Example: cpu.
     """
     from sclsearch.api import load
     from sclsearch.reports.export_record import read_record

@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -23,20 +23,18 @@ Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
 def ls(
     context: typer.Context,
-    kind: Annotated[Kind, typer.Argument(help="Kind of entries to list.")],
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A method to describe with its hyperparameters; only after `methods`. "
-            "Example: scl."
-        ),
-    ] = None,
+    kind: Kind,
+    name: str | None = None,
     storage: o.Storage = DEFAULT_STORAGE,
     json_: o.Json = False,
 ) -> None:
     """List methods, tasks, protocols, spaces, models or studies, one per line.
 
     `sclsearch ls methods scl` prints the description and the hyperparameters of a method.
+
+    Options:
+        kind: Kind of entries to list.
+        name: A method to describe with its hyperparameters; only after `methods`. Example: scl.
     """
     if kind != "studies" and o.given(context, "storage"):
         raise SclsearchError(
@@ -139,26 +137,21 @@ def _summaries(kind: Kind) -> dict[str, str]:
 
 
 def rm(
-    studies: Annotated[
-        list[str] | None, typer.Argument(help="Full names of studies, see `sclsearch ls studies`.")
-    ] = None,
-    unused: Annotated[
-        bool,
-        typer.Option(
-            "--unused",
-            help="Delete seed runs and weights that no study names, and files of interrupted "
-            "writes.",
-        ),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")
-    ] = False,
+    studies: list[str] | None = None,
+    unused: bool = False,
+    yes: bool = False,
+    dry_run: bool = False,
     storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Delete studies; seed runs that other studies share stay.
 
     MLflow runs of the studies are deleted too if the database is in the storage.
+
+    Options:
+        studies: Full names of studies, see `sclsearch ls studies`.
+        --unused: Delete seed runs and weights that no study names, and files of interrupted writes.
+        --yes -y: Delete without asking.
+        --dry-run: Show what would be deleted; delete nothing.
     """
     from rich.filesize import decimal
 

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sclsearch.reports.report import Report
 
 HELP_ALL = "--help-all"
+_HELP = re.compile(r"^    ([a-z-][\w/ -]*): (.+(?:\n {8}.+)*)", re.MULTILINE)
 REFIT, REFIT_ROWS = "--refit", ("validation", "all")
 """Option whose value may be left out, and its values; the first is the default."""
 
@@ -31,15 +33,18 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with the options of its groups as its own parameters.
 
     A group is a parameter of the type `Annotated[Mapping[str, Any], parameters]`, which gets the
-    values of these parameters by name.
+    values of these parameters by name. The section `Options:` of the docstring gives the help of
+    the other parameters: that of an option `--name`, or that of an argument without dashes.
     """
+    text, _, section = (inspect.getdoc(command) or "").partition("\n\nOptions:\n")
+    helps = {_parameter_name(names): (names, help_) for names, help_ in _HELP.findall(section)}
     groups: dict[str, Mapping[str, inspect.Parameter]] = {}
     flat = []
     for one in inspect.signature(command, eval_str=True).parameters.values():
         group = get_args(one.annotation)[1] if get_origin(one.annotation) is Annotated else None
         if isinstance(group, Mapping):
             groups[one.name] = group
-        flat += [*group.values()] if isinstance(group, Mapping) else [one]
+        flat += [*group.values()] if isinstance(group, Mapping) else [_described(one, helps)]
 
     def run(**values: Any) -> None:
         built = {
@@ -48,10 +53,28 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         command(**built, **values)
 
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in flat]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__name__, run.__doc__ = command.__name__, text
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def _parameter_name(names: str) -> str:
+    """Return the parameter of an option such as `--no-text` or `--yes -y`."""
+    return re.split("[ /]", names)[0].lstrip("-").replace("-", "_")
+
+
+def _described(one: Parameter, helps: Mapping[str, tuple[str, str]]) -> Parameter:
+    """Return a parameter with its help, and its name if it is an option."""
+    if one.name.rstrip("_") not in helps:
+        return one
+    names, text = helps[one.name.rstrip("_")]
+    is_option = names.startswith("-")
+    kind, found = one.annotation, typer.Option(*names.split()) if is_option else typer.Argument()
+    if get_origin(kind) is Annotated:
+        kind, found = get_args(kind)
+    found.help = " ".join(text.split())
+    return one.replace(annotation=Annotated[kind, found])
 
 
 class HomeCommand(TyperCommand):

@@ -4,7 +4,7 @@ import sys
 import time
 from dataclasses import asdict
 from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -23,28 +23,22 @@ if TYPE_CHECKING:
 def reproduce(
     context: typer.Context,
     resources: o.ResourceOptions,
-    table: Annotated[
-        str, typer.Argument(help="Published table, or `ls` to list all. Example: gunel/table-4.")
-    ],
-    cells: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Cells by row, column and condition; repeatable. Default: all cells. Example: "
-            "CE+SCL,20,SST-2."
-        ),
-    ] = None,
+    table: str,
+    cells: list[str] | None = None,
     scale: o.Scale = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Encoder: an alias, a folder or a hub name. Default: the encoder of the table or "
-            "of --scale."
-        ),
-    ] = None,
+    model: str | None = None,
     paraphrases: o.Paraphrases = None,
     time_budget: o.TimeBudget = None,
 ) -> None:
-    """Repeat the experiments of a published table and show our scores beside the published ones."""
+    """Repeat the experiments of a published table and show our scores beside the published ones.
+
+    Options:
+        table: Published table, or `ls` to list all. Example: gunel/table-4.
+        --cells: Cells by row, column and condition; repeatable. Default: all cells. Example:
+            CE+SCL,20,SST-2.
+        --model: Encoder: an alias, a folder or a hub name. Default: the encoder of the table or of
+            --scale.
+    """
     from sclsearch.papers.tables import published_tables
 
     tables = published_tables()

@@ -3,9 +3,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from sclsearch.cli import options as o
 from sclsearch.cli.options import print_json, report_json
@@ -14,36 +12,26 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 
 
 def show(
-    studies: Annotated[
-        list[str], typer.Argument(help="One or more studies, see `sclsearch ls studies`.")
-    ],
-    form: Annotated[
-        Literal["terminal", "md", "latex", "csv", "json", "parquet"],
-        typer.Option(
-            "--format",
-            help="terminal: ranking, notes and winner of each study. md or latex: configurations "
-            "or winners as papers print them, in points, the winner or the best bold. csv, json "
-            "or parquet: all columns; json of one study without --rows: the whole report.",
-        ),
-    ] = "terminal",
-    rows: Annotated[
-        Literal["configurations", "seed-runs", "winners"] | None,
-        typer.Option(
-            help="One row per configuration, per seed run or per study's winner. Winners in md or "
-            "latex: methods by tasks. Default: configurations."
-        ),
-    ] = None,
+    studies: list[str],
+    format_: Literal["terminal", "md", "latex", "csv", "json", "parquet"] = "terminal",
+    rows: Literal["configurations", "seed-runs", "winners"] | None = None,
     rule: o.StudyRule = None,
     seeds: o.StudySeeds = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="File to write. Default: standard output. Example: results.csv."),
-    ] = None,
+    output: Path | None = None,
     storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Show the ranking of studies and their winners under any selection rule, without training.
 
     Exit code 3 if files of a study are damaged.
+
+    Options:
+        studies: One or more studies, see `sclsearch ls studies`.
+        --format: terminal: ranking, notes and winner of each study. md or latex: configurations or
+            winners as papers print them, in points, the winner or the best bold. csv, json or
+            parquet: all columns; json of one study without --rows: the whole report.
+        --rows: One row per configuration, per seed run or per study's winner. Winners in md or
+            latex: methods by tasks. Default: configurations.
+        --output: File to write. Default: standard output. Example: results.csv.
     """
     from rich.console import Console
 
@@ -51,21 +39,21 @@ def show(
     from sclsearch.reports.table import table_file
     from sclsearch.reports.terminal import show as show_report
 
-    if form == "parquet" and output is None:
+    if format_ == "parquet" and output is None:
         raise SclsearchError("--format parquet: needs a file, got none. Pass --output FILE.")
-    if form == "terminal" and (rows or output):
+    if format_ == "terminal" and (rows or output):
         raise SclsearchError("--format terminal: takes no --rows and no --output. Pass another.")
     if output is not None and output.is_dir():
         raise SclsearchError(f"--output {output}: must be a file, got a folder. Name a file in it.")
     reports = [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
-    if form == "terminal":
+    if format_ == "terminal":
         for number, found in enumerate(reports):
             sys.stdout.write("\n" * bool(number))
             show_report(Console(), found)
-    elif form == "json" and len(reports) == 1 and not (rows or output):
+    elif format_ == "json" and len(reports) == 1 and not (rows or output):
         print_json(report_json(reports[0]))
     else:
-        _write(output, table_file(reports, rows or "configurations", form))
+        _write(output, table_file(reports, rows or "configurations", format_))
     if damaged := sum(len(one.damaged) for one in reports):
         sys.stderr.write(f"Damaged files: {damaged}, named in the notes.\n")
         sys.exit(INCOMPLETE)
@@ -90,23 +78,9 @@ def _write(output: Path | None, content: bytes) -> None:
 
 
 def report(
-    studies: Annotated[
-        list[str],
-        typer.Argument(
-            help="One or more studies, see `sclsearch ls studies`. Several are compared with the "
-            "first."
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            help="Folder to write: missing, empty, or with an earlier report, which is replaced. "
-            "Example: report."
-        ),
-    ],
-    no_texts: Annotated[
-        bool, typer.Option("--no-texts", help="Leave out texts of the task.")
-    ] = False,
+    studies: list[str],
+    output: Path,
+    no_texts: bool = False,
     rule: o.StudyRule = None,
     method: o.OwnMethod = None,
     data_dir: o.DataDir = None,
@@ -115,6 +89,13 @@ def report(
     """Write a report of studies: a self-contained HTML page, its figures and its tables.
 
     This command does not train.
+
+    Options:
+        studies: One or more studies, see `sclsearch ls studies`. Several are compared with the
+            first.
+        --output: Folder to write: missing, empty, or with an earlier report, which is replaced.
+            Example: report.
+        --no-texts: Leave out texts of the task.
     """
     from sclsearch.api import write_report
 
@@ -131,12 +112,7 @@ def report(
 
 
 def compare(
-    studies: Annotated[
-        list[str],
-        typer.Argument(
-            help="Two or more studies of one task and protocol. The first is the reference."
-        ),
-    ],
+    studies: list[str],
     rule: o.StudyRule = None,
     seeds: o.StudySeeds = None,
     storage: o.Storage = DEFAULT_STORAGE,
@@ -145,6 +121,9 @@ def compare(
     """Compare the test scores of the winners of several studies by a paired significance test.
 
     Scores are paired by seed. This command does not train.
+
+    Options:
+        studies: Two or more studies of one task and protocol. The first is the reference.
     """
     from rich.console import Console
 

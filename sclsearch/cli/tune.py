@@ -48,14 +48,7 @@ def tune(options: o.TuneOptions) -> None:
 def train(
     options: o.TrainOptions,
     from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="STUDY",
-            help="Take every hyperparameter of this study's winner, its method, task, model and "
-            "protocol; other options replace these.",
-            rich_help_panel=SEARCH,
-        ),
+        str | None, typer.Option("--from", metavar="STUDY", rich_help_panel=SEARCH)
     ] = None,
 ) -> None:
     """Train one configuration with every seed: the space's starting point, changed by --set.
@@ -63,6 +56,10 @@ def train(
     --from takes the configuration of another study's winner instead.
 
     Example: sclsearch train --method scl --task cola --set tau=0.3
+
+    Options:
+        --from: Take every hyperparameter of this study's winner, its method, task, model and
+            protocol; other options replace these.
     """
     if from_ is not None:
         _train(options, *winner_spec_and_options(options, from_))
@@ -73,7 +70,7 @@ def train(
 
 
 def rerun(
-    key: Annotated[str, typer.Argument(help="Key of a seed run, or a prefix of it.")],
+    key: str,
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     method: o.OwnMethod = None,
@@ -81,6 +78,9 @@ def rerun(
     """Train one seed run again and check that the result is identical, bit for bit.
 
     Exit code 1 if the result differs.
+
+    Options:
+        key: Key of a seed run, or a prefix of it.
     """
     from sclsearch.search.run import rerun as again
     from sclsearch.store.storage import storage_folder
@@ -119,11 +119,15 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
 def confirm(
     study: o.StudyName,
     resources: o.ResourceOptions,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of new seeds.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1)] = 10,
     rule: o.StudyRule = None,
     method: o.OwnMethod = None,
 ) -> None:
-    """Re-evaluate the winner on new seeds, without selection bias."""
+    """Re-evaluate the winner on new seeds, without selection bias.
+
+    Options:
+        --seeds: Number of new seeds.
+    """
     from rich.console import Console
 
     from sclsearch.cli.results import print_plan

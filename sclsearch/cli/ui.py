@@ -15,19 +15,18 @@ from sclsearch.store.storage import DEFAULT_STORAGE, storage_path
 
 def ui(
     context: typer.Context,
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port of the server on 127.0.0.1.")
-    ] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
-    open_: Annotated[
-        bool,
-        typer.Option("--open/--no-open", help="Open the last changed experiment in a browser."),
-    ] = True,
+    open_: bool = True,
 ) -> None:
     """Serve the MLflow UI on 127.0.0.1 until Ctrl-C; print the address of each experiment.
 
     Write to MLflow first what it lacks of the storage's studies, except running ones.
+
+    Options:
+        --port: Port of the server on 127.0.0.1.
+        --open/--no-open: Open the last changed experiment in a browser.
     """
     from sclsearch.tracking.server import prepare, tracking_uri, ui_command
     from sclsearch.tracking.view import PARAMETERS, pages

@@ -56,7 +56,7 @@ def test_a_table_is_printed_in_utf_8_on_any_terminal(
 ) -> None:
     terminal = TextIOWrapper(BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", terminal)
-    show(["mine"], form="md")
+    show(["mine"], format_="md")
     assert "± 1.4".encode() in terminal.buffer.getvalue()
 
 
