@@ -3,11 +3,12 @@
 Error messages name the command line's option; the Python API replaces it by the argument.
 """
 
+import inspect
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from functools import cache, wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -57,8 +58,8 @@ _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]
 class Option:
     """Declaration of a dataclass's field as an option, in the metadata of its `Annotated` type."""
 
-    text: str  # meaning, default and an example
-    panel: str  # heading of its group in `--help`
+    text: str = ""  # meaning, default and an example; empty if the class's docstring has it
+    panel: str = ""  # heading of its group in `--help`
     more: bool = False  # whether only `--help-all` shows it
     name: str = ""  # on the command line; empty if it is the field's
     metavar: str | None = None  # form of the value in `--help`
@@ -67,14 +68,22 @@ class Option:
 
 
 def declared(*kinds: type) -> dict[str, tuple["Field[Any]", Option]]:
-    """Return the fields of dataclasses that are options, by name."""
+    """Return the fields of dataclasses that are options, by name, with their texts."""
     return {
-        one.name: (one, option)
+        one.name: (one, replace(option, text=option.text or entries(kind, "Attributes")[one.name]))
         for kind in kinds
         for one in fields(kind)
         for option in get_args(one.type)
         if isinstance(option, Option)
     }
+
+
+@cache
+def entries(thing: Any, section: str) -> Mapping[str, str]:
+    """Return the entries of a section at the end of a docstring, such as `Attributes`, by name."""
+    text = (inspect.getdoc(thing) or "").partition(f"\n\n{section}:\n")[2]
+    found = re.findall(r"^ {4}([a-z-][\w/ -]*): (.+(?:\n {8}.+)*)", text, re.MULTILINE)
+    return {name: " ".join(entry.split()) for name, entry in found}
 
 
 def options_in_docstring(*kinds: type) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sclsearch.arguments import declared, expanded, fields_of
+from sclsearch.arguments import declared, entries, expanded, fields_of
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
 from sclsearch.study.spec import DEFAULT_METHOD, SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sclsearch.reports.report import Report
 
 HELP_ALL = "--help-all"
-_HELP = re.compile(r"^    ([a-z-][\w/ -]*): (.+(?:\n {8}.+)*)", re.MULTILINE)
 REFIT, REFIT_ROWS = "--refit", ("validation", "all")
 """Option whose value may be left out, and its values; the first is the default."""
 
@@ -36,8 +35,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     values of these parameters by name. The section `Options:` of the docstring gives the help of
     the other parameters: that of an option `--name`, or that of an argument without dashes.
     """
-    text, _, section = (inspect.getdoc(command) or "").partition("\n\nOptions:\n")
-    helps = {_parameter_name(names): (names, help_) for names, help_ in _HELP.findall(section)}
+    helps = {_parameter_name(one): (one, text) for one, text in entries(command, "Options").items()}
     groups: dict[str, Mapping[str, inspect.Parameter]] = {}
     flat = []
     for one in inspect.signature(command, eval_str=True).parameters.values():
@@ -53,7 +51,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         command(**built, **values)
 
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in flat]
-    run.__name__, run.__doc__ = command.__name__, text
+    run.__name__ = command.__name__
+    run.__doc__ = (inspect.getdoc(command) or "").partition("\n\nOptions:\n")[0]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
@@ -73,7 +72,7 @@ def _described(one: Parameter, helps: Mapping[str, tuple[str, str]]) -> Paramete
     kind, found = one.annotation, typer.Option(*names.split()) if is_option else typer.Argument()
     if get_origin(kind) is Annotated:
         kind, found = get_args(kind)
-    found.help = " ".join(text.split())
+    found.help = text
     return one.replace(annotation=Annotated[kind, found])
 
 

@@ -101,6 +101,33 @@ class StudySpec:
     """Identity of a study: what to search or train. Paths may be given as text.
 
     Attributes:
+        task: A name from `sclsearch ls tasks`, a CSV, TSV, JSON Lines or Parquet file, or a data
+            set on the Hugging Face hub, hf:owner/name@revision.
+        train_size: Training examples in total. Example: 100. Default: all.
+        shots: Training examples per class. Example: 16. Default: all.
+        method: A name from `sclsearch ls methods`, or FILE.py:CLASS; for `tune` also several,
+            separated by commas. Example: ce,scl.
+        model: Encoder: a folder, a hub name or one of `sclsearch ls models`. Default: the
+            protocol's.
+        settings: Hyperparameters to fix, see `sclsearch ls methods METHOD`. Example: tau=0.3.
+        protocol: Rules of splits, seeds and selection, see `sclsearch ls protocols`. Default: the
+            protocol of the method's paper.
+        scale: Reduced scale. laptop: MiniLM, 3 seeds, at most 150 updates per stage, 200
+            validation and 500 test rows. Default: full scale.
+        splits: Number of random splits of the training rows into training and validation, which
+            the seeds use in turn; only for protocol plain. A validation split is then not used.
+            Example: 5.
+        unlabeled: Number of texts for stages that read no labels, including the training examples,
+            or all. Further texts may be unlabeled rows of your file. Default: the training
+            examples. Example: 500.
+        paraphrases: File written by `sclsearch augment`. Default: paraphrases by EDA (easy data
+            augmentation).
+        space: Search space: practical (any encoder and data), paper (its grid), or a YAML file.
+            Default: paper if encoder, task and amount of data are the paper's, else practical.
+        sampler: Sampler used after the published configurations.
+        search_seed: Seed of the sampler; it does not affect training.
+        precision: Precision of matrix products. auto: bf16 on GPUs that are fast with it, else
+            fp32. tf32: GPUs alone. Results of two precisions differ.
         fresh: Number of new replicates beyond the protocol's, used instead of the protocol's own.
         first_fresh: Number of the first new replicate. None, or a number below the protocol's
             count, means the first one beyond the protocol's own.
@@ -110,123 +137,29 @@ class StudySpec:
         shown: Names of the settings that reports show, of a restored configuration.
     """
 
-    task: Annotated[
-        str | CustomTask,
-        Option(
-            "A name from `sclsearch ls tasks`, a CSV, TSV, JSON Lines or Parquet file, or a data "
-            "set on the Hugging Face hub, hf:owner/name@revision.",
-            DATA,
-            kind=str,
-        ),
-    ]
-    train_size: Annotated[
-        int | None, Option("Training examples in total. Example: 100. Default: all.", DATA)
-    ] = None
-    shots: Annotated[
-        int | None, Option("Training examples per class. Example: 16. Default: all.", DATA)
-    ] = None
-    method: Annotated[
-        "str | type[Method]",
-        Option(
-            "A name from `sclsearch ls methods`, or FILE.py:CLASS; for `tune` also several, "
-            "separated by commas. Example: ce,scl.",
-            SEARCH,
-            kind=str,
-        ),
-    ] = DEFAULT_METHOD
-    model: Annotated[
-        str | Path | None,
-        Option(
-            "Encoder: a folder, a hub name or one of `sclsearch ls models`. Default: the "
-            "protocol's.",
-            SEARCH,
-            kind=str | None,
-        ),
-    ] = None
+    task: Annotated[str | CustomTask, Option(panel=DATA, kind=str)]
+    train_size: Annotated[int | None, Option(panel=DATA)] = None
+    shots: Annotated[int | None, Option(panel=DATA)] = None
+    method: Annotated["str | type[Method]", Option(panel=SEARCH, kind=str)] = DEFAULT_METHOD
+    model: Annotated[str | Path | None, Option(panel=SEARCH, kind=str | None)] = None
     settings: Annotated[
         Mapping[str, object],
-        Option(
-            "Hyperparameters to fix, see `sclsearch ls methods METHOD`. Example: tau=0.3.",
-            SEARCH,
-            name="--set",
-            metavar="KEY=VALUE",
-            kind=list[str] | None,
-        ),
+        Option(panel=SEARCH, name="--set", metavar="KEY=VALUE", kind=list[str] | None),
     ] = field(default_factory=dict)
-    protocol: Annotated[
-        str | None,
-        Option(
-            "Rules of splits, seeds and selection, see `sclsearch ls protocols`. Default: the "
-            "protocol of the method's paper.",
-            DATA,
-            more=True,
-        ),
-    ] = None
-    scale: Annotated[
-        str | None,
-        Option(
-            "Reduced scale. laptop: MiniLM, 3 seeds, at most 150 updates per stage, 200 "
-            "validation and 500 test rows. Default: full scale.",
-            DATA,
-            more=True,
-        ),
-    ] = None
-    splits: Annotated[
-        int | None,
-        Option(
-            "Number of random splits of the training rows into training and validation, which the "
-            "seeds use in turn; only for protocol plain. A validation split is then not used. "
-            "Example: 5.",
-            DATA,
-            more=True,
-        ),
-    ] = None
+    protocol: Annotated[str | None, Option(panel=DATA, more=True)] = None
+    scale: Annotated[str | None, Option(panel=DATA, more=True)] = None
+    splits: Annotated[int | None, Option(panel=DATA, more=True)] = None
     unlabeled: Annotated[
-        Unlabeled | None,
-        Option(
-            "Number of texts for stages that read no labels, including the training examples, or "
-            "all. Further texts may be unlabeled rows of your file. Default: the training "
-            "examples. Example: 500.",
-            DATA,
-            more=True,
-            metavar="N|all",
-            kind=str | None,
-        ),
+        Unlabeled | None, Option(panel=DATA, more=True, metavar="N|all", kind=str | None)
     ] = None
-    paraphrases: Annotated[
-        Path | None,
-        Option(
-            "File written by `sclsearch augment`. Default: paraphrases by EDA (easy data "
-            "augmentation).",
-            DATA,
-            more=True,
-        ),
-    ] = None
+    paraphrases: Annotated[Path | None, Option(panel=DATA, more=True)] = None
     space: Annotated[
         Literal["practical", "paper"] | Path | None,
-        Option(
-            "Search space: practical (any encoder and data), paper (its grid), or a YAML file. "
-            "Default: paper if encoder, task and amount of data are the paper's, else practical.",
-            SEARCH,
-            metavar="practical|paper|FILE",
-            kind=str | None,
-        ),
+        Option(panel=SEARCH, metavar="practical|paper|FILE", kind=str | None),
     ] = None
-    sampler: Annotated[
-        Sampler, Option("Sampler used after the published configurations.", SEARCH, more=True)
-    ] = "tpe"
-    search_seed: Annotated[
-        int, Option("Seed of the sampler; it does not affect training.", SEARCH, more=True)
-    ] = 0
-    precision: Annotated[
-        Precision,
-        Option(
-            "Precision of matrix products. auto: bf16 on GPUs that are fast with it, else fp32. "
-            "tf32: GPUs alone. Results of two precisions differ.",
-            RESOURCES,
-            more=True,
-        ),
-    ] = "auto"
+    sampler: Annotated[Sampler, Option(panel=SEARCH, more=True)] = "tpe"
+    search_seed: Annotated[int, Option(panel=SEARCH, more=True)] = 0
+    precision: Annotated[Precision, Option(panel=RESOURCES, more=True)] = "auto"
     fresh: int | None = None
     first_fresh: int | None = None
     searched: bool = True
@@ -245,146 +178,74 @@ class RunOptions:
     be given as text.
 
     Attributes:
+        seeds: Seeds per configuration. Default: the protocol's; 2 to 5 for your own file.
+        configs: Configurations in total. Default: 20; 5 to 10 for your own file.
+        rule: Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule.
+            Example: mean/best.
+        race: After 2, 4 and 8 seeds, go on with the best third of the configurations and those
+            within BAND standard errors of the leader. exact: also with all that can still win.
+            Default: 2.5 (3.5 under top-k) from 6 configurations x 5 seeds on, else off.
+        time_budget: Wall-clock time after which no seed run starts; exit code 3 if seed runs
+            remain. Default: no limit. Examples: 45m, 12h.
+        test_scores: Seed runs to test: all, or those of the winner, at the end. auto: winner if a
+            test takes over a quarter of a seed run's time and has over 1,000 rows.
+        trial_timeout: Treat a seed run as hung after this time. Default: no limit. Examples: 45m,
+            12h.
+        retry_failed: Train failed seed runs again.
+        address: Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.
+        cpus_per_trial: CPU cores per seed run.
+        gpus_per_trial: GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a
+            GPU.
+        cuda_graphs: Replay updates on a GPU as CUDA graphs, with equal results: auto or off.
+        concurrency: Most seed runs at a time. Default: as many as fit; on a cluster at least 64.
+        study: Name of the study. Default: a name made from the other options.
+        storage: Folder, s3://bucket/folder or gs://bucket/folder of all results.
+        tracking: MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI,
+            then SQLite if the storage is a folder.
+        register: Register the winner in MLflow's model registry under this name. Default: not
+            registered. Example: sentiment.
+        data_dir: Folder with the data sets (CoLA/, RTE/, …). Default: SCLSEARCH_DATA, then the
+            Hugging Face hub.
         custom_method: `FILE.py:CLASS`, required to repeat a study whose method is in a file. Code
-            that a storage names runs only with this consent, and only if its hash equals the stored
-            one.
+            that a storage names runs only with this consent, and only if its hash equals the
+            stored one.
     """
 
-    seeds: Annotated[
-        Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None,
-        Option(
-            "Seeds per configuration. Default: the protocol's; 2 to 5 for your own file.", SEARCH
-        ),
-    ] = None
+    seeds: Annotated[Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None, Option(panel=SEARCH)] = (
+        None
+    )
     configs: Annotated[
-        Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None,
-        Option("Configurations in total. Default: 20; 5 to 10 for your own file.", SEARCH),
+        Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None, Option(panel=SEARCH)
     ] = None
-    rule: Annotated[
-        str | None,
-        Option(
-            "Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule. "
-            "Example: mean/best.",
-            SEARCH,
-            more=True,
-        ),
-    ] = None
+    rule: Annotated[str | None, Option(panel=SEARCH, more=True)] = None
     race: Annotated[
-        Band | None,
-        Option(
-            "After 2, 4 and 8 seeds, go on with the best third of the configurations and those "
-            "within BAND standard errors of the leader. exact: also with all that can still win. "
-            "Default: 2.5 (3.5 under top-k) from 6 configurations x 5 seeds on, else off.",
-            BUDGET,
-            metavar="BAND|exact|off",
-            kind=str | None,
-        ),
+        Band | None, Option(panel=BUDGET, metavar="BAND|exact|off", kind=str | None)
     ] = None
     time_budget: Annotated[
         Annotated[float, BeforeValidator(parse_seconds), Ge(0)] | None,
-        Option(
-            "Wall-clock time after which no seed run starts; exit code 3 if seed runs remain. "
-            "Default: no limit. Examples: 45m, 12h.",
-            BUDGET,
-            kind=str | None,
-        ),
+        Option(panel=BUDGET, kind=str | None),
     ] = None
-    test_scores: Annotated[
-        TestScores,
-        Option(
-            "Seed runs to test: all, or those of the winner, at the end. auto: winner if a test "
-            "takes over a quarter of a seed run's time and has over 1,000 rows.",
-            BUDGET,
-            more=True,
-        ),
-    ] = "auto"
-    trial_timeout: Annotated[
-        Seconds | None,
-        Option(
-            "Treat a seed run as hung after this time. Default: no limit. Examples: 45m, 12h.",
-            BUDGET,
-            more=True,
-            kind=str | None,
-        ),
-    ] = None
-    retry_failed: Annotated[bool, Option("Train failed seed runs again.", BUDGET, more=True)] = (
-        False
+    test_scores: Annotated[TestScores, Option(panel=BUDGET, more=True)] = "auto"
+    trial_timeout: Annotated[Seconds | None, Option(panel=BUDGET, more=True, kind=str | None)] = (
+        None
     )
+    retry_failed: Annotated[bool, Option(panel=BUDGET, more=True)] = False
     address: Annotated[
-        Annotated[str, AfterValidator(check_address)] | None,
-        Option(
-            "Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.",
-            RESOURCES,
-            more=True,
-        ),
+        Annotated[str, AfterValidator(check_address)] | None, Option(panel=RESOURCES, more=True)
     ] = None
-    cpus_per_trial: Annotated[
-        AtLeastOne, Option("CPU cores per seed run.", RESOURCES, more=True)
-    ] = 1
+    cpus_per_trial: Annotated[AtLeastOne, Option(panel=RESOURCES, more=True)] = 1
     gpus_per_trial: Annotated[
-        Annotated[float, AfterValidator(gpu_share)] | None,
-        Option(
-            "GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a GPU.",
-            RESOURCES,
-            more=True,
-        ),
+        Annotated[float, AfterValidator(gpu_share)] | None, Option(panel=RESOURCES, more=True)
     ] = None
-    cuda_graphs: Annotated[
-        CudaGraphs,
-        Option(
-            "Replay updates on a GPU as CUDA graphs, with equal results: auto or off.",
-            RESOURCES,
-            more=True,
-        ),
-    ] = "auto"
-    concurrency: Annotated[
-        AtLeastOne | None,
-        Option(
-            "Most seed runs at a time. Default: as many as fit; on a cluster at least 64.",
-            RESOURCES,
-            more=True,
-        ),
-    ] = None
-    study: Annotated[
-        str | None,
-        Option("Name of the study. Default: a name made from the other options.", STORAGE),
-    ] = None
-    storage: Annotated[
-        Storage,
-        Option(
-            "Folder, s3://bucket/folder or gs://bucket/folder of all results.",
-            STORAGE,
-            envvar="SCLSEARCH_STORAGE",
-            kind=str,
-        ),
-    ] = DEFAULT_STORAGE
-    tracking: Annotated[
-        str | None,
-        Option(
-            "MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI, then "
-            "SQLite if the storage is a folder.",
-            STORAGE,
-            more=True,
-        ),
-    ] = None
-    register: Annotated[
-        str | None,
-        Option(
-            "Register the winner in MLflow's model registry under this name. Default: not "
-            "registered. Example: sentiment.",
-            STORAGE,
-            metavar="NAME",
-        ),
-    ] = None
-    data_dir: Annotated[
-        Path | None,
-        Option(
-            "Folder with the data sets (CoLA/, RTE/, …). Default: SCLSEARCH_DATA, then the "
-            "Hugging Face hub.",
-            DATA,
-            more=True,
-        ),
-    ] = None
+    cuda_graphs: Annotated[CudaGraphs, Option(panel=RESOURCES, more=True)] = "auto"
+    concurrency: Annotated[AtLeastOne | None, Option(panel=RESOURCES, more=True)] = None
+    study: Annotated[str | None, Option(panel=STORAGE)] = None
+    storage: Annotated[Storage, Option(panel=STORAGE, envvar="SCLSEARCH_STORAGE", kind=str)] = (
+        DEFAULT_STORAGE
+    )
+    tracking: Annotated[str | None, Option(panel=STORAGE, more=True)] = None
+    register: Annotated[str | None, Option(panel=STORAGE, metavar="NAME")] = None
+    data_dir: Annotated[Path | None, Option(panel=DATA, more=True)] = None
     custom_method: str | None = None
 
     def __post_init__(self) -> None:
