@@ -52,7 +52,7 @@ def _choices(annotation: Any) -> set[object]:
 @pytest.mark.parametrize(
     ("command", "option", "choices"),
     [
-        (show, "form", Literal["terminal"] | TableFormat),
+        (show, "format_", Literal["terminal"] | TableFormat),
         (show, "rows", TableRows | None),
     ],
 )
