@@ -15,7 +15,7 @@ from statistics import mean
 import sclsearch
 from benchmarks.machine import header, markdown, percent
 from sclsearch.methods import METHODS
-from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.report import ConfigurationLine
 
 TASKS = ("sst2", "dbpedia", "demo")
 SIZE, SEEDS, EPOCHS = 100, 3, 10

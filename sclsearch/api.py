@@ -14,12 +14,10 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
-from sclsearch.reports.export_record import ExportRecord, RefitRows
-from sclsearch.reports.hub import push as push_to
-from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
+from sclsearch.reports.export import push as push_to
+from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, Prediction, Predictor, RefitRows
 from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report
-from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.cleanup import (
     WAIT,
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sclsearch.methods.base import Method
+    from sclsearch.reports.table import TableRows
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.scheduler import Scheduler
 
@@ -141,7 +140,7 @@ def train(
             f"{', '.join(searching)}: only searches have this. Leave it out, or call tune."
         )
     if from_study is not None:
-        from sclsearch.reports.from_study import winner_spec
+        from sclsearch.reports.commands import winner_spec
 
         found = from_study
         if isinstance(found, str):
@@ -251,17 +250,19 @@ def select(
 
 def table(
     *studies: str,
-    rows: TableRows = "configurations",
+    rows: "TableRows" = "configurations",
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
 ) -> "pd.DataFrame":
     """Return configurations, seed runs or winners of studies as one data frame, without training.
 
-    `sclsearch.reports.frames` describes the columns. A `rule` of None is each study's own rule.
+    `sclsearch.reports.table` describes the columns. A `rule` of None is each study's own rule.
 
     Example:
         >>> frame = table("scl-cola", "ce-cola", rows="seed-runs")  # doctest: +SKIP
     """
+    from sclsearch.reports.table import study_table
+
     if not studies:
         raise SclsearchError("studies: must be at least one, got none. Pass names of studies.")
     return study_table([select(study, rule=rule, storage=storage) for study in studies], rows)
@@ -440,7 +441,7 @@ def remove(
         SclsearchError: A study does not exist, a search is running it (with `unused`: any search is
             running), or records of another study are damaged, so that its seed runs are unknown.
     """
-    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+    from sclsearch.tracking.publish import delete_runs, tracked_run_ids
 
     if not (studies or unused):
         raise SclsearchError("studies: names none. Name one, or pass --unused.")

@@ -14,8 +14,8 @@ import sclsearch
 from sclsearch import Callback, Report, compare, export, select, train, tune
 from sclsearch.arguments import fields_of
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison
-from sclsearch.reports.from_study import winner_spec
 from sclsearch.reports.report import finished_winner
 from sclsearch.search.prepare import prepare_methods
 from sclsearch.search.run import run_methods

@@ -10,8 +10,8 @@ import pandas as pd
 
 from benchmarks.evidence.rows import FOLDER, ROWS, sides_of
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.confirmed import confirmed_score
-from sclsearch.reports.frames import SEED_RUN_COLUMNS
+from sclsearch.reports.comparison import confirmed_score
+from sclsearch.reports.table import SEED_RUN_COLUMNS
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import study_names
 

@@ -57,10 +57,8 @@ def augment(
     from rich.console import Console
 
     from sclsearch.cli.options import task_of
-    from sclsearch.papers.augmentation import BACKENDS
-    from sclsearch.papers.augmentation.backends import Options
-    from sclsearch.papers.augmentation.texts import select_texts
-    from sclsearch.papers.augmentation.write import header, write
+    from sclsearch.papers.augmentation import BACKENDS, Options
+    from sclsearch.papers.augmentation.write import header, select_texts, write
     from sclsearch.study.spec import StudySpec
     from sclsearch.tasks import check_data_dir, load_task
 

@@ -20,8 +20,7 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sclsearch.reports.export_record import ExportRecord
-    from sclsearch.reports.predictor import Prediction
+    from sclsearch.reports.predictor import ExportRecord, Prediction
     from sclsearch.reports.report import Report
 
     Results = Iterator[tuple[Mapping[str, Any], Prediction]]
@@ -124,7 +123,7 @@ def _exported(record: "ExportRecord") -> str:
 def _scores(record: "ExportRecord", found: "Report") -> str:
     """Return the score to expect of the exported model, and the one to quote."""
     from sclsearch.protocols.base import NO_TEST_ROWS
-    from sclsearch.reports.confirmed import confirmed_score
+    from sclsearch.reports.comparison import confirmed_score
 
     if record.mean_test is None:
         return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
@@ -141,7 +140,7 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:
-    from sclsearch.reports.loading_examples import main_example, method_option
+    from sclsearch.reports.model_card import main_example, method_option
 
     name, own = shlex.quote(str(folder)), method_option(record)
     lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
@@ -183,7 +182,7 @@ def predict(
         --device: Device of torch. Default: the GPU if there is one. Example: cpu.
     """
     from sclsearch.api import load
-    from sclsearch.reports.export_record import read_record
+    from sclsearch.reports.predictor import read_record
     from sclsearch.tasks.tables import has_blank, text_columns
 
     record = read_record(folder)

@@ -302,7 +302,7 @@ def spec_and_options(values: Values, *, searched: bool) -> tuple[StudySpec, RunO
 def winner_spec_and_options(values: Values, study: str) -> tuple[StudySpec, RunOptions]:
     """Return the study and the run options of `train --from`."""
     _check_names(values, None)
-    from sclsearch.reports.from_study import winner_spec
+    from sclsearch.reports.commands import winner_spec
     from sclsearch.reports.report import report
     from sclsearch.store.storage import storage_folder
     from sclsearch.tasks import check_data_dir

@@ -15,7 +15,7 @@ from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, l
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sclsearch.papers.plan import PlannedCell
+    from sclsearch.papers.reproduce import PlannedCell
     from sclsearch.papers.tables import Table
     from sclsearch.store.storage import Storage
 
@@ -47,7 +47,7 @@ def reproduce(
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
     found = lookup(tables, table, "table")
-    from sclsearch.papers.plan import plan_cells
+    from sclsearch.papers.reproduce import plan_cells
     from sclsearch.papers.tables import select_cells
 
     options = repeat_options(resources, time_budget=time_budget)
@@ -78,8 +78,7 @@ def _check_alone(context: typer.Context) -> None:
 def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
     from rich.console import Console
 
-    from sclsearch.papers.plan import distinct_studies
-    from sclsearch.papers.reproduce import cost_of
+    from sclsearch.papers.reproduce import cost_of, distinct_studies
     from sclsearch.papers.terminal import show_costs
     from sclsearch.search.plan import finished
 

@@ -132,8 +132,7 @@ def confirm(
 
     from sclsearch.cli.results import print_plan
     from sclsearch.papers.confirm import confirm as again
-    from sclsearch.papers.confirm import plan_confirmation
-    from sclsearch.papers.terminal import show_confirmation
+    from sclsearch.papers.confirm import plan_confirmation, show_confirmation
     from sclsearch.search.plan import finished
 
     options = repeat_options(resources, rule=rule, custom_method=method)

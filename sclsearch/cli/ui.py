@@ -28,8 +28,7 @@ def ui(
         --port: Port of the server on 127.0.0.1.
         --open/--no-open: Open the last changed experiment in a browser.
     """
-    from sclsearch.tracking.server import prepare, tracking_uri, ui_command
-    from sclsearch.tracking.view import PARAMETERS, pages
+    from sclsearch.tracking.server import PARAMETERS, pages, prepare, tracking_uri, ui_command
 
     uri = tracking_uri(tracking, storage)
     if o.given(context, "storage"):
@@ -52,7 +51,7 @@ def ui(
     sys.stdout.write("Ctrl-C ends the server.\n")
     sys.stdout.flush()
     if open_ and sys.stdout.isatty():
-        subprocess.Popen([sys.executable, "-m", "sclsearch.tracking.browser", server, first])
+        subprocess.Popen([sys.executable, "-m", "sclsearch.tracking.server", server, first])
     # The server replaces this process, so that ending the command also ends the server.
     os.execve(command[0], command, {**os.environ, **environment})
 

@@ -1,4 +1,4 @@
-"""Evaluation of a study's winner on new replicates."""
+"""Evaluation of a study's winner on new replicates, and its terminal output."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,8 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
+from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.comparison import share_rows
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
+from sclsearch.reports.terminal import show, show_notes, test_result, with_spread
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
@@ -50,7 +53,6 @@ def plan_confirmation(
 def _prepare(
     study: str, count: int, options: RunOptions, *, dry: bool = False
 ) -> tuple[Report, Scheduler]:
-    """Return the study's report, and its winner prepared for training on new replicates."""
     chosen = report(
         options.storage, study, None if options.rule is None else parse_rule(options.rule)
     )
@@ -92,3 +94,30 @@ def _device_kind(options: RunOptions) -> str:
     if options.gpus_per_trial is None:
         return backend_here().device.type
     return "cuda" if options.gpus_per_trial else "cpu"
+
+
+def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
+    """Print a winner's score as chosen, over all its seeds, and on new seeds."""
+    winner, repeated = finished_winner(chosen), fresh.winner
+    if repeated is None or not fresh.has_test:  # every new seed failed, or has no test score
+        show(console, fresh)
+        return
+    plain = with_spread(*winner.plain) if winner.plain else "none"
+    console.print(
+        f"[bold]Winner #{winner.number}[/] of {chosen.study}, test {chosen.metric}",
+        soft_wrap=True,
+    )
+    console.print(f"  as chosen      {test_result(winner)}, rule {chosen.rule}")
+    console.print(f"  all its seeds  {plain}, {_seeds(chosen, winner)}")
+    console.print(f"  fresh seeds    {test_result(repeated)}, {_seeds(fresh, repeated)}")
+    if repeated.test_mean is not None and winner.test_mean is not None:
+        console.print(f"  fresh - chosen {repeated.test_mean - winner.test_mean:+.4f}")
+    if share_rows(chosen, fresh):
+        console.print("  the new seeds share the search's rows; weights and orders are new")
+    show_notes(console, fresh)
+    console.print(f"  stored as the study {fresh.study}", soft_wrap=True)
+
+
+def _seeds(found: Report, line: ConfigurationLine) -> str:
+    finished = f"{found.seeds - line.failed} of " if line.failed else ""
+    return f"mean of {finished}{counted(found.seeds, 'seed')}"

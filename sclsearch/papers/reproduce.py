@@ -1,9 +1,10 @@
-"""Reproduction of published tables: training of cells, comparison of rows, and remaining cost."""
+"""Reproduction of published tables: the study of each cell, its training, cost and comparison."""
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,11 +13,13 @@ import numpy as np
 from rich.console import Console
 
 from sclsearch.encoders.models import base_model
-from sclsearch.errors import SclsearchError, first_line
-from sclsearch.papers.plan import PlannedCell
-from sclsearch.papers.tables import Cell
+from sclsearch.errors import SclsearchError, first_line, lookup
+from sclsearch.methods import find_method, method_class
+from sclsearch.methods.base import Training, reads_paraphrases
+from sclsearch.papers.tables import Cell, Settings, Table
+from sclsearch.protocols.variants import SCALES
 from sclsearch.reports.export import ExportOptions, describe_winner, export
-from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.predictor import ExportRecord
 from sclsearch.reports.report import Report, report
 from sclsearch.search.plan import Estimate, plan_prepared
 from sclsearch.search.prepare import prepare_study
@@ -24,27 +27,188 @@ from sclsearch.search.run import run_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import Comparison, compare, holm
+from sclsearch.spaces.load import PAPER, PRACTICAL, load_space, practical_file
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.storage import storage_folder
+from sclsearch.store.storage import storage_folder, storage_path
 from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
+from sclsearch.tasks.paraphrases import paraphrase_source
 
+ABOUT_CELL = ("warning", "doubt")
+"""Kinds of notes that name the cell."""
 OUT_OF_TIME = "the time budget is used; the same command goes on"
+SCALED_CONFIGS = 2
+# Training fields of both phases, if there are two.
+SHARED = frozenset(f"{phase}{field.name}" for phase in ("", "post_") for field in fields(Training))
+NO_TEMPERATURE = (
+    "T does not apply to these paraphrases: the conditions that differ only in T have one score"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCell:
+    """Table cell and the study that reproduces it, or the reason why it cannot be trained here.
+
+    `note` is a remark about the plan for readers of the score, and `first` the study that
+    fine-tunes the encoder beforehand, if any.
+    """
+
+    cell: Cell
+    spec: StudySpec | None
+    options: RunOptions
+    reason: str = ""
+    note: str = ""
+    first: "PlannedCell | None" = None
+
+
+def plan_cells(
+    table: Table,
+    cells: Sequence[Cell],
+    options: RunOptions,
+    *,
+    scale: str | None = None,
+    model: str | None = None,
+    paraphrases: Path | None = None,
+) -> list[PlannedCell]:
+    """Return the study of each cell.
+
+    At the paper's scale a study has one configuration, the cell's settings. At a smaller scale it
+    is a search over two learning rates, because those of large encoders do not suit a small one.
+    All rows of a table search the same range, so none has better terms. Of the cell's settings, the
+    fields of its method and those that distinguish it from others of its table are fixed; other
+    fields of the search space have the values of its first published configuration.
+
+    If paraphrases are added to the training rows, a file with another temperature than the cell's
+    does not reproduce the cell. A file without a temperature, and EDA, give one score for every
+    temperature.
+
+    Args:
+        table: The table, which sets the rule and the number of configurations of the options.
+        cells: Cells of the table.
+        options: Run options.
+        scale: Name in `SCALES`; None is the paper's scale.
+        model: Encoder that replaces the paper's, or the scale's.
+        paraphrases: Paraphrase file, for methods or training rows that use one.
+
+    Raises:
+        SclsearchError: The scale is unknown, no cell uses the paraphrases, or the file has faults.
+    """
+    if scale is not None:
+        lookup(SCALES, scale, "scale")
+    if paraphrases and not any(map(_reads_paraphrases, cells)):
+        raise SclsearchError(
+            f"--paraphrases {paraphrases}: no selected cell reads paraphrases, by its method or "
+            "among its training rows. Leave it out."
+        )
+    augmented = any(cell.block.augmentation for cell in cells)
+    temperature = paraphrase_source(paraphrases).temperature if augmented else None
+
+    def planned(cell: Cell) -> PlannedCell:
+        reason = _reason(cell, options, temperature)
+        if reason or cell.row.method is None or cell.column.task is None:
+            return PlannedCell(cell, None, options, reason)
+        spec = StudySpec(
+            method=cell.row.method,
+            task=cell.column.task,
+            model=cell.model if model is None and scale is None else model,
+            protocol="gunel-noisy" if cell.block.augmentation else table.protocol,
+            scale=scale,
+            train_size=cell.block.train_size,
+            shots=cell.block.shots,
+            space=PAPER if scale is None else PRACTICAL,
+            settings=cell.settings if scale is None else _scaled_settings(table, cell),
+            paraphrases=paraphrases if _reads_paraphrases(cell) else None,
+            searched=scale is not None,
+        )
+        own = replace(options, configs=None if scale is None else SCALED_CONFIGS)
+        rule = str(table.rule) if scale is None and table.rule else None
+        first = None
+        if task := cell.block.first_task:
+            protocol = find_method(spec.method).kind.protocol
+            whole = replace(spec, task=task, protocol=protocol, train_size=None, shots=None)
+            first = PlannedCell(cell, whole, own)
+        return PlannedCell(
+            cell,
+            spec,
+            replace(own, rule=rule),
+            note=NO_TEMPERATURE if cell.block.augmentation and temperature is None else "",
+            first=first,
+        )
+
+    return [planned(cell) for cell in cells]
+
+
+def _reason(cell: Cell, options: RunOptions, temperature: float | None) -> str:
+    if not cell.trainable:
+        return "a mean of others" if cell.row.method else "published only"
+    augmentation = cell.block.augmentation
+    if augmentation and temperature not in (None, augmentation.temperature):
+        return (
+            f"its paraphrases have T={augmentation.temperature:g}, those of the file "
+            f"T={temperature:g}"
+        )
+    if cell.block.first_task and storage_path(options.storage).local is None:
+        return "its encoder is kept in the storage, which must be a folder that all machines have"
+    return ""
+
+
+@cache
+def _start(method: str) -> Settings:
+    return load_space(practical_file(method), method).published[0]
+
+
+def _scaled_settings(table: Table, cell: Cell) -> Settings:
+    """Return the start of the practical space with the cell's own and distinguishing fields."""
+    start = _start(str(cell.row.method))
+    papers = {"head_lr_mult": 1.0} if "head_lr_mult" in start else {}
+    similar = [other for other in table.cells if _similarity(cell) == _similarity(other)]
+    own = {
+        name: value
+        for name, value in cell.settings.items()
+        if name not in SHARED or any(value != other.settings.get(name) for other in similar)
+    }
+    return {**start, **papers, **own}
+
+
+def _similarity(cell: Cell) -> tuple[object, ...]:
+    # Compare the fields, not the blocks: a block may differ by its batch size alone.
+    condition = cell.block.train_size, cell.block.shots, cell.block.augmentation
+    own = {name: value for name, value in cell.settings.items() if name not in SHARED}
+    return cell.row.method, cell.column, condition, own
+
+
+def _reads_paraphrases(cell: Cell) -> bool:
+    if cell.row.method is None:
+        return False
+    augmented = cell.block.augmentation is not None
+    return augmented or reads_paraphrases(method_class(cell.row.method)(), Training())
+
+
+def distinct_studies(planned: Sequence[PlannedCell]) -> Iterator[PlannedCell]:
+    """Yield one cell per study, preceded by the study that fine-tunes its encoder, if any.
+
+    Two metrics of a task share one study; two tasks may share the fine-tuned encoder.
+    """
+    seen: list[tuple[StudySpec, StudySpec | None]] = []
+    for cell in planned:
+        for one in (cell.first, cell):
+            if one is None or one.spec is None:
+                continue
+            study = one.spec, one.first.spec if one.first else None
+            if study not in seen:
+                seen.append(study)
+                yield one
 
 
 @dataclass(frozen=True, slots=True)
 class CellScore:
     """Reproduced score of a table cell.
 
-    Attributes:
-        mean: Our score, aggregated by the study's rule; None if there is none.
-        std: Sample standard deviation; None for fewer than two seeds.
-        plain: Mean over all seeds that did not fail.
-        tests: Test score of each replicate of the winner; None if it failed.
-        subsets: SHA-256 of each replicate's training rows.
-        reason: Reason for a missing score; empty if there is one.
+    `tests` has the test score of each replicate of the winner, None for a failed one, and `subsets`
+    the SHA-256 of its training rows. `mean` and `std` aggregate them by the study's rule; `plain`
+    is the mean of all. `reason` says why there is no score.
     """
 
     cell: Cell
@@ -62,14 +226,10 @@ class CellScore:
 
 @dataclass(frozen=True, slots=True)
 class StudyCost:
-    """Remaining cost of a study.
+    """Remaining cost of a study, or the `reason` why it cannot be planned.
 
-    Attributes:
-        study: Name of the study; empty if it cannot be planned, or while its encoder is not
-            trained.
-        missing: Seed runs that the run store lacks.
-        time: Estimated time of the missing ones; None if it cannot be planned.
-        reason: Reason why it cannot be planned; empty if it can.
+    `missing` counts the seed runs that the run store lacks. The name is empty while the study's
+    encoder is not trained.
     """
 
     study: str = ""
@@ -126,7 +286,6 @@ def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.in
 
 
 def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | CellScore:
-    """Return the report of a cell's study, or the reason why it is incomplete."""
     if one.spec is None:
         return CellScore(one.cell, reason=one.reason)
     options = one.options
@@ -166,17 +325,14 @@ def _score(one: PlannedCell, found: Report) -> CellScore:
         subsets=tuple(rows["train"] for rows in found.rows),
         seeds=len(tests),
         study=found.study,
-        notes=(*_departures(one, found), *(_named(one.cell, note) for note in found.notes)),
+        notes=(
+            *_departures(one, found),
+            *(n.about(one.cell.name) if n.kind in ABOUT_CELL else n for n in found.notes),
+        ),
     )
 
 
-def _named(cell: Cell, note: str) -> str:
-    """Return a note, in which a warning about the winner names the cell."""
-    return f"{cell.name}: {note}" if note.startswith("warning: ") else note
-
-
 def _departures(one: PlannedCell, found: Report) -> Iterator[str]:
-    """Yield remarks on how our score differs from the published one."""
     cell, base = one.cell, base_model(found.model_place)
     if base != cell.model:
         yield f"model {base}, not {cell.model}"
@@ -222,7 +378,6 @@ def _on_fine_tuned_encoder(
 
 
 def _stored_encoder(first: PlannedCell) -> Path | None:
-    """Return the folder of the encoder that a study fine-tuned, or None while it is missing."""
     if first.spec is None:
         return None
     found = _plan(first.spec, first.options)
@@ -244,12 +399,9 @@ def _encoder_folder(options: RunOptions, record: ExportRecord) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class RowComparison:
-    """Comparison of two rows of a table on one task under one condition.
+    """Paired comparison of a row with the first reproduced one on one task under one condition.
 
-    Attributes:
-        base: The baseline, which is the first reproduced row there.
-        comparison: Comparison of their test scores, paired by replicate.
-        adjusted: p-value adjusted for all comparisons of the table (Holm).
+    `adjusted` is p, adjusted for all comparisons of the table (Holm).
     """
 
     ours: Cell

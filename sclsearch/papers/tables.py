@@ -20,43 +20,31 @@ SCALES: Mapping[Unit, int] = MappingProxyType({"percent": 100, "fraction": 1})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Table row: the trained method.
+    """Table row: the trained method, and the fields of it that define the row."""
 
-    Attributes:
-        name: As printed.
-        method: Name in `METHODS`; None if sclsearch has no such method and shows the published
-            value only.
-        settings: Fields of the method that define the row; they are one layer of `Cell.settings`.
-        settings_of: Name of the table whose settings for a task apply here too.
-        note: Assumptions.
-    """
-
+    # As printed.
     name: str
+    # Name in `METHODS`; None if sclsearch has no such method and shows the published value only.
     method: str | None = None
     settings: Settings = field(default_factory=dict)
+    # Name of the table whose settings for a task apply here too.
     settings_of: str | None = None
+    # Assumptions.
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Table column: task and metric.
+    """Table column: task and metric, and the fields that the paper sets for the task."""
 
-    Attributes:
-        name: As printed, with the metric if a printed column has two.
-        metric: Name in `METRICS`.
-        task: Name of the task; None in a mean of columns.
-        of_class: Class whose F1 is printed, by its share of the training rows; None for all
-            classes.
-        model: Name of the encoder; None uses the table's.
-        settings: Fields that the paper sets for the task; they are one layer of `Cell.settings`.
-        average_of: Names of the columns whose mean this is.
-    """
-
+    # As printed, with the metric if a printed column has two.
     name: str
     metric: str
+    # None in a mean of columns, whose names `average_of` has.
     task: str | None = None
+    # Class whose F1 is printed, by its share of the training rows; None for all classes.
     of_class: Literal["minority", "majority"] | None = None
+    # Name of the encoder; None uses the table's.
     model: str | None = None
     settings: Settings = field(default_factory=dict)
     average_of: Sequence[str] = ()
@@ -64,12 +52,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """Paraphrases that are added to the training rows.
-
-    Attributes:
-        views: Paraphrases of each row.
-        temperature: Sampling temperature of the translation models.
-    """
+    """Paraphrases of each row that are added to the training rows, and their temperature."""
 
     views: int
     temperature: float
@@ -77,39 +60,26 @@ class Augmentation:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Condition of one section of a table.
+    """Condition of one section of a table, and the fields that it sets."""
 
-    Attributes:
-        name: In the paper's terms, `N=20`; `full` or `sampled` if there is one condition.
-        train_size: N training rows in total.
-        shots: K training rows per class.
-        augmentation: Paraphrases of the training rows, if any.
-        first_task: Task on which the same method fine-tunes the encoder beforehand.
-        settings: Fields that the condition sets; they are one layer of `Cell.settings`.
-        average_of: Names of the blocks whose mean this is.
-    """
-
+    # In the paper's terms, `N=20`; `full` or `sampled` if there is one condition.
     name: str
+    # Training rows in total, and per class.
     train_size: int | None = None
     shots: int | None = None
     augmentation: Augmentation | None = None
+    # Task on which the same method fine-tunes the encoder beforehand.
     first_task: str | None = None
     settings: Settings = field(default_factory=dict)
+    # Names of the blocks whose mean this is.
     average_of: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Table cell: one published value.
+    """Table cell: one published value, in the table's units, and all fields that it sets.
 
-    Attributes:
-        row: The trained method.
-        column: Task and metric.
-        block: The condition.
-        value: As printed, in the table's `unit`.
-        std: Standard deviation as printed, in the table's `std_unit`; None if none is printed.
-        model: Name of the encoder.
-        settings: Combined fields of table, task, condition and row; later ones take precedence.
+    `settings` combines those of table, task, condition and row; later ones take precedence.
     """
 
     row: Row
@@ -134,48 +104,34 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Published table of a paper.
+    """Published table of a paper; a table of settings has no cells."""
 
-    Attributes:
-        name: Name on the command line, `gunel/table-4`.
-        paper: Authors, year and address.
-        number: Number in the paper.
-        title: Content, in one line.
-        source: Sections that describe it.
-        value: Definition of a cell's value, in one line.
-        unit: Unit of the values.
-        std_unit: Unit of the standard deviations; None means `unit`.
-        rule: Aggregation of the seeds into a value; None if the paper does not state it.
-        runs: Seed runs behind a value; None if the paper does not state it.
-        protocol: Name of a protocol. It sets the fields that the cells' settings do not, such as
-            epochs.
-        model: Default encoder of the cells.
-        settings: Fields that the paper sets for the whole table; see `Cell.settings`.
-        notes: Errata, and remarks for readers of the values.
-        rows: Rows by name.
-        columns: Columns by name.
-        blocks: Blocks by name.
-        cells: Cells by block, row and column. A printed dash has no cell; a table of settings has
-            no cells.
-    """
-
+    # Name on the command line, `gunel/table-4`.
     name: str
+    # Authors, year and address.
     paper: str
     number: int
     title: str
+    # Sections that describe it.
     source: str
+    # Definition of a cell's value, in one line, and the units of values and standard deviations.
     value: str
     unit: Unit
     std_unit: Unit | None = None
+    # Aggregation of the seeds into a value, and seed runs behind it; None if the paper does not
+    # state them.
     rule: Rule | None = None
     runs: int | None = None
+    # The protocol sets the fields that the cells' settings do not, such as epochs.
     protocol: str
     model: str
     settings: Settings = field(default_factory=dict)
+    # Errata, and remarks for readers of the values.
     notes: Sequence[str] = ()
     rows: Mapping[str, Row]
     columns: Mapping[str, Column]
     blocks: Mapping[str, Block]
+    # By block, row and column. A printed dash has no cell.
     cells: Sequence[Cell]
 
     def as_metric(self, cell: Cell) -> tuple[float, float | None]:
@@ -215,7 +171,10 @@ def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:
     file = files[name]
     rows = {row: Row(row, **entry) for row, entry in file["rows"].items()}
     columns = {column: Column(column, **entry) for column, entry in file["columns"].items()}
-    blocks = {block: Block(block, **_with_augmentation(e)) for block, e in file["blocks"].items()}
+    blocks = {}
+    for block, entry in file["blocks"].items():
+        added = {key: Augmentation(**entry[key]) for key in entry if key == "augmentation"}
+        blocks[block] = Block(block, **{**entry, **added})
     cells = []
     for block, printed_rows in file["cells"].items():
         for row, printed_columns in printed_rows.items():
@@ -238,14 +197,7 @@ def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:
     return Table(**{**file, "name": name, **parts})
 
 
-def _with_augmentation(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "augmentation" not in entry:
-        return entry
-    return {**entry, "augmentation": Augmentation(**entry["augmentation"])}
-
-
 def _borrowed_settings(row: Row, task: str | None, files: Mapping[str, Any]) -> Settings:
-    """Return the settings of another table for the task, if the row refers to one."""
     if row.settings_of is None:
         return {}
     columns = files[row.settings_of]["columns"].values()
@@ -255,11 +207,9 @@ def _borrowed_settings(row: Row, task: str | None, files: Mapping[str, Any]) -> 
 def select_cells(table: Table, selectors: Sequence[str]) -> list[Cell]:
     """Return the selected cells of a table, or all cells if there is no selector.
 
-    Args:
-        table: The table.
-        selectors: Lists of names of rows, columns and conditions: `CE+SCL,20,SST-2`. A selector
-            matches a cell if, for each kind that it names, the cell has one of these names. Case
-            and blanks are ignored; a number is a training size, in total or per class.
+    A selector lists names of rows, columns and conditions: `CE+SCL,20,SST-2`. It matches a cell if,
+    for each kind that it names, the cell has one of these names. Case and blanks are ignored; a
+    number is a training size, in total or per class.
 
     Raises:
         SclsearchError: The table has no values, it lacks a name, or a selector matches no value.
@@ -290,7 +240,6 @@ def select_cells(table: Table, selectors: Sequence[str]) -> list[Cell]:
 
 
 def _selected_names(table: Table, selector: str) -> tuple[set[str], set[str], set[str]]:
-    """Return the names in a selector, as printed in the table: rows, columns, conditions."""
     found: tuple[set[str], set[str], set[str]] = set(), set(), set()
     kinds = table.rows, table.columns, table.blocks
     spellings: dict[str, set[tuple[int, str]]] = {}

@@ -6,20 +6,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from sclsearch.canonical import counted
-from sclsearch.papers.plan import PlannedCell
-from sclsearch.papers.reproduce import CellScore, StudyCost, compare_rows
+from sclsearch.papers.reproduce import CellScore, PlannedCell, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
-from sclsearch.reports.confirmed import share_rows
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.report import Report, finished_winner
 from sclsearch.reports.terminal import (
     duration,
     grid,
-    show,
-    show_notes,
-    test_result,
-    with_spread,
 )
 
 
@@ -123,7 +115,6 @@ def _show_comparisons(console: Console, scores: Sequence[CellScore]) -> None:
 
 
 def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None:
-    """Print the reasons for missing cells, each reason once with its first cell."""
     cells: dict[str, list[str]] = {}
     for cell, reason in reasons:
         if reason:
@@ -133,33 +124,6 @@ def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None
     for reason, names in cells.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         console.print(f"- {escape(names[0])}{more}: {escape(reason)}")
-
-
-def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
-    """Print a winner's score as chosen, over all its seeds, and on new seeds."""
-    winner, repeated = finished_winner(chosen), fresh.winner
-    if repeated is None or not fresh.has_test:  # every new seed failed, or has no test score
-        show(console, fresh)
-        return
-    plain = with_spread(*winner.plain) if winner.plain else "none"
-    console.print(
-        f"[bold]Winner #{winner.number}[/] of {chosen.study}, test {chosen.metric}",
-        soft_wrap=True,
-    )
-    console.print(f"  as chosen      {test_result(winner)}, rule {chosen.rule}")
-    console.print(f"  all its seeds  {plain}, {_seeds(chosen, winner)}")
-    console.print(f"  fresh seeds    {test_result(repeated)}, {_seeds(fresh, repeated)}")
-    if repeated.test_mean is not None and winner.test_mean is not None:
-        console.print(f"  fresh - chosen {repeated.test_mean - winner.test_mean:+.4f}")
-    if share_rows(chosen, fresh):
-        console.print("  the new seeds share the search's rows; weights and orders are new")
-    show_notes(console, fresh)
-    console.print(f"  stored as the study {fresh.study}", soft_wrap=True)
-
-
-def _seeds(found: Report, line: ConfigurationLine) -> str:
-    finished = f"{found.seeds - line.failed} of " if line.failed else ""
-    return f"mean of {finished}{counted(found.seeds, 'seed')}"
 
 
 def _percent(value: float, std: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Commands that reports suggest, with all options that they need."""
+"""Commands that reports suggest, with all options that they need, and the spec of a winner."""
 
 import shlex
 from collections.abc import Mapping
@@ -12,7 +12,11 @@ from sclsearch.store.storage import storage_option
 from sclsearch.store.studies import StudyRecord, existing_study
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sclsearch.methods.base import Method
     from sclsearch.reports.report import Report
+    from sclsearch.study.spec import StudySpec
 
 SIZES = ("train_size", "shots")
 
@@ -29,16 +33,15 @@ def rule_option(report: "Report") -> str:
     return "" if report.rule == str(parse_rule(record.origin["rule"])) else f" --rule {report.rule}"
 
 
-def confirm_command(report: "Report") -> str:
-    """Return the command that tests the winner of a report on fresh seeds."""
+def confirm_command(report: "Report", command: str = "confirm") -> str:
+    """Return the command that tests the winner of a report on fresh seeds, or another one."""
     options = f"{method_option(report)}{rule_option(report)}{storage_option(report.storage)}"
-    return f"sclsearch confirm {report.study}{options}"
+    return f"sclsearch {command} {report.study}{options}"
 
 
 def report_command(report: "Report") -> str:
     """Return the command that writes the page of a study."""
-    options = f"{method_option(report)}{rule_option(report)}{storage_option(report.storage)}"
-    return f"sclsearch report {report.study}{options}"
+    return confirm_command(report, "report")
 
 
 def rerun_command(report: "Report", key: str) -> str:
@@ -92,3 +95,27 @@ def search_command(
 def as_setting(value: object) -> str:
     """Return a value as text for `--set`."""
     return value if isinstance(value, str) else canonical(value)
+
+
+def winner_spec(
+    found: "Report", changes: Mapping[str, Any], method: "str | type[Method] | None" = None
+) -> "tuple[StudySpec, Path | None]":
+    """Return the spec of a report's winner with changes, and the data folder of its study.
+
+    The folder is None if the changes have another task.
+
+    Args:
+        found: The report.
+        changes: Fields of `StudySpec` to replace; `settings` has only the settings to replace.
+        method: `FILE.py:CLASS` or a class, required if the study's method is in a file.
+
+    Raises:
+        SclsearchError: There is no winner, or the method has changed.
+    """
+    from sclsearch.reports.report import finished_winner
+    from sclsearch.study.restore import restore_path, restore_study_spec, with_changes
+
+    winner = finished_winner(found)
+    _, record = existing_study(found.storage, found.study)
+    spec = with_changes(restore_study_spec(record, winner.fields, method), winner.values, changes)
+    return spec, None if "task" in changes else restore_path(record.origin.get("data_dir"))

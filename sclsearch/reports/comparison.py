@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,10 +11,9 @@ import numpy as np
 
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.confirmed import ConfirmedScore, confirmed_score_and_notes
-from sclsearch.reports.lines import SeedLine
-from sclsearch.reports.notes import OTHERS_UNTESTED, left_out
-from sclsearch.reports.report import Report, finished_winner, tested_winner
+from sclsearch.protocols.variants import FRESH_REPLICATES
+from sclsearch.reports.notes import OTHERS_UNTESTED, Note, damage
+from sclsearch.reports.report import Report, finished_winner, report, tested_winner
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import (
     Comparison,
@@ -23,6 +23,7 @@ from sclsearch.selection.significance import (
     search_interval,
 )
 from sclsearch.spaces.space import learning_rate_warning
+from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 from sclsearch.tasks.metrics import METRICS
 
 WINNERS = (
@@ -40,16 +41,26 @@ READ = {"unlabeled": "texts without labels", "paraphrases": "paraphrases"}
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmedScore:
+    """Test score of a winner on fresh seeds, which did not choose it.
+
+    `std` is None for a single score. `same_rows` is True if the seeds read the training rows of
+    those that chose the winner, as with `--splits`.
+    """
+
+    study: str
+    mean: float
+    std: float | None
+    seeds: int
+    same_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedStudy:
     """Winner of one study within a comparison of several studies.
 
     Attributes:
-        study: The study's name.
-        method: The method's name.
         number: Number of the winning configuration.
-        repeats: True if the study repeats the winner of another study.
-        values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
-        validation: Validation score of the winner under the study's rule.
         test_mean: Mean test score over the replicates that did not fail; None without test rows.
         test_std: Sample standard deviation of these scores; None for a single score.
         comparison: Paired test: its test scores minus those of the first study; None for the first,
@@ -78,129 +89,100 @@ class ComparedStudy:
 
 @dataclass(frozen=True, slots=True)
 class StudyComparison:
-    """Comparison of studies of one task; the first study is the reference.
+    """Comparison of studies of one task over their first `seeds`; the first is the reference.
 
-    Attributes:
-        task: The task's name.
-        metric: Name of the metric.
-        seeds: Number of replicates used, the first of each study.
-        studies: The studies, in the order of the arguments.
-        notes: Differences between the studies, and other caveats.
-        reports: Reports of the studies, in the same order.
+    `reports` are those of the studies, in the same order.
     """
 
     task: str
     metric: str
     seeds: int
     studies: tuple[ComparedStudy, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     reports: tuple[Report, ...]
 
     @property
     def tested(self) -> bool:
-        """Return True if the studies have test rows."""
         return self.reports[0].has_test
 
 
 def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     """Return a paired comparison of the winners' test scores over all shared replicates.
 
-    No replicate is selected by its score.
-
-    Args:
-        reports: Reports of two or more studies; the first is the reference.
+    The first of two or more reports is the reference. No replicate is selected by its score.
 
     Raises:
         SclsearchError: The studies cannot be compared, or one has no winner, or has not tested it.
     """
-    names = [report.study for report in reports]
+    names = [one.study for one in reports]
     if len(reports) < 2 or len(set(names)) < len(names):
         raise SclsearchError(
             f"compare: needs two or more different studies, got {', '.join(names)}. "
             "`sclsearch ls studies` lists them."
         )
-    base, seeds = reports[0], min(report.seeds for report in reports)
+    base, seeds = reports[0], min(one.seeds for one in reports)
     for other in reports[1:]:
         _check(base, other, seeds)
-    winners = [tested_winner(report) for report in reports]
-    tests = [[seed.test for seed in winner.seeds[:seeds]] for winner in winners]
-    comparisons: list[Comparison | None] = [None] * len(reports)
+    tests = [[seed.test for seed in tested_winner(one).seeds[:seeds]] for one in reports]
+    pairs: list[Comparison | None] = [None] * len(reports)
     adjusted: list[float | None] = [None] * len(reports)
-    intervals: list[tuple[float, float] | None] = [None] * len(reports)
     if base.has_test:
-        pairs = [
+        found = [
             compare(own, tests[0], _subsets(base, other, seeds), largest=METRICS[base.metric].span)
             for other, own in zip(reports[1:], tests[1:], strict=True)
         ]
-        comparisons[1:] = pairs
-        adjusted[1:] = holm([comparison.p for comparison in pairs])
-        intervals[1:] = [
-            _with_search(other, base, comparison, seeds)
-            for other, comparison in zip(reports[1:], pairs, strict=True)
-        ]
+        pairs[1:], adjusted[1:] = found, holm([one.p for one in found])
     confirmations = list(map(confirmed_score_and_notes, reports))
-    found = zip(
-        reports, winners, tests, comparisons, adjusted, intervals, confirmations, strict=True
-    )
+    studies = []
+    rows = zip(reports, tests, pairs, adjusted, confirmations, strict=True)
+    for one, own, pair, p, (confirmed, _) in rows:
+        winner, scores = finished_winner(one), [test for test in own if test is not None]
+        mean, std = mean_std(scores) if scores else (None, None)
+        studies.append(
+            ComparedStudy(
+                study=one.study,
+                method=one.method,
+                number=winner.number,
+                repeats=one.repeats,
+                values=winner.values,
+                validation=winner.score,
+                test_mean=mean,
+                test_std=std,
+                comparison=pair,
+                adjusted=p,
+                seed_runs=len(one.seed_runs),
+                search_interval=None if pair is None else _with_search(one, base, pair, seeds),
+                confirmed=confirmed,
+            )
+        )
     return StudyComparison(
         task=base.task,
         metric=base.metric,
         seeds=seeds,
-        studies=tuple(
-            ComparedStudy(
-                report.study,
-                report.method,
-                winner.number,
-                report.repeats,
-                winner.values,
-                winner.score,
-                *_mean_std([test for test in own if test is not None]),
-                comparison,
-                p,
-                len(trained_seed_runs(report)),
-                interval,
-                confirmed,
-            )
-            for report, winner, own, comparison, p, interval, (confirmed, _) in found
-        ),
+        studies=tuple(studies),
         notes=(*_notes(reports, seeds), *chain.from_iterable(notes for _, notes in confirmations)),
         reports=tuple(reports),
     )
 
 
-def _mean_std(tests: Sequence[float]) -> tuple[float | None, float | None]:
-    return mean_std(tests) if tests else (None, None)
-
-
-def trained_seed_runs(report: Report) -> list[SeedLine]:
-    """Return the finished seed runs of all configurations of a study."""
-    return [seed for line in report.configurations for seed in line.seeds]
-
-
-def training_seconds(report: Report) -> float:
-    """Return the training time of these seed runs together, in seconds."""
-    return sum(seed_run.seconds for seed_run in trained_seed_runs(report))
-
-
 def _with_search(
     own: Report, base: Report, comparison: Comparison, seeds: int
 ) -> tuple[float, float] | None:
-    """Return the interval that includes both searches; None if configurations are not tested."""
-    if any(line.untested for report in (own, base) for line in report.configurations):
+    if any(line.untested for one in (own, base) for line in one.configurations):
         return None
     subsets = [*map(str, _subsets(base, own, seeds))]
     return search_interval(comparison, _scores(own), _scores(base), subsets)
 
 
-def _scores(report: Report) -> SearchScores:
+def _scores(found: Report) -> SearchScores:
     """Return the scores of all configurations with a seed run, by loss, then by number."""
-    places = {seed.replicate: place for place, seed in enumerate(finished_winner(report).seeds)}
+    places = {seed.replicate: place for place, seed in enumerate(finished_winner(found).seeds)}
     # The first of equal configurations is the winner, see `ConfigurationScore.rank`.
     lines = sorted(
-        (one for one in report.configurations if one.seeds),
-        key=lambda one: (math.inf if one.loss is None else one.loss, one.number),
+        (line for line in found.configurations if line.seeds),
+        key=lambda line: (math.inf if line.loss is None else line.loss, line.number),
     )
-    minimum = METRICS[report.metric].minimum
+    minimum = METRICS[found.metric].minimum
     validation, test = np.full((2, len(lines), len(places)), np.nan)
     trained = np.zeros(test.shape, bool)
     for row, line in enumerate(lines):
@@ -209,7 +191,7 @@ def _scores(report: Report) -> SearchScores:
             validation[cell] = minimum if seed.validation is None else seed.validation
             test[cell] = np.nan if seed.test is None else seed.test
             trained[cell] = True
-    return SearchScores(validation, test, trained, parse_rule(report.rule).score)
+    return SearchScores(validation, test, trained, parse_rule(found.rule).score)
 
 
 def _check(base: Report, other: Report, seeds: int) -> None:
@@ -229,12 +211,18 @@ def _check(base: Report, other: Report, seeds: int) -> None:
 
 
 def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
-    """Return the hashes of the training rows of each replicate, in both studies."""
     rows = zip(base.rows[:seeds], other.rows[:seeds], strict=True)
     return [(own["train"], its["train"]) for own, its in rows]
 
 
-def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
+def _notes(reports: Sequence[Report], seeds: int) -> Iterator[Note]:
+    yield from map(Note, _facts(reports, seeds))
+    for one in reports:
+        yield from (note.about(one.study) for note in damage(one))
+        yield from map(Note, _of_one(one, seeds))
+
+
+def _facts(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     base = reports[0]
     yield from filter(None, [learning_rate_warning(_learning_rates(reports))])
     for other in reports[1:]:
@@ -253,12 +241,9 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         yield from _spaces(base, other)
     if unequal := unequal_budgets(reports):
         yield f"unequal budgets: {', '.join(unequal)}; larger searches tend to win"
-    for one in reports:
-        yield from _of_one(one, seeds)
 
 
 def _learning_rates(reports: Sequence[Report]) -> dict[str, object]:
-    """Return the searched learning rates, or the fixed one, of each study that chose a winner."""
     return {
         one.study: one.space.get("learning_rate", finished_winner(one).fields["learning_rate"])
         for one in reports
@@ -267,7 +252,6 @@ def _learning_rates(reports: Sequence[Report]) -> dict[str, object]:
 
 
 def _spaces(base: Report, other: Report) -> Iterator[str]:
-    """Yield a note on hyperparameters that both search, or both fix, with other values."""
     if base.repeats or other.repeats:
         return
     own, its = base.space, other.space
@@ -284,37 +268,36 @@ def _spaces(base: Report, other: Report) -> Iterator[str]:
 
 def unequal_budgets(reports: Sequence[Report]) -> list[str]:
     """Return the parts of the searches' budgets that are unequal; empty if no study searched."""
-    if all(report.repeats for report in reports):
+    if all(one.repeats for one in reports):
         return []
     return [
         name
         for name, ratio, sizes in (
-            ("configurations", 1, [len(report.configurations) for report in reports]),
-            ("seed runs", SAME, [len(trained_seed_runs(report)) for report in reports]),
-            ("training time", SAME_TIME, [max(SHORT, training_seconds(one)) for one in reports]),
+            ("configurations", 1, [len(one.configurations) for one in reports]),
+            ("seed runs", SAME, [len(one.seed_runs) for one in reports]),
+            ("training time", SAME_TIME, [max(SHORT, one.seconds) for one in reports]),
         )
         if max(sizes) > ratio * min(sizes)
     ]
 
 
-def _of_one(report: Report, seeds: int) -> Iterator[str]:
-    yield from (f"{report.study}: {note}" for note in left_out(report.damaged))
-    if not report.finished:
-        yield f"{report.study} is unfinished: another configuration may still win"
-    if report.stored_seeds > seeds:
+def _of_one(one: Report, seeds: int) -> Iterator[str]:
+    if not one.finished:
+        yield f"{one.study} is unfinished: another configuration may still win"
+    if one.stored_seeds > seeds:
         yield (
-            f"{report.study} has {report.stored_seeds} seeds, of which the first {seeds} are here; "
-            f"its budget counts {report.seeds}"
+            f"{one.study} has {one.stored_seeds} seeds, of which the first {seeds} are here; "
+            f"its budget counts {one.seeds}"
         )
-    if any(line.untested for line in report.configurations):
-        yield (f"no interval that includes the search, because in {report.study} {OTHERS_UNTESTED}")
+    if any(line.untested for line in one.configurations):
+        yield f"no interval that includes the search, because in {one.study} {OTHERS_UNTESTED}"
 
 
 def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
     """Yield a note for unlabeled texts, and for paraphrases, if one study reads others or none."""
     for kind, name in READ.items():
-        reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
-        readers = [report.study for report, rows in reads if any(rows)]
+        reads = [(one, _rows(one, kind, seeds)) for one in (base, other)]
+        readers = [one.study for one, rows in reads if any(rows)]
         same = reads[0][1] == reads[1][1]
         if kind == "unlabeled":
             same = same and base.unlabeled_digest == other.unlabeled_digest
@@ -324,24 +307,79 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
             yield f"{other.study} reads other {name} than {base.study}"
 
 
-def _terms(report: Report, other: Report) -> dict[str, str]:
-    """Return the settings that comparable studies should share."""
-    winner, its = finished_winner(report), finished_winner(other)
+def _terms(one: Report, other: Report) -> dict[str, str]:
+    winner, its = finished_winner(one), finished_winner(other)
     shared = winner.fields.keys() & its.fields.keys()
-    searches = len(report.configurations) > 1 and len(other.configurations) > 1
+    searches = len(one.configurations) > 1 and len(other.configurations) > 1
     searched = sorted(winner.values.keys() & shared) if searches else []
-    by_hand = ", ".join(f"{n}={shown(v)}" for n, v in report.settings.items() if n in shared)
+    by_hand = ", ".join(f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared)
     # A study that repeats a winner has its protocol's rule and takes all fields from that winner.
-    chosen = not (report.repeats or other.repeats)
+    chosen = not (one.repeats or other.repeats)
     return {
-        "encoder": report.model_place,
-        "protocol": report.protocol,
-        "rule": report.rule if chosen else "",
-        "training examples": report.size or "all",
+        "encoder": one.model_place,
+        "protocol": one.protocol,
+        "rule": one.rule if chosen else "",
+        "training examples": one.size or "all",
         "searched hyperparameters of both methods": ", ".join(searched),
         "set by hand": by_hand if chosen else "",
     }
 
 
-def _rows(report: Report, kind: str, seeds: int) -> list[str]:
-    return [rows.get(kind, "") for rows in report.rows[:seeds]]
+def _rows(one: Report, kind: str, seeds: int) -> list[str]:
+    return [rows.get(kind, "") for rows in one.rows[:seeds]]
+
+
+def confirmed_score(chosen: Report) -> ConfirmedScore | None:
+    """Return the winner's score in the `confirm` study with the most seeds; None without one."""
+    return confirmed_score_and_notes(chosen)[0]
+
+
+def confirmed_score_and_notes(chosen: Report) -> tuple[ConfirmedScore | None, list[Note]]:
+    """Return `confirmed_score` of a study, or notes on `confirm` studies that no longer count.
+
+    A `confirm` study no longer counts if the continued search has another winner, or has trained
+    the same seeds since.
+    """
+    record = StudyStore(chosen.storage, chosen.study).record()
+    if record is None or record.repeats:
+        return None, []
+    own, scores, notes = finished_winner(chosen), list[ConfirmedScore](), list[Note]()
+    keys = {seed.key for seed in own.seeds}
+    for name in study_names(chosen.storage):
+        with suppress(SclsearchError):  # a damaged study
+            other = StudyStore(chosen.storage, name).record()
+            if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
+                continue
+            fresh = report(chosen.storage, name)
+            winner = fresh.winner
+            if not winner or not winner.plain:
+                continue
+            same = [one for one in chosen.configurations if one.fields == winner.fields]
+            if winner.fields == own.fields and keys.isdisjoint(one.key for one in winner.seeds):
+                shared = share_rows(chosen, fresh)
+                scores.append(ConfirmedScore(name, *winner.plain, winner.succeeded, shared))
+            elif winner.fields == own.fields:
+                notes.append(
+                    Note(f"the seeds of {name} are not fresh: {chosen.study} has them too")
+                )
+            elif same:
+                configuration = f"#{same[0].number} of {chosen.study}"
+                text = f"the fresh seeds of {name} are of {configuration}, not of the winner"
+                notes.append(Note(text))
+    best = max(scores, key=lambda one: one.seeds, default=None)
+    return best, [] if best else notes
+
+
+def share_rows(chosen: Report, fresh: Report) -> bool:
+    """Return True if new seeds train on subsets that the seeds of the search have, too."""
+    before, now = ({rows["train"] for rows in one.rows} for one in (chosen, fresh))
+    return len(before) > 1 and now <= before
+
+
+def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
+    own, its = (dict(one.training) for one in (study, fresh))
+    if own.pop("numerics", "") != its.pop("numerics", ""):
+        own["engine"] = its["engine"] = None  # devices have engine versions of their own
+    same = all(study.identity[key] == fresh.identity[key] for key in ("task", "model", "size"))
+    repeated = f"{study.identity['protocol']}, {FRESH_REPLICATES}"
+    return own == its and same and str(fresh.identity["protocol"]).startswith(repeated)

@@ -1,7 +1,8 @@
 """Tables and texts of comparisons, for the terminal, the report page and the model card."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,23 +11,17 @@ from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.commands import confirm_command
-from sclsearch.reports.comparison import (
-    WINNERS,
-    ComparedStudy,
-    StudyComparison,
-    compare_studies,
-    trained_seed_runs,
-    training_seconds,
-)
+from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 
-BASELINE = "ce"
-Rows = list[tuple[str, ...]]
+if TYPE_CHECKING:
+    import pandas as pd
 
+BASELINE = "ce"
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted", "Wilcoxon")
 COLUMNS = (
     "95 %: interval of the mean difference; pairs: seeds, or means of seeds with one training "
@@ -49,14 +44,13 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
     for number, one in enumerate(found.studies, 1):
         console.print(f"[bold]{number}[/]  {escape(one.study)}", soft_wrap=True)
     console.print()
-    _show_table(console, *winner_table(found))
+    _show_table(console, winner_table(found))
     console.print("\n[bold]Budget[/] of the searches")
-    _show_table(console, *budget_table(found.reports))
+    _show_table(console, budget_table(found.reports))
     if found.tested:
         console.print("\n[bold]Against 1[/], in points")
-        _show_table(console, *difference_table(found), first=2)
-        pairs = [one.comparison for one in found.studies if one.comparison is not None]
-        show_limits(console, pairs)
+        _show_table(console, difference_table(found), first=2)
+        show_limits(console, [one.comparison for one in found.studies if one.comparison])
         console.print(limit_of_winners(found))
     sentence, commands = confirmations(found)
     if sentence:
@@ -67,33 +61,35 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
         console.print(f"- {escape(note)}")
 
 
-def _show_table(console: Console, headings: Sequence[str], rows: Rows, first: int = 1) -> None:
-    """Print a table with the number of each study as its first column."""
-    numbered = [(str(number), *row) for number, row in enumerate(rows, first)]
-    console.print(grid(("", *headings), numbered))
+def _show_table(console: Console, cells: "pd.DataFrame", first: int = 1) -> None:
+    numbered = [(str(number), *row[1:]) for number, row in enumerate(cells.values.tolist(), first)]
+    console.print(grid(("", *map(str, list(cells)[1:])), numbered))
 
 
-def winner_table(found: StudyComparison) -> tuple[Sequence[str], Rows]:
-    """Return headings and one row per study: its winner and its test scores."""
-    fresh = ["on fresh seeds"] if any(one.confirmed for one in found.studies) else []
-    rows: Rows = [
+def text_frame(rows: Iterable[Iterable[object]], columns: Iterable[str]) -> "pd.DataFrame":
+    """Return a table of text cells."""
+    import pandas as pd
+
+    return pd.DataFrame([[str(cell) for cell in row] for row in rows], columns=list(columns))
+
+
+def winner_table(found: StudyComparison) -> "pd.DataFrame":
+    """Return one row per study: its winner and its test scores; without test rows validation."""
+    score = f"{'test' if found.tested else 'validation'} {found.metric}"
+    fresh = any(one.confirmed for one in found.studies)
+    rows = [
         (
+            one.study,
             one.method,
-            _score(one),
+            f"{one.validation:.4f}"
+            if one.test_mean is None
+            else with_spread(one.test_mean, one.test_std),
             *([_confirmed(one)] if fresh else []),
             f"#{one.number} {settings(one.values) or CONFIGURATION[one.repeats]}",
         )
         for one in found.studies
     ]
-    score = f"{'test' if found.tested else 'validation'} {found.metric}"
-    return ("method", score, *fresh, "winner"), rows
-
-
-def _score(one: ComparedStudy) -> str:
-    """Return the test score; without test rows the validation score."""
-    if one.test_mean is None:
-        return f"{one.validation:.4f}"
-    return with_spread(one.test_mean, one.test_std)
+    return text_frame(rows, ("study", "method", score, *["on fresh seeds"] * fresh, "winner"))
 
 
 def _confirmed(one: ComparedStudy) -> str:
@@ -103,30 +99,45 @@ def _confirmed(one: ComparedStudy) -> str:
     return f"{score} ({counted(one.confirmed.seeds, 'seed')})"
 
 
-def budget_table(reports: Sequence[Report]) -> tuple[Sequence[str], Rows]:
-    """Return headings and one row per study: the budget of its search."""
-    rows: Rows = [
+def budget_table(reports: Sequence[Report]) -> "pd.DataFrame":
+    """Return one row per study: the budget of its search."""
+    rows = [
         (
+            one.study,
             one.method,
-            str(len(one.configurations)),
-            str(len(trained_seed_runs(one))),
-            duration(training_seconds(one)),
+            len(one.configurations),
+            len(one.seed_runs),
+            duration(one.seconds),
         )
         for one in reports
     ]
-    return ("method", "configurations", "seed runs", "training time"), rows
+    return text_frame(rows, ("study", "method", "configurations", "seed runs", "training time"))
 
 
-def difference_table(found: StudyComparison) -> tuple[Sequence[str], Rows]:
-    """Return headings and one row per study but the first: its difference from the first."""
+def difference_table(found: StudyComparison) -> "pd.DataFrame":
+    """Return one row per study but the first: its difference from the first."""
     heading = ["95 %, search"] if _has_search_interval(found) else []
-    rows: Rows = []
+    rows = []
     for one in found.studies[1:]:
         if one.comparison is not None and one.adjusted is not None:
             difference, interval, *rest = compared(one.comparison, one.adjusted)
             search = [points(one.search_interval)] if heading else []
-            rows.append((one.method, difference, interval, *search, *rest))
-    return ("method", *COMPARED[:2], *heading, *COMPARED[2:]), rows
+            rows.append((one.study, one.method, difference, interval, *search, *rest))
+    return text_frame(rows, ("study", "method", *COMPARED[:2], *heading, *COMPARED[2:]))
+
+
+def difference_in_words(found: StudyComparison, one: ComparedStudy) -> str:
+    """Return the difference of a study from the first one, with its interval and p-value."""
+    comparison = one.comparison
+    if comparison is None or one.adjusted is None:
+        return ""
+    difference, interval, _, _, adjusted, _ = compared(comparison, one.adjusted)
+    between = f" (95 % interval {interval})" if interval else ""
+    kind = "adjusted p" if len(found.studies) > 2 else "p"
+    return (
+        f"{difference} points of test {found.metric}{between} over "
+        f"{counted(comparison.n, 'pair')}, {kind} = {adjusted} by the sign-flip permutation test"
+    )
 
 
 def _has_search_interval(found: StudyComparison) -> bool:
@@ -210,20 +221,27 @@ def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> 
     """
     if found.method == BASELINE or not found.has_test:
         return ""
-    names = study_names(storage)
-    baselines = [one for name in names if (one := _with_baseline(found, study, storage, name))]
-    if not baselines:
+    pairs = [_with_baseline(found, study, storage, name) for name in study_names(storage)]
+    pair = max(filter(None, pairs), key=lambda one: one.studies[0].seed_runs, default=None)
+    if pair is None:
         return (
             f"The storage has no finished study of `{BASELINE}` (cross-entropy alone) for this "
             "task, size, model and protocol to compare with."
         )
-    return _paragraph(max(baselines, key=lambda one: len(trained_seed_runs(one.reports[0]))))
+    base, own = pair.studies
+    assert base.test_mean is not None
+    # The messages about damaged files have the paths of this machine.
+    notes = "".join(f" {note.text}." for note in pair.notes if note.kind != "damage")
+    return (
+        f"Against `{base.method}` (study `{base.study}`, test "
+        f"{with_spread(base.test_mean, base.test_std)}): {difference_in_words(pair, own)}."
+        f"{notes} {WINNERS}"
+    )
 
 
 def _with_baseline(
     found: Report, study: StudyRecord, storage: Storage, name: str
 ) -> StudyComparison | None:
-    """Return the comparison of a study's winner with ours; None if the study is no baseline."""
     try:
         record = StudyStore(storage, name).record()
         if record is None or record.training["method"] != BASELINE or record.repeats:
@@ -234,23 +252,3 @@ def _with_baseline(
         return compare_studies([report(storage, name), found])
     except SclsearchError:  # unfinished, damaged, or of other rows
         return None
-
-
-def _paragraph(pair: StudyComparison) -> str:
-    base, own = pair.studies
-    found = own.comparison
-    assert found is not None
-    assert base.test_mean is not None
-    interval = ""
-    if found.interval is not None:
-        low, high = (f"{100 * bound:+.1f}" for bound in found.interval)
-        interval = f" (95 % interval {low} to {high})"
-    # The messages about damaged files have the paths of this machine.
-    local = tuple(message for one in pair.reports for message in one.damaged)
-    notes = "".join(f" {note}." for note in pair.notes if not note.endswith(local))
-    return (
-        f"Against `{base.method}` (study `{base.study}`, test "
-        f"{with_spread(base.test_mean, base.test_std)}): {100 * found.difference:+.1f} points"
-        f"{interval} over {counted(found.n, 'pair')}, p = {found.p:.3f} by the "
-        f"sign-flip permutation test.{notes} {WINNERS}"
-    )

@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sclsearch.arguments import check_fields
+from sclsearch.canonical import file_digest
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
-from sclsearch.reports.export_record import (
+from sclsearch.reports.model_card import write_model_card
+from sclsearch.reports.predictor import (
+    CARD_FILE,
+    PARTS,
     ExportRecord,
     Format,
-    Refit,
     RefitRows,
-    without_folder,
-    write_digests,
     write_json,
 )
-from sclsearch.reports.lines import SeedLine
-from sclsearch.reports.model_card import write_model_card
-from sclsearch.reports.report import Report, finished_winner, tested_winner
+from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import LocalPath, Storage, check_writable, new_folder
 from sclsearch.store.studies import StudyRecord, StudyStore, existing_study
@@ -45,7 +44,11 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
 WEIGHTS = "model.safetensors"
-PARTS = "parts.safetensors"
+DIGESTS = "SHA256SUMS"
+"""File with the SHA-256 of every file of an export, which `sha256sum --check` reads.
+
+It omits the model card, which the user may edit.
+"""
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
 ROWS_COMPARED = 500
@@ -58,14 +61,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Model to export.
-
-    Attributes:
-        record: Its description.
-        weights: Its weights.
-        predictions: Predicted class or score of each row, by split.
-        probabilities: Probability of each class, `[rows, C]`, by split.
-    """
+    """Model to export, with what it predicts for each row of a split."""
 
     record: ExportRecord
     weights: "Mapping[str, Tensor]"
@@ -75,19 +71,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Choice of the exported model.
-
-    Attributes:
-        ensemble: Export every reported seed, as one model that averages their probabilities.
-        refit: Train the winner once more, on these rows of the study; None exports a seed run of
-            the search.
-        baseline: Export the linear model on the frozen encoder instead of the winner.
-        seeds: Number of models that a refit trains; more than one are exported as an ensemble.
-        data_dir: Folder of the task's files, if they moved.
-        method: `FILE.py:CLASS` or a class, if the method is in a file. A refit and the baseline
-            need it, and the comparison with the stored predictions.
-        force: Export a winner that is useless by `Report.verdict`, too.
-    """
+    """Choice of the exported model; `sclsearch.export` describes the options."""
 
     ensemble: bool = False
     refit: RefitRows | None = None
@@ -98,7 +82,6 @@ class ExportOptions:
     force: bool = False
 
     def __post_init__(self) -> None:
-        """Raise SclsearchError if options have wrong values or contradict each other."""
         check_fields(self)
         if self.ensemble and self.refit:
             raise SclsearchError(
@@ -118,16 +101,21 @@ class ExportOptions:
 
 
 def describe_winner(found: Report) -> ExportRecord:
-    """Return the description of the winner's best seed, as far as a report knows it."""
+    """Return the description of the winner's best seed."""
     winner = finished_winner(found)
-    return _seed_record(found, winner.seeds[winner.reported[0]])
+    return _described(found, winner.seeds[winner.reported[0]])
 
 
-def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
+def _described(found: Report, seed: SeedLine) -> ExportRecord:
     winner = finished_winner(found)
+    _, record = existing_study(found.storage, found.study)
+    origin, own = record.origin, record.origin["task"]
+    run = RunStore(found.storage).get(seed.key)
     base = base_model(found.model_place)
     # Not the bare name: a folder `minilm` is not the encoder `minilm`.
     base = f"./{Path(base).name}" if Path(base).is_absolute() else base
+    # Exports are published, and the folders of the user's machine are private.
+    place = origin["method"]
     return ExportRecord(
         base=base,
         method=found.method,
@@ -143,7 +131,14 @@ def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
         validation=seed.validation,
         test=seed.test,
         fields=winner.fields,
+        place=Path(place).name if Path(place).is_absolute() else place,
+        method_digest=record.training.get("method_file", ""),
+        labels=tuple(origin.get("labels", ())),
+        pair=origin.get("pair", False),
+        columns=() if isinstance(own, str) else tuple(own["text"]),
         mean_test=winner.plain and winner.plain[0],
+        numerics="" if run is None else str(run.identity.get("numerics", "")),
+        data=found.data,
     )
 
 
@@ -153,13 +148,8 @@ def export(
     """Write the winner's encoder in float32, its new modules and a model card to a folder.
 
     Config and tokenizer come from the encoder that was fine-tuned. A model of the search is read
-    again, and its predictions are compared with the stored ones.
-
-    Args:
-        found: The study's report.
-        storage: Storage of the study.
-        folder: An empty or missing folder. On failure no partial export remains.
-        options: The model to export.
+    again, and its predictions are compared with the stored ones. The folder is empty or missing; on
+    failure no partial export remains.
 
     Raises:
         SclsearchError: There is no winner, it is useless or has not been tested, or the original
@@ -183,13 +173,13 @@ def export(
     members: list[_Member] = []
     if not (options.baseline or options.refit):
         seeds = [winner.seeds[position] for position in winner.reported]
-        members = _members(found, record, seeds if options.ensemble else seeds[:1], options)
+        members = _members(found, seeds if options.ensemble else seeds[:1], options)
     begun = _begun_with(record)
     check_writable(LocalPath(folder.parent))
     if options.baseline:
-        members = [_linear(found, record, options)]
+        members = [_linear(found, options)]
     elif options.refit:
-        members = _refitted(found, record, options, options.refit)
+        members = _refitted(found, options, options.refit)
     with new_folder(folder) as part:
         written = _write_all(part, members, begun, ensemble=options.ensemble or len(members) > 1)
         write_model_card(part, written, found, record, storage, begun)
@@ -207,7 +197,6 @@ def _check_predictions(
     options: ExportOptions,
     storage: Storage,
 ) -> None:
-    """Raise SclsearchError if the written models predict otherwise than the trained ones."""
     from sclsearch.reports.predictor import load
     from sclsearch.study.restore import restore_seed_run
 
@@ -252,9 +241,7 @@ def _check_empty(folder: Path) -> None:
         raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
 
 
-def _members(
-    found: Report, record: StudyRecord, seeds: Sequence[SeedLine], options: ExportOptions
-) -> list[_Member]:
+def _members(found: Report, seeds: Sequence[SeedLine], options: ExportOptions) -> list[_Member]:
     """Return the seed runs to export; those without stored weights train again."""
     from sclsearch.reports.refit import train_again
 
@@ -263,7 +250,6 @@ def _members(
     stored = runs.get_all([seed.key for seed in seeds])
     for seed, run in zip(seeds, stored, strict=True):
         assert run is not None
-        described = _completed(_seed_record(found, seed), record, found.storage)
         weights = store.load_weights(seed.key)
         (rows,) = runs.rows([run])
         if weights is not None:
@@ -272,22 +258,20 @@ def _members(
         else:
             result = train_again(run, options.data_dir, options.method)
             trained = result.weights, result.predictions, result.probabilities
-        members.append(_Member(described, *trained))
+        members.append(_Member(_described(found, seed), *trained))
     return members
 
 
-def _refitted(
-    found: Report, record: StudyRecord, options: ExportOptions, rows: RefitRows
-) -> list[_Member]:
-    """Train the winner on more rows, and return the models."""
+def _refitted(found: Report, options: ExportOptions, rows: RefitRows) -> list[_Member]:
     from sclsearch.reports.refit import refit_winner, restore_winner
 
     winner = restore_winner(found, options.data_dir, options.method)
-    described = _completed(describe_winner(found), record, found.storage)
+    described = replace(describe_winner(found), validation=None, test=None)
     return [
         _Member(
             replace(
-                _without_scores(described, model.refit),
+                described,
+                refit=model.refit,
                 key=model.spec.key,
                 replicate=model.spec.replicate.number,
             ),
@@ -297,54 +281,29 @@ def _refitted(
     ]
 
 
-def _linear(found: Report, record: StudyRecord, options: ExportOptions) -> _Member:
-    """Fit the linear model on the frozen encoder, on the rows of its best seed or on more rows."""
-    from sclsearch.reports.linear_model import fit_linear, linear_baseline
-    from sclsearch.reports.refit import restore_winner
+def _linear(found: Report, options: ExportOptions) -> _Member:
+    from sclsearch.reports.refit import fit_linear, linear_baseline, restore_winner
 
     line = linear_baseline(found)
     best = line.seeds[line.reported[0]]
     winner = restore_winner(found, options.data_dir, options.method)
-    model = fit_linear(found, winner, best.replicate, options.refit)
-    described = _completed(describe_winner(found), record, found.storage)
+    weights, fields, refit = fit_linear(found, winner, best.replicate, options.refit)
     described = replace(
-        described,
+        describe_winner(found),
         method=line.origin.partition(" on ")[0].replace(" ", "-"),
         place="ce",
         method_digest="",
-        fields=model.fields,
+        fields=fields,
         key="",
         replicate=best.replicate,
-        validation=best.validation,
-        test=best.test,
+        validation=None if refit else best.validation,
+        test=None if refit else best.test,
         mean_test=line.plain and line.plain[0],
         numerics=f"{winner.spec.numerics.partition('-')[0]}-fp32",
         baseline=True,
+        refit=refit,
     )
-    if model.refit is not None:
-        described = _without_scores(described, model.refit)
-    return _Member(described, model.weights)
-
-
-def _without_scores(described: ExportRecord, refit: Refit) -> ExportRecord:
-    """Return the record of a model that was trained after the search."""
-    return replace(described, validation=None, test=None, refit=refit)
-
-
-def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -> ExportRecord:
-    """Return the record with the fields that prediction needs."""
-    origin, own = record.origin, record.origin["task"]
-    run = RunStore(storage).get(described.key)
-    return replace(
-        described,
-        place=without_folder(origin["method"]),
-        method_digest=record.training.get("method_file", ""),
-        labels=tuple(origin.get("labels", ())),
-        pair=origin.get("pair", False),
-        columns=() if isinstance(own, str) else tuple(own["text"]),
-        numerics="" if run is None else str(run.identity["numerics"]),
-        data=str(record.training["data"]),
-    )
+    return _Member(described, weights)
 
 
 def _begun_with(record: StudyRecord) -> Path:
@@ -361,7 +320,6 @@ def _begun_with(record: StudyRecord) -> Path:
 def _write_all(
     folder: Path, members: Sequence[_Member], begun: Path, *, ensemble: bool
 ) -> ExportRecord:
-    """Write one seed to a folder, or each seed of an ensemble to a subfolder."""
     if not ensemble:
         return write_folder(folder, members[0].weights, begun, members[0].record)
     names = [f"seed-{member.record.replicate}" for member in members]
@@ -387,8 +345,12 @@ def write_folder(
     `begun` is the folder of the encoder that was fine-tuned. The result is the description with the
     format.
     """
-    from sclsearch.reports.head_mapping import as_sequence_classifier, label_fields, pooled_head
-    from sclsearch.reports.pooled_head import write_pooled_classifier
+    from sclsearch.reports.heads import (
+        as_sequence_classifier,
+        label_fields,
+        pooled_head,
+        write_pooled_classifier,
+    )
     from sclsearch.training.evaluation import save_tensors
 
     encoder = _beginning(stored, ENCODER_PREFIX)
@@ -441,9 +403,45 @@ def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
 
 
 def _beginning(stored: "Mapping[str, Tensor]", prefix: str) -> "dict[str, Tensor]":
-    """Return the tensors whose names have the prefix, without it."""
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in stored.items()
         if name.startswith(prefix)
     }
+
+
+def write_digests(folder: Path) -> None:
+    """Write the digests of all files of an export, except those of the model card."""
+    names = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in {CARD_FILE, DIGESTS}
+    )
+    lines = [f"{file_digest(folder / name)}  {name}\n" for name in names]
+    (folder / DIGESTS).write_text("".join(lines), encoding="utf-8")
+
+
+def push(folder: Path, repository: str) -> str:
+    """Upload a folder to a model repository on the hub; return the address of the upload.
+
+    A missing repository becomes a private one. The repository then has the folder's files alone.
+    The hub's address and token are those of huggingface_hub: HF_ENDPOINT, HF_TOKEN or its login.
+
+    Raises:
+        SclsearchError: The hub cannot be reached, or refuses.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    api = HfApi()
+    try:
+        name = api.create_repo(repository, private=True, exist_ok=True).repo_id
+        # Files of an earlier export that this one lacks would answer in its place.
+        return str(api.upload_folder(repo_id=name, folder_path=folder, delete_patterns="*"))
+    # Errors of a connection derive from the base of HfHubHTTPError in the hub's HTTP library.
+    except (OSError, ValueError, *HfHubHTTPError.__bases__) as error:  # type: ignore[misc]
+        raise SclsearchError(
+            f"--push {repository}: {api.endpoint} did not accept the upload: "
+            f"{' '.join(str(error).split()).rstrip('.')}. The export is in {folder}; "
+            f"`hf upload {repository} {folder}` uploads it."
+        ) from error

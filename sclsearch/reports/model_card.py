@@ -1,4 +1,4 @@
-"""Model card of an exported classifier (README.md): data, search, scores and limits."""
+"""Model card of an exported classifier (README.md): data, search, scores, limits, and loading."""
 
 import json
 import shlex
@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.protocols.base import NO_TEST_ROWS
+from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
-from sclsearch.reports.confirmed import ConfirmedScore, confirmed_score
-from sclsearch.reports.export_record import CARD_FILE, ExportRecord
-from sclsearch.reports.linear_model import linear_baseline
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.loading_examples import loading_examples, loading_note
-from sclsearch.reports.report import Report, finished_winner
+from sclsearch.reports.predictor import CARD_FILE, ExportRecord
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.terminal import (
     CONFIGURATION,
     race_statement,
-    rule_in_words,
+    rule_of,
     tie_statement,
     with_spread,
 )
@@ -41,9 +38,13 @@ HUB_METRICS = {
     "spearman": "spearmanr",
 }
 """Names of metrics on the hub, where they differ from ours."""
+TEXTS = '["A fine film."]'
 
 TEMPLATE = """\
----
+{% macro table(headings, rows) %}| {{ headings | join(" | ") }} |
+|{{ "---|" * headings | length }}
+{% for row in rows %}| {{ row | join(" | ") }} |
+{% endfor %}{% endmacro %}---
 {{ card_data }}
 ---
 
@@ -71,23 +72,29 @@ TEMPLATE = """\
 Rule `{{ record.rule }}`: a configuration's score is its validation {{ record.metric }}, {{ rule }}.
 {{ choice }}
 
-{{ space }}
+{% if not space %}No hyperparameter was searched.
+{% else %}{% if found.space_note %}Search space: {{ found.space_note }}.
 
-{{ configurations }}
+{% endif %}{{ table(["searched hyperparameter", "values"], space) }}
+{% for by, values in fixed.items() if values %}{{ by }}: `{{ values }}`.
 
-{{ race }}
+{% endfor %}{% endif %}
+{{ tried }} tried, best first:
+
+{{ table(["#", "validation " ~ record.metric, "test " ~ record.metric, "seeds", "configuration"],
+configurations) }}
+{% if more > 0 %}{{ more }} more configurations are not shown.
+
+{% endif %}{{ race }}
 {% endif %}
 ## Results
 
 {% if not record.baseline %}Winner: configuration {{ winner.number }}, `{{ values }}`.
 
-{% endif %}| seed | validation {{ record.metric }} | test {{ record.metric }} |
-|---|---|---|
-{% for row in seeds %}| {{ row | join(" | ") }} |
+{% endif %}{{ table(["seed", "validation " ~ record.metric, "test " ~ record.metric], seeds) }}
+{% for line in summary %}- {{ line }}
 {% endfor %}
-{{ summary }}
-
-{% if not record.baseline %}{{ comparison }}
+{% if comparison %}{{ comparison }}
 
 {% endif %}{{ training }}
 
@@ -117,32 +124,52 @@ def write_model_card(
     """
     from huggingface_hub import ModelCard
 
+    from sclsearch.reports.refit import linear_baseline
+
     winner, fresh = finished_winner(found), confirmed_score(found)
     if record.baseline:
         winner, fresh = linear_baseline(found), None
     run = RunStore(storage).get(record.key)
     license_ = _license(record.base, begun)
+    space = study.identity["space"]
+    fixed = (space.get("fixed") or {}).items()
     card = ModelCard.from_template(
         _card_data(record, winner, fresh, license_),
         template_str=TEMPLATE,
         record=record,
+        found=found,
         verdict=_verdict(found),
         introduction=_introduction(record, winner),
         loading=list(loading_examples(folder.name, record)),
         loading_note=loading_note(folder.name, record),
         data=list(_data(record, found, run)),
-        rule=rule_in_words(found.rule.partition("/")[0], found.seeds),
+        rule=rule_of(found),
         choice="The test rows played no part in the choice."
         if found.has_test
         else f"There are {NO_TEST_ROWS}.",
-        space=_space(study),
-        configurations=_configurations(found),
+        space=[(one["name"], _range(one)) for one in space["parameters"]],
+        fixed={
+            "Fixed by the space": settings({n: v for n, v in fixed if n not in found.settings}),
+            "Set by hand": settings(found.settings),
+        },
+        tried=counted(len(found.configurations), "configuration"),
+        configurations=[
+            (
+                line.number,
+                "–" if line.score is None else f"{line.score:.4f}",
+                _test(line),
+                f"{line.succeeded}/{found.seeds}",
+                f"`{settings(line.values) or CONFIGURATION[found.repeats]}`",
+            )
+            for line in found.configurations[:MOST_CONFIGURATIONS]
+        ],
+        more=len(found.configurations) - MOST_CONFIGURATIONS,
         race=race_statement(found),
         winner=winner,
         values=settings(winner.values) or CONFIGURATION[found.repeats],
         seeds=list(_seeds(record, winner)),
-        summary=_summary(found, winner, fresh, run),
-        comparison=baseline_comparison(found, study, storage),
+        summary=list(_summary(found, winner, fresh, run)),
+        comparison="" if record.baseline else baseline_comparison(found, study, storage),
         training=_training(record, run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
         limits=list(_limits(record, found, license_)),
@@ -172,7 +199,7 @@ def _card_data(
 ) -> "ModelCardData":
     from huggingface_hub import EvalResult, ModelCardData
 
-    test, seeds = record.mean_test, counted(len(winner.seeds) - winner.failed, "seed")
+    test, seeds = record.mean_test, counted(winner.succeeded, "seed")
     if record.refit:
         seeds += " of the search"
     if fresh is not None:
@@ -200,7 +227,6 @@ def _card_data(
 
 
 def _hub_name(base: str) -> str | None:
-    """Return the name of an encoder on the hub; None for a folder."""
     if base in ALIASES:
         return ALIASES[base].hub
     folder = Path(base).expanduser()
@@ -224,7 +250,6 @@ def _license(base: str, begun: Path) -> str | None:
 
 
 def _introduction(record: ExportRecord, winner: ConfigurationLine) -> str:
-    """Return what the model is and on which rows it was trained, if not on those of a seed."""
     base = _hub_name(record.base) or Path(record.base).name
     text = (
         f"{base} fine-tuned by `{record.method}` on {record.task}. The configuration is the winner "
@@ -261,46 +286,11 @@ def _data(record: ExportRecord, found: Report, run: SeedRun | None) -> Iterator[
         yield f"SHA-256 of the {kind} rows, {which}", short
 
 
-def _space(study: StudyRecord) -> str:
-    space = study.identity["space"]
-    rows = [f"| {one['name']} | {_range(one)} |" for one in space["parameters"]]
-    if not rows:
-        return "No hyperparameter was searched."
-    by_hand = study.origin.get("settings") or {}
-    fixed = {n: value for n, value in (space.get("fixed") or {}).items() if n not in by_hand}
-    note = "".join(
-        f"\n\n{by}: `{settings(values)}`."
-        for by, values in (("Fixed by the space", fixed), ("Set by hand", by_hand))
-        if values
-    )
-    chosen = study.origin.get("space")
-    head = f"Search space: {chosen}.\n\n" if chosen else ""
-    head += "| searched hyperparameter | values |\n|---|---|\n"
-    return f"{head}{chr(10).join(rows)}{note}"
-
-
 def _range(parameter: Mapping[str, Any]) -> str:
     if parameter["type"] == "choice":
         return ", ".join(map(shown, parameter["values"]))
     scale = " (log scale)" if parameter["type"] == "log" else ""
     return f"{shown(parameter['low'])} to {shown(parameter['high'])}{scale}"
-
-
-def _configurations(found: Report) -> str:
-    """Return the table of the configurations tried, best first."""
-    lines = [
-        f"| {line.number} | {'–' if line.score is None else f'{line.score:.4f}'} | "
-        f"{_test(line)} | {len(line.seeds) - line.failed}/{found.seeds} | "
-        f"`{settings(line.values) or CONFIGURATION[found.repeats]}` |"
-        for line in found.configurations[:MOST_CONFIGURATIONS]
-    ]
-    more = len(found.configurations) - MOST_CONFIGURATIONS
-    rest = f"\n\n{more} more configurations are not shown." if more > 0 else ""
-    return (
-        f"{counted(len(found.configurations), 'configuration')} tried, best first:\n\n"
-        f"| # | validation {found.metric} | test {found.metric} | seeds | configuration |\n"
-        f"|---|---|---|---|---|\n{chr(10).join(lines)}{rest}"
-    )
 
 
 def _test(line: ConfigurationLine) -> str:
@@ -337,33 +327,30 @@ def _on_other_rows(metric: str, accuracy: float, run: SeedRun | None) -> str:
 
 def _summary(
     found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None, run: SeedRun | None
-) -> str:
-    rule = rule_in_words(found.rule.partition("/")[0], found.seeds)
-    tied = tie_statement(found, winner)
-    lines = [f"- Validation {found.metric} {winner.score:.4f}, {rule}{tied and f'; {tied}'}."]
-    if winner.plain and len(winner.reported) < len(winner.seeds) - winner.failed:
+) -> Iterator[str]:
+    tied, test = tie_statement(found, winner), f"Test {found.metric}"
+    yield f"Validation {found.metric} {winner.score:.4f}, {rule_of(found)}{tied and f'; {tied}'}."
+    if winner.plain and len(winner.reported) < winner.succeeded:
         reported = counted(len(winner.reported), "reported seed")
-        lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
+        yield f"{test} {_test(winner)} over the {reported}."
     if winner.plain:
-        every = counted(len(winner.seeds) - winner.failed, "seed")
         quote = ": quote this" if fresh is None else ""
-        lines.append(
-            f"- Test {found.metric} {with_spread(*winner.plain)} over all {every}{quote}."
-            f"{_on_other_rows(found.metric, winner.plain[0], run)}"
+        yield (
+            f"{test} {with_spread(*winner.plain)} over all {counted(winner.succeeded, 'seed')}"
+            f"{quote}.{_on_other_rows(found.metric, winner.plain[0], run)}"
         )
     if fresh is not None:
         chose = "weights and orders are new, the rows chose the winner" if fresh.same_rows else ""
-        lines.append(
-            f"- Test {found.metric} {with_spread(fresh.mean, fresh.std)} over "
+        yield (
+            f"{test} {with_spread(fresh.mean, fresh.std)} over "
             f"{counted(fresh.seeds, 'fresh seed')}: {chose or 'they chose nothing'}. Quote this."
         )
-    lines += [
-        f"- Baseline, {line.origin}: test {found.metric} {with_spread(*line.plain)} over "
-        f"{counted(len(line.seeds), 'seed')}."
-        for line in found.baselines
-        if line.plain
-    ]
-    return "\n".join(lines)
+    for line in found.baselines:
+        if line.plain:
+            yield (
+                f"Baseline, {line.origin}: test {found.metric} {with_spread(*line.plain)} over "
+                f"{counted(len(line.seeds), 'seed')}."
+            )
 
 
 def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterator[str]:
@@ -381,14 +368,14 @@ def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterat
         "of the encoder or the data, were not examined."
     )
     yield f"License of the base model: {license_ or 'unknown'}."
-    others = {*found.damaged}
-    if record.baseline:
-        others |= {note for note in found.notes if "the winner" in note}
-    yield from (note for note in found.notes if note not in others)
+    # The messages about damaged files have the paths of this machine.
+    hidden = {"damage", "doubt"} if record.baseline else {"damage"}
+    for note in found.notes:
+        if note.kind not in hidden:
+            yield f"{note.text[0].upper()}{note.text[1:].rstrip('.')}."
 
 
 def _training(record: ExportRecord, run: SeedRun | None) -> str:
-    """Return how the exported seed was trained: key, versions and commit."""
     if record.baseline:
         return f"Fitted by scikit-learn; scores of study `{record.study}`."
     if record.refit:
@@ -399,3 +386,87 @@ def _training(record: ExportRecord, run: SeedRun | None) -> str:
     return f"Seed run `{record.key[:12]}` of study `{record.study}`" + (
         f", trained with {versions}." if versions else "."
     )
+
+
+def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str]]:
+    """Yield a heading and Python code for each way to load an export, the main one first."""
+    quoted = json.dumps(name, ensure_ascii=False)
+    yield "With sclsearch:", _with_sclsearch(name, record)
+    if record.members:
+        return
+    if record.format != "sclsearch":
+        code = "" if record.format == "transformers" else ", and the code in pooled_classifier.py"
+        heading = f"With transformers alone{code}, with the same predictions:"
+        yield heading, main_example(name, record)
+    if record.format == "transformers":
+        return
+    if record.format == "transformers-code" and not record.pair:
+        yield (
+            "With sentence-transformers, whose `encode` returns the class scores, in the order of "
+            "the labels. The first two modules alone return the embeddings:",
+            "from sentence_transformers import SentenceTransformer\n\n"
+            f"classifier = SentenceTransformer({quoted})\nprint(classifier.encode({TEXTS}))\n"
+            "embedder = SentenceTransformer(modules=list(classifier)[:2])\n"
+            f"print(embedder.encode({TEXTS}))",
+        )
+    yield (
+        "The encoder alone:",
+        "from transformers import AutoModel, AutoTokenizer\n\n"
+        f'encoder = AutoModel.from_pretrained({quoted}, subfolder="{ENCODER}")\n'
+        f'tokenizer = AutoTokenizer.from_pretrained({quoted}, subfolder="{ENCODER}")',
+    )
+
+
+def main_example(name: str, record: ExportRecord) -> str:
+    """Return three lines of Python that load an export and classify a text.
+
+    They use transformers if it can load the export, else sclsearch.
+    """
+    if record.members or record.format == "sclsearch":
+        return _with_sclsearch(name, record)
+    quoted = json.dumps(name, ensure_ascii=False)
+    texts = '{"text": "A fine film.", "text_pair": "A good film."}' if record.pair else TEXTS
+    code = ", trust_remote_code=True" if record.format == "transformers-code" else ""
+    return (
+        "from transformers import pipeline\n"
+        f'classifier = pipeline("text-classification", model={quoted}{code})\n'
+        f"print(classifier({texts}, truncation=True))"
+    )
+
+
+def _with_sclsearch(name: str, record: ExportRecord) -> str:
+    quoted = json.dumps(name, ensure_ascii=False)
+    texts = '[("A fine film.", "A good film.")]' if record.pair else TEXTS
+    method = f', method="{_place(record)}"' if record.method_digest else ""
+    return (
+        f"import sclsearch\nclassifier = sclsearch.load({quoted}{method})\n"
+        f"print(classifier.predict({texts}))"
+    )
+
+
+def method_option(record: ExportRecord) -> str:
+    """Return the option that `predict` needs for a custom method; else no text."""
+    return f" --method {shlex.quote(_place(record))}" if record.method_digest else ""
+
+
+def _place(record: ExportRecord) -> str:
+    return f"{Path(record.place.rpartition(':')[0]).name}:{record.method}"
+
+
+def loading_note(name: str, record: ExportRecord) -> str:
+    """Return a paragraph on the command line, the hub, and what cannot load an export."""
+    quoted = shlex.quote(name)
+    lines = [
+        f"On the command line: `sclsearch predict {quoted} FILE{method_option(record)}`. "
+        f"From the hub: `hf download OWNER/NAME --local-dir {quoted}`."
+    ]
+    if record.members or record.format == "sclsearch":
+        why = "averages several models" if record.members else "has a head that transformers lacks"
+        lines.append(f"transformers cannot load this folder, because the classifier {why}.")
+    elif record.format == "transformers-code":
+        lines.append(
+            "No class of transformers computes the head of this classifier, so `pipeline` and "
+            "`AutoModelForSequenceClassification` take `trust_remote_code=True`, which lets "
+            "pooled_classifier.py run."
+        )
+    return "\n".join(lines)

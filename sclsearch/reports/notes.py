@@ -1,22 +1,20 @@
-"""Notes and warnings of a report: what the reader must know to judge its scores."""
+"""What the reader of a report must know: notes on its scores, and the verdict on its winner."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from sclsearch.canonical import counted, one_line
-from sclsearch.reports.frames import device_name
-from sclsearch.reports.lines import ConfigurationLine, best_line
-from sclsearch.reports.verdict import against, is_linear
-from sclsearch.selection.significance import FEWEST_PAIRS
+from sclsearch.canonical import counted, one_line, shown
+from sclsearch.reports.commands import report_command, search_command
+from sclsearch.reports.report import ConfigurationLine, Report, paired
+from sclsearch.selection.significance import FEWEST_PAIRS, Comparison, in_points
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import uneven_seeds
 from sclsearch.study.state import SearchState
-
-if TYPE_CHECKING:
-    from sclsearch.reports.report import Report
 
 OTHER_WINNERS = {"mean": "2.4 %", "top-k": "3.5 %"}
 """Highest share of other winners in recorded searches of one size, see `benchmarks/race.md`."""
@@ -25,34 +23,112 @@ FEW_ROWS = 10
 OTHERS_UNTESTED = (
     "only the winner was tested; `sclsearch tune` with `--test-scores all` tests the others, too"
 )
+EDGE = 0.05
+"""Share of a range, on the log scale, within which a value is at its edge."""
+RATE_STEP = 3.0
+"""Factor of the next learning rate to try."""
+FEW_UPDATES = 100
+FEW_TRAINING_ROWS = 50
+FEW_ROWS_OF_CLASS = 8
+MORE_ROWS = 4
+"""Factor of the next training set size to try."""
+CUT = "max_length "
+"""Start of the stored note on truncated texts."""
+WARNING = "warning: "
+
+Split = Literal["test", "validation"]
+Cause = tuple[str, Mapping[str, Any]]
+"""Likely cause, and the hyperparameters and sizes to change; None removes a setting."""
 
 
-def ranking_notes(
-    state: SearchState,
-    lines: Sequence[ConfigurationLine],
-    baselines: Sequence[ConfigurationLine],
-) -> Iterator[str]:
-    """Yield the notes on a ranking, its winner and its data, most important first.
+Kind = Literal["fact", "warning", "doubt", "seeds", "damage"]
 
-    Args:
-        state: The results.
-        lines: The ranking of the configurations.
-        baselines: Baseline classifiers to compare the winner with; none for a useless winner,
-            whose verdict names one.
+
+class Note(str):
+    """Remark for readers of the scores: the text as printed, and its kind.
+
+    A `doubt` is about the winner, a `warning` about the data, and both are printed as warnings.
+    `seeds` is about configurations that lack seeds. `damage` names a damaged file of this machine.
+    Every other remark is a `fact`.
     """
-    winner = best_line(lines)
+
+    __slots__ = ("kind",)
+    kind: Kind
+
+    def __new__(cls, text: str, kind: Kind = "fact") -> "Note":
+        note = super().__new__(cls, text)
+        note.kind = kind
+        return note
+
+    @property
+    def text(self) -> str:
+        """The note without the word `warning`."""
+        return self.replace(WARNING, "", 1) if self.kind in {"warning", "doubt"} else self
+
+    def about(self, name: str) -> "Note":
+        """Return the note as one about a named study or table cell."""
+        return Note(f"{name}: {self}", self.kind)
+
+
+def doubt(text: str) -> Note:
+    """Return a warning about the winner."""
+    return Note(f"{WARNING}{text}", "doubt")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a useless winner, the likely cause, and the command to run next."""
+
+    sentence: str
+    cause: str
+    command: str
+
+    @property
+    def lines(self) -> tuple[str, str, str]:
+        return self.sentence, f"Likely cause: {self.cause}.", f"Next: `{self.command}`"
+
+
+def report_notes(report: Report, state: SearchState, stored: int) -> tuple[Note, ...]:
+    """Return the notes on a ranking, its winner and its data, most important first.
+
+    `stored` is the number of configurations that the study has, damaged ones apart.
+    """
+    notes = [*damage(report), *_not_shown(len(state.configurations), stored)]
+    if lacking := seeds_lacking(report):
+        notes.append(Note(lacking, "seeds"))
+    winner = report.winner
     if winner is not None:
-        yield from _untested(winner, lines, str(state.rule))
-        yield from _doubts(winner, baselines, state)
+        notes += _untested(winner, report)
+        for baseline in () if report.verdict else report.baselines:  # a verdict names one
+            notes += _not_above(winner, baseline, state)
+        notes += _few_rows_per_class(_confusions(state, winner), state)
     if state.replicates:
-        yield from state.replicates[0].notes
-        yield from uneven_seeds(state.replicates)
-    yield from _mixed_devices(state.seed_runs.values())
-    yield from state.record.origin["notes"]
+        notes += map(Note, [*state.replicates[0].notes, *uneven_seeds(state.replicates)])
+    notes += _mixed_devices(state)
+    notes += map(Note, state.record.origin["notes"])
     if winner is not None:
         runs = list(state.runs_of(winner.number).values())
-        for position in winner.reported:
-            yield from runs[position].notes
+        notes += (Note(note) for position in winner.reported for note in runs[position].notes)
+    return tuple(dict.fromkeys(notes))
+
+
+def damage(report: Report) -> list[Note]:
+    """Return a warning if files of the study are damaged, and what is wrong with each."""
+    if not report.damaged:
+        return []
+    left_out = f"damaged files, left out of the ranking: {len(report.damaged)}"
+    return [
+        doubt(f"{left_out}; another configuration may be the winner"),
+        *(Note(message, "damage") for message in report.damaged),
+    ]
+
+
+def _not_shown(shown: int, stored: int) -> Iterator[Note]:
+    if shown < stored:
+        yield Note(
+            f"shown: the first {shown} of {stored} stored configurations; show, report and "
+            "export read all of them"
+        )
 
 
 def untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> str:
@@ -66,16 +142,7 @@ def untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> st
     )
 
 
-def not_shown(shown: int, stored: int) -> Iterator[str]:
-    """Yield a note if a report does not read all configurations of a study."""
-    if shown < stored:
-        yield (
-            f"shown: the first {shown} of {stored} stored configurations; show, report and "
-            "export read all of them"
-        )
-
-
-def seeds_lacking(report: "Report") -> str:
+def seeds_lacking(report: Report) -> str:
     """Return how many configurations lack seeds, and whether one may win; empty if none does."""
     lines = report.configurations
     counts = Counter(len(line.seeds) for line in lines if line.score is None)
@@ -97,58 +164,48 @@ def seeds_lacking(report: "Report") -> str:
     )
 
 
-def left_out(damaged: Sequence[str]) -> Iterator[str]:
-    """Yield a warning if files of the study are damaged, and what is wrong with each."""
-    if damaged:
-        yield (
-            f"warning: damaged files, left out of the ranking: {len(damaged)}; another "
-            "configuration may be the winner"
-        )
-    yield from damaged
-
-
-def _untested(
-    winner: ConfigurationLine, lines: Sequence[ConfigurationLine], rule: str
-) -> Iterator[str]:
-    """Yield a note if seed runs have not been tested."""
+def _untested(winner: ConfigurationLine, report: Report) -> Iterator[Note]:
     if winner.untested:
-        yield f"warning: {untested_winner(winner, rule)}"
-    elif any(line.untested for line in lines):
-        yield OTHERS_UNTESTED
+        yield doubt(untested_winner(winner, report.rule))
+    elif any(line.untested for line in report.configurations):
+        yield Note(OTHERS_UNTESTED, "doubt")
 
 
-def _doubts(
-    winner: ConfigurationLine, baselines: Sequence[ConfigurationLine], state: SearchState
-) -> Iterator[str]:
-    """Yield a warning for each reason to doubt a winner.
-
-    Reasons: it is not reliably above a baseline, or a class has few validation rows.
-    """
-    labels = state.record.origin.get("labels", ())
-    counts = [
+def _confusions(state: SearchState, winner: ConfigurationLine) -> list[Any]:
+    """Return the confusion matrix of each seed on the validation rows, true classes in rows."""
+    return [
         np.array(run.validation["confusion"])
         for run in state.runs_of(winner.number).values()
         if run.validation is not None and "confusion" in run.validation
     ]
-    for baseline in baselines:
-        yield from _not_above(winner, baseline, state)
-    if counts:
-        rows = np.min([one.sum(1) for one in counts], 0)
-        few = [
-            f"{one_line(label)} ({count})"
-            for label, count in zip(labels, rows, strict=False)
-            if count < FEW_ROWS
-        ]
-        if few:
-            yield f"warning: classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
 
 
-def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
-    """Yield a note if different devices trained the successful seed runs."""
-    counts = Counter(device_name(run) for run in runs if run.failure is None)
+def _few_rows_per_class(counts: Sequence[Any], state: SearchState) -> Iterator[Note]:
+    if not counts:
+        return
+    labels = state.record.origin.get("labels", ())
+    rows = np.min([one.sum(1) for one in counts], 0)
+    few = [
+        f"{one_line(label)} ({count})"
+        for label, count in zip(labels, rows, strict=False)
+        if count < FEW_ROWS
+    ]
+    if few:
+        text = f"classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
+        yield Note(f"{WARNING}{text}", "warning")
+
+
+def device_name(run: SeedRun) -> str:
+    """Return the name of the GPU that trained a seed run, `cuda` if unknown, or `cpu`."""
+    on_gpu = str(run.identity.get("numerics", "")).startswith("cuda")
+    return str(run.environment.get("gpu") or "cuda") if on_gpu else "cpu"
+
+
+def _mixed_devices(state: SearchState) -> Iterator[Note]:
+    counts = Counter(device_name(run) for run in state.seed_runs.values() if run.failure is None)
     if len(counts) > 1:
         listed = ", ".join(f"{count} on {one_line(name)}" for name, count in counts.most_common())
-        yield (
+        yield Note(
             f"seed runs were trained on different devices: {listed}; the score of a seed run can "
             "differ between them"
         )
@@ -156,7 +213,7 @@ def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
 
 def _not_above(
     winner: ConfigurationLine, baseline: ConfigurationLine, state: SearchState
-) -> Iterator[str]:
+) -> Iterator[Note]:
     compared = against(winner, baseline, state)
     if compared is None:
         return
@@ -169,10 +226,141 @@ def _not_above(
         low, interval = 0.0, f" over {counted(found.n, 'pair')}; an interval takes {FEWEST_PAIRS}"
     if low <= 0:
         how = "reliably " if found.difference > 0 else ""
-        picked = len(winner.reported) < len(winner.seeds) - winner.failed
-        seeds = " over all seeds" if picked else ""
+        seeds = " over all seeds" if len(winner.reported) < winner.succeeded else ""
         points = round(100 * found.difference, 1) + 0.0
-        yield (
-            f"warning: the winner is not {how}above the baseline {baseline.origin}: its {split} "
+        yield doubt(
+            f"the winner is not {how}above the baseline {baseline.origin}: its {split} "
             f"score{seeds} differs by {points:+.1f} points{interval}"
         )
+
+
+def verdict(report: Report, state: SearchState) -> Verdict | None:
+    """Return the verdict on a study's winner; None if it is fine, or if there is none.
+
+    A winner is useless if it predicts one class in most seeds, if its mean score is not above that
+    of the majority class, or if it is below that of a linear model on the frozen encoder.
+    """
+    winner = report.winner
+    if winner is None:
+        return None
+    fault = _collapse(_confusions(state, winner)) or _below(report, winner, state)
+    if not fault:
+        return None
+    if report.repeats:
+        cause = "that of the search which chose this configuration"
+        return Verdict(fault, cause, report_command(report))
+    found = next(_causes(report, state, winner), None)
+    if found is None:
+        cause = "unknown; the page shows learning curves and wrong texts"
+        return Verdict(fault, cause, report_command(report))
+    cause, changes = found
+    return Verdict(fault, cause, search_command(report, state.record, changes))
+
+
+def against(
+    winner: ConfigurationLine, baseline: ConfigurationLine, state: SearchState
+) -> tuple[Comparison, Split] | None:
+    """Return the paired comparison of a winner with a baseline, and the rows of the scores.
+
+    These are the test rows, or the validation rows if no seed of the winner has been tested.
+    """
+    subsets = {one.number: one.rows["train"] for one in state.replicates}
+    splits: tuple[Split, ...] = ("test", "validation")
+    for split in splits:
+        found = paired(winner, baseline, subsets, state.metric, split)
+        if found is not None:
+            return found, split
+    return None
+
+
+def _is_useless(comparison: Comparison, baseline: ConfigurationLine) -> bool:
+    """Return whether a winner is useless by its comparison with a baseline.
+
+    It must be above the majority class, and must not be below a linear model.
+    """
+    equal = comparison.difference == 0
+    return comparison.difference < 0 or (equal and not is_linear(baseline))
+
+
+def is_linear(baseline: ConfigurationLine) -> bool:
+    """Return whether a baseline is a linear model on the frozen encoder, not the majority class."""
+    return "encoder" in baseline.origin
+
+
+def _collapse(counts: Sequence[Any]) -> str:
+    collapsed = sum(bool((one.sum(0) > 0).sum() == 1) for one in counts)
+    if 2 * collapsed <= len(counts):
+        return ""
+    return (
+        f"The winner is useless: in {collapsed} of {counted(len(counts), 'seed')} it predicts one "
+        "class for every validation row."
+    )
+
+
+def _below(report: Report, winner: ConfigurationLine, state: SearchState) -> str:
+    for baseline in report.baselines:
+        found = against(winner, baseline, state)
+        if found is None or not _is_useless(found[0], baseline):
+            continue
+        difference, split = found[0].difference, found[1]
+        level = f"{in_points(-difference)} points below" if difference else "equal to"
+        return (
+            f"The winner is useless: its mean {split} {report.metric} is {level} that of the "
+            f"baseline {baseline.origin}."
+        )
+    return ""
+
+
+def _causes(report: Report, state: SearchState, winner: ConfigurationLine) -> Iterator[Cause]:
+    yield from _learning_rate(report, state, winner)
+    run = next(run for run in state.runs_of(winner.number).values() if run.failure is None)
+    updates = int(run.evaluations[-1]["update"])
+    if updates < FEW_UPDATES:
+        name = "probe_epochs" if "probe_epochs" in winner.fields else "epochs"
+        more = math.ceil(winner.fields[name] * FEW_UPDATES / updates)
+        yield f"the last stage has only {counted(updates, 'update')}", {name: more}
+    for note in state.record.origin["notes"]:
+        if note.startswith(CUT):
+            yield note.partition(":")[0], {"max_length": 2 * winner.fields["max_length"]}
+    yield from _few_rows(state.record.origin)
+
+
+def _learning_rate(
+    report: Report, state: SearchState, winner: ConfigurationLine
+) -> Iterator[Cause]:
+    searched = {one["name"]: one for one in state.record.identity["space"]["parameters"]}
+    parameter, rate = searched.get("learning_rate"), winner.fields["learning_rate"]
+    if parameter is None:
+        # `tune` searches the learning rate, unless it is set by hand or fixed by the space.
+        free = "learning_rate" in report.settings or not searched
+        change = None if free else _rounded(rate * RATE_STEP)
+        yield f"the learning rate, {shown(rate)}, was not searched", {"learning_rate": change}
+        return
+    if parameter["type"] == "choice":
+        low, high = min(parameter["values"]), max(parameter["values"])
+        place = {low: 0.0, high: 1.0}.get(rate, 0.5)
+    else:
+        low, high = parameter["low"], parameter["high"]
+        place = math.log(rate / low) / math.log(high / low) if low > 0 else rate / high
+    if EDGE < place < 1 - EDGE:
+        return
+    end, factor = ("lower", 1 / RATE_STEP) if place <= EDGE else ("upper", RATE_STEP)
+    yield (
+        f"the winner's learning rate, {shown(rate)}, is at the {end} end of the searched values, "
+        f"{shown(low)} to {shown(high)}",
+        {"learning_rate": _rounded(rate * factor)},
+    )
+
+
+def _rounded(rate: float) -> float:
+    return float(f"{min(rate, 0.1):.2g}")
+
+
+def _few_rows(origin: Mapping[str, Any]) -> Iterator[Cause]:
+    rows, fewest = origin.get("training_rows") or (FEW_TRAINING_ROWS, None)
+    if rows >= FEW_TRAINING_ROWS and (fewest is None or fewest >= FEW_ROWS_OF_CLASS):
+        return
+    smallest = "" if fewest is None else f", {fewest} of the smallest class"
+    sizes = {name: MORE_ROWS * origin[name] for name in ("train_size", "shots") if origin.get(name)}
+    label = "" if sizes else "; label more of them first"
+    yield f"there are few training rows: {rows}{smallest}{label}", sizes

@@ -1,12 +1,13 @@
-"""Prediction on new texts with an exported classifier that stays in memory."""
+"""Exported classifier: its description, and prediction on new texts with it in memory."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,6 @@ import numpy.typing as npt
 from sclsearch.canonical import as_tuples, counted
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.reports.export import PARTS
-from sclsearch.reports.export_record import ExportRecord, read_record
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.tables import character_fault, has_blank
 
@@ -29,7 +28,119 @@ if TYPE_CHECKING:
 
 SPLIT = "texts"
 BATCH_SIZE = 64
+PARTS = "parts.safetensors"
+"""File with the modules beside the encoder."""
 Scores = npt.NDArray[np.float32]
+CARD_FILE = "README.md"
+RefitRows = Literal["validation", "all"]
+"""Rows of a refit: those for training and validation, or also those for the test."""
+Format = Literal["transformers", "transformers-code", "sclsearch"]
+"""Way in which transformers loads the whole classifier: by a class of its own, by the code in the
+export, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """Rows of the search that a later training read, and the updates of its last stage, if any.
+
+    `rows` counts training and validation rows.
+    """
+
+    rows: int
+    test_rows: int
+    updates: int | None = None
+
+    def __str__(self) -> str:
+        tested = f" and all {self.test_rows} test rows" if self.test_rows else ""
+        updates = "" if self.updates is None else f", for {counted(self.updates, 'update')}"
+        return f"{self.rows} training and validation rows{tested}{updates}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRecord:
+    """Description of an exported classifier, stored as `sclsearch.json` in its folder.
+
+    An ensemble has the record of its best seed, with the members' folders and the mean scores. A
+    model that was trained after the search has no scores.
+    """
+
+    # Name of the encoder that was fine-tuned.
+    base: str
+    method: str
+    task: str
+    # Training set size; None for all training examples.
+    size: str | None
+    protocol: str
+    study: str
+    rule: str
+    # Key and replicate of the exported seed run, the best reported one by validation score.
+    key: str
+    replicate: int
+    # Number of replicates of the study.
+    seeds: int
+    metric: str
+    # Scores of the exported seed run; of an ensemble, the members' mean.
+    validation: float | None
+    test: float | None
+    # Every hyperparameter of method and training.
+    fields: Mapping[str, Any]
+    # Name of the method, or `FILE.py:CLASS` with the SHA-256 of that file.
+    place: str = ""
+    method_digest: str = ""
+    # Names of the classes, in the order of the scores; empty for regression.
+    labels: tuple[str, ...] = ()
+    # True if the classifier reads text pairs.
+    pair: bool = False
+    # Text columns of the user's own file; empty for other tasks.
+    columns: tuple[str, ...] = ()
+    # Mean test score over all seeds of the winner that did not fail, in the search.
+    mean_test: float | None = None
+    format: Format = "sclsearch"
+    # Folders of an ensemble's members, relative to its own; empty for one seed.
+    members: tuple[str, ...] = ()
+    # Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
+    numerics: str = ""
+    # SHA-256 of the task's texts and labels.
+    data: str = ""
+    # True for the linear model on the frozen encoder: `method` is its name, and `place` is `ce`,
+    # whose head has the same form.
+    baseline: bool = False
+    refit: Refit | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write the record to a folder."""
+        write_json(folder / CARD, asdict(self))
+
+
+def read_record(folder: Path) -> ExportRecord:
+    """Return the record of an exported folder, from its `sclsearch.json`.
+
+    Raises:
+        SclsearchError: The folder has no valid record.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from sclsearch.arguments import fault_texts
+
+    file = folder / CARD
+    try:
+        record = TypeAdapter(ExportRecord).validate_json(file.read_bytes())
+    except OSError as error:
+        raise SclsearchError(
+            f"{file}: not a file of `sclsearch export`: {error.strerror}. Name the folder of an "
+            "export, or export the study again."
+        ) from error
+    except ValidationError as error:
+        fault = "; ".join(fault_texts(error))
+        raise SclsearchError(
+            f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
+        ) from error
+    return record
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value to a file as indented JSON."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +163,9 @@ class Prediction:
 class Predictor:
     """Exported classifier in memory, for many predictions; `sclsearch.load` returns one.
 
-    Threads may share it: it computes one batch at a time.
-
-    Attributes:
-        record: Description of the export.
-        labels: Names of the classes, in the order of the probabilities; empty for regression.
-        batch_size: Most texts that the encoder reads at a time.
-        device: Device of the weights.
+    Threads may share it: it computes one batch at a time. It has the `record` of the export, the
+    `labels` in the order of the probabilities (none for regression), its `device`, and
+    `batch_size`, the most texts that the encoder reads at a time.
     """
 
     def __init__(
@@ -72,10 +179,7 @@ class Predictor:
         self._lock = Lock()
 
     def predict(self, texts: Sequence[str | Texts]) -> list[Prediction]:
-        """Return the predictions for texts, in their order.
-
-        Args:
-            texts: Texts, or text pairs if the task has pairs.
+        """Return the predictions for texts, or for text pairs if the task has pairs.
 
         Raises:
             SclsearchError: A text is empty, a pair where the task has none, or the reverse.
@@ -96,10 +200,7 @@ class Predictor:
         return self._compute(self._rows(texts))[1]
 
     def predict_stream(self, texts: Iterable[str | Texts]) -> Iterator[Prediction]:
-        """Yield the predictions for texts as they arrive, one batch at a time.
-
-        Args:
-            texts: Any iterable, such as a generator; it is read only one batch ahead.
+        """Yield the predictions for texts as they arrive, read only one batch ahead.
 
         Raises:
             SclsearchError: A text is invalid; the predictions before its batch are complete.
@@ -138,18 +239,23 @@ class Predictor:
     def _rows(self, texts: Sequence[str | Texts], first: int = 0) -> list[Texts]:
         """Return texts as rows; raise SclsearchError for the first invalid one, by its number."""
         _check_list(texts)
-        rows = [_row(text, number) for number, text in enumerate(texts, first)]
-        for number, row in enumerate(rows, first):
-            fault = "a text is empty" if has_blank(row) else "; ".join(map(character_fault, row))
-            if fault.strip("; "):
-                raise SclsearchError(f"text {number}: {fault}. Correct it.")
+        rows = list[Texts]()
         count = 1 + self.record.pair
-        for number, row in enumerate(rows, first):
-            if len(row) != count:
-                raise SclsearchError(
-                    f"text {number}: must have {counted(count, 'part')} as in "
-                    f"{self.record.task}, got {len(row)}."
-                )
+        for number, text in enumerate(texts, first):
+            whole = isinstance(text, str | bytes | Mapping) or not isinstance(text, Iterable)
+            row: Texts = (text,) if whole else tuple(text)  # type: ignore[assignment]
+            if not all(isinstance(part, str) for part in row):
+                fault = f"must be a text or a pair of texts, got {text!r:.80}"
+            elif has_blank(row):
+                fault = "a text is empty"
+            else:
+                fault = "; ".join(filter(None, map(character_fault, row)))
+            if not fault and len(row) != count:
+                parts = counted(count, "part")
+                fault = f"must have {parts} as in {self.record.task}, got {len(row)}"
+            if fault:
+                raise SclsearchError(f"text {number}: {fault}. Correct it.")
+            rows.append(row)
         return rows
 
 
@@ -158,15 +264,6 @@ def _check_list(texts: object) -> None:
         raise SclsearchError("texts: must be a list, got one text. Pass [text].")
     if not isinstance(texts, Iterable):
         raise SclsearchError(f"texts: must be a list, got {texts!r:.80}. Pass [text].")
-
-
-def _row(text: Any, number: int) -> Texts:
-    """Return a text or a pair as a row; raise SclsearchError if it is neither."""
-    whole = isinstance(text, str | bytes | Mapping) or not isinstance(text, Iterable)
-    row = (text,) if whole else tuple(text)
-    if not all(isinstance(part, str) for part in row):
-        raise SclsearchError(f"text {number}: must be a text or a pair of texts, got {text!r:.80}.")
-    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +299,9 @@ def load(
     device: str | None = None,
     batch_size: int = BATCH_SIZE,
 ) -> Predictor:
-    """Return an exported classifier, loaded into memory.
+    """Return an exported classifier, loaded into memory; `sclsearch.load` describes the arguments.
 
-    Args:
-        folder: Folder written by `export`.
-        custom_method: `FILE.py:CLASS` or the class; required if the export's method is a custom
-            method in a file. The hash of the file must equal the recorded hash.
-        device: `cpu`, `cuda` or another device of torch; None uses the GPU if there is one.
-        batch_size: Most texts that the encoder reads at a time.
+    The hash of a custom method's file must equal the recorded hash.
 
     Raises:
         SclsearchError: The folder is no export, its method is missing, or there is no such device.

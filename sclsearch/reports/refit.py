@@ -1,4 +1,4 @@
-"""Training of a study's winner after the search, on all rows that the search held apart."""
+"""Training after the search: of the winner on all rows, once more, or of the linear baseline."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +12,9 @@ import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Rows, Splits, all_seeds, by_split
-from sclsearch.reports.export_record import Refit, RefitRows
-from sclsearch.reports.report import Report, finished_winner
+from sclsearch.reports.notes import is_linear
+from sclsearch.reports.predictor import Refit, RefitRows
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.state import with_result
@@ -34,11 +35,8 @@ _LOG = logging.getLogger(__name__)
 class RestoredWinner:
     """Winner of a study with its data, as its seed runs read them.
 
-    Attributes:
-        runs: The successful seed runs of the winner, the best reported one first.
-        study: The study of the winner's configuration alone.
-        spec: The specification of the best reported seed run.
-        splits: Rows of each replicate of the search.
+    `runs` are its successful seed runs, the best reported one first; `study` is that of its
+    configuration alone, `spec` that of the best seed run, and `splits` has each replicate's rows.
     """
 
     runs: Sequence[SeedRun]
@@ -60,11 +58,6 @@ def restore_winner(
     found: Report, data_dir: Path | None, method: "str | type[Method] | None"
 ) -> RestoredWinner:
     """Return the winner of a report with its data and encoder.
-
-    Args:
-        found: The study's report.
-        data_dir: Folder of the task's files, if they moved.
-        method: `FILE.py:CLASS` or a class, required if the study's method is in a file.
 
     Raises:
         SclsearchError: Data, encoder or method are missing or have changed.
@@ -104,7 +97,7 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
     per_epoch = updates_per_epoch(
         len(TrainingData(spec, tokens).rows_of(stage).index), stage.training
     )
-    epochs = median(_kept_epoch(run) for run in winner.runs)
+    epochs = median(float(run.evaluations[run.kept]["epoch"]) for run in winner.runs)
     updates = max(1, round(epochs * per_epoch))
     threads = int(winner.runs[0].environment.get("threads", 1))
     for seed in range(seeds):
@@ -184,6 +177,48 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _kept_epoch(run: SeedRun) -> float:
-    kept: Mapping[str, Any] = run.evaluations[run.kept]
-    return float(kept["epoch"])
+def linear_baseline(found: Report) -> ConfigurationLine:
+    """Return the scores of the linear model in a report.
+
+    Raises:
+        SclsearchError: The report has none.
+    """
+    for line in found.baselines:
+        if is_linear(line) and line.reported:
+            return line
+    raise SclsearchError(
+        f"--baseline: {found.study} has no linear model on the frozen encoder. Run its search "
+        "again to fit it."
+    )
+
+
+def fit_linear(
+    found: Report, winner: RestoredWinner, replicate: int, rows: RefitRows | None
+) -> "tuple[Mapping[str, Tensor], Mapping[str, Any], Refit | None]":
+    """Fit the linear model on the training rows of a replicate, or on the rows of a refit.
+
+    Returns:
+        The weights of the encoder and of the head of `ce` that computes the linear model, the
+        hyperparameters of `ce` that determine its predictions, and the rows of a refit.
+    """
+    from torch import nn
+
+    from sclsearch.encoders.load import load_encoder, load_tokenizer
+    from sclsearch.methods.base import Model
+    from sclsearch.training.baselines import linear_head
+    from sclsearch.training.data import tokenize_task
+
+    study, splits, refit = winner.study, winner.splits[replicate], None
+    data = study.data
+    if rows is not None:
+        data, splits, refit = refit_rows(winner, rows)
+    searched = found.space.get("max_length")
+    length = winner.spec.training.max_length
+    if isinstance(searched, Mapping):  # the search fits the baselines at the greatest length
+        length = max(searched["values"])
+    tokenizer = load_tokenizer(study.model)
+    tokens = tokenize_task(data, tokenizer, length, used=by_split([splits.train]))
+    encoder = load_encoder(study.model, study.model_name)
+    head = linear_head(encoder, data, tokens, splits.train, gpu=winner.spec.on_gpu)
+    weights = Model(encoder.cpu(), nn.ModuleDict({"head": head})).state_dict()
+    return weights, {"pooling": "mean", "max_length": length}, refit

@@ -3,111 +3,201 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sclsearch.errors import RETRY, SclsearchError
-from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
-from sclsearch.reports.lines import ConfigurationLine, SeedLine, best_line
-from sclsearch.reports.notes import (
-    left_out,
-    not_shown,
-    ranking_notes,
-    seeds_lacking,
-    untested_winner,
-)
-from sclsearch.reports.verdict import Verdict, verdict
 from sclsearch.selection.race import Band
-from sclsearch.selection.rules import Rule, parse_rule, reported_test
+from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
+from sclsearch.selection.significance import Comparison, compare
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
-from sclsearch.store.studies import ConfigurationRecord, StudyRecord, StudyStore, existing_study
+from sclsearch.store.studies import ConfigurationRecord, StudyStore, existing_study
 from sclsearch.study.state import SearchState, stored_state
+from sclsearch.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from sclsearch.reports.notes import Note, Verdict
 
 DRAWN = ("initialization", "order")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Ranking, winner and test scores of a study under a selection rule.
+class SeedLine:
+    """Scores of one seed run of a configuration.
+
+    A failed seed run has a `failure`, its cause and message, and no scores. An `untested` one has
+    test rows, and its test score is still to come.
+    """
+
+    replicate: int
+    key: str
+    validation: float | None
+    test: float | None
+    failure: str | None
+    seconds: float = 0.0
+    untested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationLine:
+    """Scores of one configuration, or of a baseline, under a selection rule.
 
     Attributes:
-        study: Name of the study.
-        storage: Storage of the study: a folder or a URI.
-        method: The method's name.
-        method_place: Reference for a later lookup: its name, or `FILE.py:CLASS`.
-        task: The task's name.
-        model: The encoder's name.
-        model_place: Name or folder from which the encoder can be loaded again.
-        protocol: The protocol's name.
-        size: Training set size; None for all training examples.
-        metric: Name of the metric.
-        rule: The selection rule.
-        seeds: Number of replicates per configuration.
-        data: SHA-256 of the task's texts and labels.
-        unlabeled_digest: SHA-256 of the texts without a label; empty if no stage reads such texts.
-        rows: For each replicate, SHA-256 of its rows by their use, for example `train`, `test`.
-        drawn: For each replicate, its seeds of initialization and data order.
-        repeats: True if the study repeats the winner of another study.
-        settings: Hyperparameters set by hand, by name.
-        baselines: Baseline classifiers under the same rule; `origin` is the name of each.
-        configurations: Configurations, best first. Those that lack seeds follow.
-        race: Band of the last start's race, as in `selection.race`; None without a race.
-        finished: True if no configuration needs a further seed under that race.
-        notes: Warnings and caveats about the scores.
-        weights: Files with the winner's weights, by seed run key.
-        stored_seeds: Number of replicates that the study has; `seeds` may be fewer.
-        space: Parameter of each searched hyperparameter, and value of each fixed one, by name.
-        damaged: Messages about damaged files of the study, which the ranking leaves out.
-        space_note: Name of the search space and the reason for its choice; empty without a search.
-        verdict: What is wrong with a useless winner; None if it is fine.
+        number: Number of the configuration in its study.
+        origin: `published`, `start`, `sampled` or `given`; for a baseline its name.
+        values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
+        fields: Every hyperparameter of method and training.
+        seeds: Finished seed runs.
+        score: Score under the rule; None while seed runs are missing.
+        reported: Indices into `seeds` of the reported seed runs, best validation score first.
+        test_mean: Mean test score of the reported seed runs; None if there are none, or if one has
+            not been tested.
+        test_std: Sample standard deviation of these test scores; None for fewer than two.
+        loss: Mean validation loss of the seeds that the score counts, which decides between equal
+            scores; None if unknown.
     """
+
+    number: int
+    origin: str
+    values: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    seeds: tuple[SeedLine, ...]
+    score: float | None
+    reported: tuple[int, ...]
+    test_mean: float | None
+    test_std: float | None
+    loss: float | None = None
+
+    @property
+    def plain(self) -> tuple[float, float | None] | None:
+        """Mean and standard deviation of all test scores.
+
+        None if no seed run succeeded, or if one has not been tested.
+        """
+        tests = [seed.test for seed in self.seeds if seed.test is not None]
+        return mean_std(tests) if tests and not self.untested else None
+
+    @property
+    def validations(self) -> list[float]:
+        return [seed.validation for seed in self.seeds if seed.validation is not None]
+
+    @property
+    def partial(self) -> float | None:
+        """Mean of these validation scores; None without any."""
+        return mean_std(self.validations)[0] if self.validations else None
+
+    @property
+    def untested(self) -> int:
+        """Number of successful seed runs whose test score is still to come."""
+        return sum(seed.untested for seed in self.seeds)
+
+    @property
+    def failed(self) -> int:
+        return sum(seed.failure is not None for seed in self.seeds)
+
+    @property
+    def succeeded(self) -> int:
+        return len(self.seeds) - self.failed
+
+
+def best_line(lines: Sequence[ConfigurationLine]) -> ConfigurationLine | None:
+    """Return the best finished configuration of which a seed run succeeded."""
+    return next((line for line in lines if line.score is not None and line.reported), None)
+
+
+def paired(
+    line: ConfigurationLine,
+    other: ConfigurationLine,
+    subsets: Mapping[int, str],
+    metric: str,
+    split: Literal["test", "validation"] = "test",
+) -> Comparison | None:
+    """Return the paired comparison of scores, `line` minus `other`; None without a pair.
+
+    Replicates with the same training rows, by their SHA-256 in `subsets`, count once.
+    """
+    theirs = {seed.replicate: getattr(seed, split) for seed in other.seeds}
+    ours = {seed.replicate: getattr(seed, split) for seed in line.seeds}
+    common = [one for one in ours if None not in (ours[one], theirs.get(one))]
+    if not common:
+        return None
+    return compare(
+        [ours[one] for one in common],
+        [theirs[one] for one in common],
+        [subsets[one] for one in common],
+        largest=METRICS[metric].span,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Ranking, winner and test scores of a study under a selection rule."""
 
     study: str
     storage: str
     method: str
     method_place: str
+    """Reference for a later lookup: the method's name, or `FILE.py:CLASS`."""
     task: str
     model: str
     model_place: str
+    """Name or folder from which the encoder can be loaded again."""
     protocol: str
     size: str | None
+    """Training set size; None for all training examples."""
     metric: str
     rule: str
     seeds: int
+    """Number of replicates per configuration."""
     data: str
+    """SHA-256 of the task's texts and labels."""
     unlabeled_digest: str
+    """SHA-256 of the texts without a label; empty if no stage reads such texts."""
     rows: tuple[Mapping[str, str], ...]
+    """For each replicate, SHA-256 of its rows by their use, for example `train`, `test`."""
     drawn: tuple[Mapping[str, int], ...]
+    """For each replicate, its seeds of initialization and data order."""
     repeats: bool
+    """True if the study repeats the winner of another study."""
     settings: Mapping[str, Any]
+    """Hyperparameters set by hand, by name."""
     configurations: tuple[ConfigurationLine, ...]
+    """Configurations, best first. Those that lack seeds follow."""
     baselines: tuple[ConfigurationLine, ...]
+    """Baseline classifiers under the same rule; `origin` is the name of each."""
     race: Band
+    """Band of the last start's race, as in `selection.race`; None without a race."""
     finished: bool
-    notes: tuple[str, ...]
+    """True if no configuration needs a further seed under that race."""
+    notes: "tuple[Note, ...]"
+    """Warnings and caveats about the scores."""
     weights: Mapping[str, str]
+    """Files with the winner's weights, by seed run key."""
     stored_seeds: int = 0
+    """Number of replicates that the study has; `seeds` may be fewer."""
     space: Mapping[str, Any] = field(default_factory=dict)
+    """Parameter of each searched hyperparameter, and value of each fixed one, by name."""
     damaged: tuple[str, ...] = ()
-    verdict: Verdict | None = None
+    """Messages about damaged files of the study, which the ranking leaves out."""
+    verdict: "Verdict | None" = None
+    """What is wrong with a useless winner; None if it is fine."""
     space_note: str = ""
+    """Name of the search space and the reason for its choice; empty without a search."""
 
     @property
     def winner(self) -> ConfigurationLine | None:
-        """Return the best finished configuration of which a seed run succeeded; None without."""
+        """The best finished configuration of which a seed run succeeded; None without one."""
         return best_line(self.configurations)
 
     @property
     def has_test(self) -> bool:
-        """Return True if the study has test rows."""
         return all("test" in rows for rows in self.rows)
 
     @property
     def lead(self) -> float | None:
-        """Return the winner's score minus the second configuration's; None without a second."""
+        """The winner's score minus the second configuration's; None without a second."""
         others = [line for line in self.configurations if line is not self.winner]
         best, second = self.winner, best_line(others)
         if best is None or second is None or best.score is None or second.score is None:
@@ -115,33 +205,46 @@ class Report:
         return best.score - second.score
 
     @property
+    def seed_runs(self) -> list[SeedLine]:
+        return [seed for line in self.configurations for seed in line.seeds]
+
+    @property
+    def seconds(self) -> float:
+        """Training time of these seed runs together."""
+        return sum(seed.seconds for seed in self.seed_runs)
+
+    @property
     def failures(self) -> list[str]:
-        """Return cause and message of every failed seed run, if none succeeded; else no item."""
-        found = [seed.failure for line in self.configurations for seed in line.seeds]
+        """Cause and message of every failed seed run, if none succeeded; else no item."""
+        found = [seed.failure for seed in self.seed_runs]
         failed = [failure for failure in found if failure is not None]
         return failed if len(failed) == len(found) else []
 
     def frame(self) -> "pd.DataFrame":
-        """Return one row per stored seed run; see `frames.seed_run_frame` for the columns."""
+        """Return one row per stored seed run; see `table.seed_run_frame` for the columns."""
+        from sclsearch.reports.table import seed_run_frame
+
         return seed_run_frame(self)
 
     def curves(self) -> "pd.DataFrame":
-        """Return losses and validation metrics by update; see `frames.curve_frame`."""
+        """Return losses and validation metrics by update; see `table.curve_frame`."""
+        from sclsearch.reports.table import curve_frame
+
         return curve_frame(self)
 
     def predictions(self) -> "pd.DataFrame":
-        """Return the predictions for validation and test rows; see `frames.prediction_frame`."""
+        """Return the predictions for validation and test rows; see `table.prediction_frame`."""
+        from sclsearch.reports.table import prediction_frame
+
         return prediction_frame(self)
 
     def __repr__(self) -> str:
-        """Return study, winner, validation score and test score as one line."""
-        from sclsearch.reports.notebook import as_text
+        from sclsearch.reports.terminal import in_one_line
 
-        return f"<Report {as_text(self)}>"
+        return f"<Report {in_one_line(self)}>"
 
     def _repr_html_(self) -> str:
-        """Return the ranking as HTML; notebooks call this method."""
-        from sclsearch.reports.notebook import as_html
+        from sclsearch.reports.table import as_html
 
         return as_html(self)
 
@@ -170,6 +273,8 @@ def tested_winner(found: Report) -> ConfigurationLine:
     """
     winner = finished_winner(found)
     if winner.untested:
+        from sclsearch.reports.notes import untested_winner
+
         fewer = f" --seeds {found.seeds}" if found.seeds < found.stored_seeds else ""
         raise SclsearchError(f"{found.study}: {untested_winner(winner, found.rule, fewer)}")
     return winner
@@ -194,36 +299,41 @@ def report(
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.
     """
+    from sclsearch.reports.notes import report_notes, verdict
+
     store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
     replicates, faults = store.valid_replicates()
     stored_seeds = len(replicates)
-    if seeds is not None and not 1 <= seeds <= len(replicates):
+    if seeds is not None and not 1 <= seeds <= stored_seeds:
         raise SclsearchError(
-            f"--seeds: must be between 1 and {len(replicates)}, the seeds of {store.name}, got "
+            f"--seeds: must be between 1 and {stored_seeds}, the seeds of {store.name}, got "
             f"{seeds}. `sclsearch tune` trains further seeds."
         )
     replicates = replicates[:seeds]
     rule.check(len(replicates))
     configurations, more = store.valid_configurations()
-    runs = RunStore(storage)
     band = store.race()
-    shown = configurations[:configs]
-    state, damaged = stored_state(runs, record, replicates, shown, rule, band)
-    lines = sorted(_lines(state, _order(record)), key=_rank)
-    baselines = _baseline_lines(store, state)
+    state, damaged = stored_state(
+        RunStore(storage), record, replicates, configurations[:configs], rule, band
+    )
+    space, origin = record.identity["space"], record.origin
+    searched = {parameter["name"]: parameter for parameter in space["parameters"]}
+    fixed = space.get("fixed", {})
+    # Stored JSON sorts the names of values; a restored configuration shows some of the fixed ones.
+    order = [*searched] or ([*fixed] if origin.get("shown") is None else origin["shown"])
+    lines = sorted(_lines(state, order), key=_rank)
     winner = best_line(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
-    damaged = [*faults, *more, *damaged]
     weights = {key: store.weights(key) for key in reported}
     found = Report(
         study=store.name,
         storage=str(storage_path(storage)),
         method=str(record.training["method"]),
-        method_place=str(record.origin.get("method", record.training["method"])),
+        method_place=str(origin.get("method", record.training["method"])),
         task=record.identity["task"],
         model=record.identity["model"],
-        model_place=str(record.origin.get("model", record.identity["model"])),
+        model_place=str(origin.get("model", record.identity["model"])),
         protocol=record.identity["protocol"],
         size=record.identity["size"],
         metric=state.metric,
@@ -237,46 +347,23 @@ def report(
             for replicate in replicates
         ),
         repeats=record.repeats,
-        settings=record.origin.get("settings", {}),
+        settings=origin.get("settings", {}),
         configurations=tuple(lines),
-        baselines=tuple(baselines),
+        baselines=tuple(_baseline_lines(store, state)),
         race=band,
         finished=state.race.certain,
         notes=(),
         weights={key: str(place) for key, place in weights.items() if place.exists()},
         stored_seeds=stored_seeds,
-        space=_space(record),
-        damaged=tuple(damaged),
-        space_note=record.origin.get("space", ""),
+        space={**fixed, **searched},
+        damaged=(*faults, *more, *damaged),
+        space_note=origin.get("space", ""),
     )
-    useless = verdict(found, state)
-    notes = [
-        *left_out(damaged),
-        *not_shown(len(state.configurations), len(configurations)),
-        *filter(None, [seeds_lacking(found)]),
-        *ranking_notes(state, lines, () if useless else baselines),
-    ]
-    return replace(found, notes=tuple(dict.fromkeys(notes)), verdict=useless)
-
-
-def _space(record: StudyRecord) -> dict[str, Any]:
-    space = record.identity["space"]
-    searched = {parameter["name"]: parameter for parameter in space["parameters"]}
-    return {**space.get("fixed", {}), **searched}
-
-
-def _order(record: StudyRecord) -> list[str]:
-    """Return the searched hyperparameters in the order of the space; stored JSON sorts its keys.
-
-    Without searched hyperparameters these are the fixed ones, or some of a restored configuration.
-    """
-    space, shown = record.identity["space"], record.origin.get("shown")
-    fixed = list(space.get("fixed", ())) if shown is None else shown
-    return [parameter["name"] for parameter in space["parameters"]] or fixed
+    found = replace(found, verdict=verdict(found, state))
+    return replace(found, notes=report_notes(found, state, len(configurations)))
 
 
 def _lines(state: SearchState, order: Sequence[str]) -> Iterator[ConfigurationLine]:
-    """Yield the line of each configuration; `order` names the hyperparameters that it shows."""
     for configuration in state.configurations:
         known = configuration.values or configuration.fields
         seeds = tuple(

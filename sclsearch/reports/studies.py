@@ -1,7 +1,7 @@
 """Studies of a storage, with the search settings and the progress of each."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -9,30 +9,19 @@ from rich.filesize import decimal
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
-from sclsearch.selection.rules import parse_rule
+from sclsearch.reports.report import Report, report
 from sclsearch.store.cleanup import run_files
-from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
-from sclsearch.store.studies import StudyRecord, StudyStore, seed_run_key, study_names
-from sclsearch.study.state import stored_state
+from sclsearch.store.studies import StudyStore, study_names
 
 
 @dataclass(frozen=True, slots=True)
 class StudyLine:
     """Summary of a study's record and progress.
 
-    Attributes:
-        size: Training set size; None for all training examples.
-        configurations: Number of configurations started so far.
-        seeds: Number of replicates per configuration.
-        stored: Number of their seed runs that are stored.
-        failed: Number of stored seed runs that failed.
-        best: Best score of a configuration with all its seeds under the rule of the study's first
-            run; None if there is none.
-        winner: Number of that configuration.
-        bytes: Size of the study's files and of its seed runs, shared ones too, in bytes.
-        created: Creation time, Unix seconds.
-        faults: Error messages for unreadable records.
+    `stored` and `failed` count seed runs. `best` and `winner` are score and number of the winner
+    under the rule of the study's first run. `bytes` counts the study's files and its seed runs,
+    shared ones too. `created` is in Unix seconds, and `faults` are messages about damaged files.
     """
 
     name: str
@@ -53,7 +42,6 @@ class StudyLine:
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the summary without the name: one line, then one line per fault."""
         size = f" ({self.size})" if self.size else ""
         best = "" if self.best is None else f"best {self.metric} {self.best:.4f} (#{self.winner}); "
         count = "all" if self.failed == self.stored else self.failed
@@ -89,51 +77,35 @@ def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
     sizes = Counter[str]()
     for key, size in run_files(storage).values():
         sizes[key] += size
-    runs = RunStore(storage)
-    stored = frozenset(runs.keys())
     for name in study_names(storage):
         store = StudyStore(storage, name)
         try:
             record = store.record()
             if record is not None:
-                lines.append(_line(store, record, runs, stored, sizes))
+                own = sum(store.folder.files().values())
+                lines.append(_line(report(storage, name), own, sizes, record.created))
         except SclsearchError as error:
             lines.append(DamagedStudy(name, str(error)))
     return lines
 
 
-def _line(
-    store: StudyStore,
-    record: StudyRecord,
-    runs: RunStore,
-    stored: Collection[str],
-    sizes: Mapping[str, int],
-) -> StudyLine:
-    configurations, damaged = store.valid_configurations()
-    replicates, more = store.valid_replicates()
-    keys = [
-        seed_run_key(record, one, replicate) for one in configurations for replicate in replicates
-    ]
-    rule = parse_rule(str(record.origin["rule"]))
-    state, _ = stored_state(runs, record, replicates, configurations, rule, store.race())
-    succeeded = {number for (number, _), run in state.seed_runs.items() if run.failure is None}
-    scores = [one for one in state.scores.values() if one.number in succeeded]
-    winner = max(scores, key=lambda one: one.rank, default=None)
+def _line(found: Report, own: int, sizes: Mapping[str, int], created: float) -> StudyLine:
+    winner, keys = found.winner, {seed.key for seed in found.seed_runs}
     return StudyLine(
-        name=store.name,
-        method=str(record.training["method"]),
-        task=record.identity["task"],
-        size=record.identity["size"],
-        model=record.identity["model"],
-        protocol=record.identity["protocol"],
-        configurations=len(configurations),
-        seeds=len(replicates),
-        stored=sum(key in stored for key in keys),
-        metric=state.metric,
+        name=found.study,
+        method=found.method,
+        task=found.task,
+        size=found.size,
+        model=found.model,
+        protocol=found.protocol,
+        configurations=len(found.configurations),
+        seeds=found.seeds,
+        stored=len(found.seed_runs),
+        metric=found.metric,
         best=None if winner is None else winner.score,
         winner=None if winner is None else winner.number,
-        bytes=sum(store.folder.files().values()) + sum(sizes[key] for key in set(keys)),
-        created=record.created,
-        failed=sum(run.failure is not None for run in state.seed_runs.values()),
-        faults=(*damaged, *more),
+        bytes=own + sum(sizes[key] for key in keys),
+        created=created,
+        failed=sum(line.failed for line in found.configurations),
+        faults=found.damaged,
     )

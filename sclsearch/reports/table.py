@@ -1,35 +1,52 @@
-"""Tables of studies: data frames of several reports, their files, and tables as papers print."""
+"""Data frames of studies, their files, and tables as papers print.
+
+Rows are configurations, seed runs, winners, values of learning curves, or predictions.
+"""
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
-from sclsearch.canonical import one_line, shown
+from sclsearch.canonical import canonical, one_line, settings, shown
 from sclsearch.errors import SclsearchError, lookup
-from sclsearch.reports.frames import configuration_frame, seed_run_frame
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.report import Report
-
-if TYPE_CHECKING:
-    import pandas as pd
+from sclsearch.reports.notes import device_name
+from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.terminal import CONFIGURATION, in_one_line
+from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
+from sclsearch.store.studies import existing_study
+from sclsearch.tasks.metrics import METRICS, f1_by_class, value
 
 TableRows = Literal["configurations", "seed-runs", "winners"]
 TableFormat = Literal["csv", "parquet", "json", "md", "latex"]
-
-_FRAMES: Mapping[str, Callable[[Report], "pd.DataFrame"]] = MappingProxyType(
-    {
-        "configurations": configuration_frame,
-        "seed-runs": seed_run_frame,
-        "winners": lambda report: configuration_frame(report).query("winner"),
-    }
-)
-_SETTINGS = ("method", "task", "model", "protocol", "size", "metric", "rule")
 Bold = Sequence[Sequence[bool]]
 """True for each cell of a table that is bold, by rows."""
+StoredSeedRun = tuple[ConfigurationLine, int, SeedRun]
+"""Line of the configuration, number of the replicate, and seed run."""
+
+STUDY_COLUMNS = ("study", "method", "task", "model", "protocol", "size", "metric")
+SEED_RUN_COLUMNS = (
+    *(*STUDY_COLUMNS, "configuration", "origin"),
+    *("replicate", "validation", "test", "reported", "winner"),
+    *("status", "failure", "seconds", "device", "key"),
+)
+CONFIGURATION_COLUMNS = (
+    *(*STUDY_COLUMNS, "configuration", "origin"),
+    *("rule", "score", "test_mean", "test_std", "seeds", "failures", "winner"),
+)
+TAKEN = frozenset((*SEED_RUN_COLUMNS, *CONFIGURATION_COLUMNS))
+CURVE_COLUMNS = (
+    *("configuration", "replicate", "key", "stage", "step", "epoch", "kept", "name", "value"),
+)
+PREDICTION_COLUMNS = ("configuration", "replicate", "key", "split", "row", "predicted")
+LAST_STAGE = "final"
+MOST = 20
+"""Largest number of configurations in the HTML of a notebook."""
+_SETTINGS = ("method", "task", "model", "protocol", "size", "metric", "rule")
 _MISSING = "–"
 LONGEST_CELL = 300
 """Most characters of a cell in Markdown and LaTeX. A label may be longer, a study's name is not."""
@@ -38,21 +55,233 @@ _LATEX = str.maketrans(
         **{one: f"\\{one}" for one in "&%$#_{}"},
         **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
         **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-        **{"±": r"$\pm$", _MISSING: "--", "\n": " ", "\r": " "},
+        **{"±": r"$\pm$", _MISSING: "--"},
     }
 )
-_MARKDOWN = str.maketrans(
-    {**{one: f"\\{one}" for one in "\\|*`"}, "<": "&lt;", "&": "&amp;", "\n": " ", "\r": " "}
+_MARKDOWN = str.maketrans({**{one: f"\\{one}" for one in "\\|*`"}, "<": "&lt;", "&": "&amp;"})
+
+
+def seed_run_frame(report: Report) -> pd.DataFrame:
+    """Return one row per stored seed run, by configuration and replicate.
+
+    Columns:
+        study, method, task, model, protocol, size, metric: The study; `size` is None for all
+            training examples.
+        configuration, origin: Number of the configuration, and where its values come from.
+        One column per hyperparameter of method and training. Lists are JSON text. A hyperparameter
+            named like another column gets the prefix `hyperparameter_`.
+        replicate, seed_PURPOSE: Number of the replicate, and its random seeds.
+        validation, test: Scores in the metric; missing for a failed seed run.
+        f1_CLASS: F1 of each class on the test rows; only for classification.
+        reported: True if the selection rule reports the test score of this seed run.
+        winner: True for the seed runs of the winner.
+        status, failure: `finished` or `failed`, and the reason of the failure.
+        seconds, device: Training time, and the GPU's name or `cpu`.
+        key: Key of the seed run in the run store.
+    """
+    labels = _labels(report)
+    rows = [_seed_run_row(report, labels, *found) for found in stored_seed_runs(report)]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(SEED_RUN_COLUMNS))
+
+
+def configuration_frame(report: Report) -> pd.DataFrame:
+    """Return one row per configuration, best first.
+
+    Columns:
+        study to origin, and one column per hyperparameter: As in `seed_run_frame`.
+        rule, score: The selection rule and the score under it; missing while seed runs are missing.
+        test_mean, test_std: Mean and sample standard deviation of the reported test scores.
+        seeds, failures: Numbers of finished and of failed seed runs.
+        winner: True for the winner.
+    """
+    rows = [
+        {
+            **_configuration(report, line),
+            "rule": report.rule,
+            "score": line.score,
+            "test_mean": line.test_mean,
+            "test_std": line.test_std,
+            "seeds": line.succeeded,
+            "failures": line.failed,
+            "winner": line is report.winner,
+        }
+        for line in report.configurations
+    ]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(CONFIGURATION_COLUMNS))
+
+
+def curve_frame(report: Report) -> pd.DataFrame:
+    """Return losses and validation metrics during training, one value per row.
+
+    Columns:
+        configuration, replicate, key: The seed run.
+        stage: Name of the training stage; `final` for the last one, which alone is evaluated.
+        step, epoch: Updates and epochs of the stage so far.
+        kept: True for the evaluation whose weights are tested.
+        name: `loss.TERM` for the mean of a loss term, or of a monitored quantity, since the
+            previous record; `validation.METRIC` for a metric on the validation rows.
+        value: The value.
+    """
+    rows = [
+        (line.number, replicate, run.key, *point)
+        for line, replicate, run in stored_seed_runs(report)
+        for point in _curve(run)
+    ]
+    return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+
+
+def prediction_frame(report: Report) -> pd.DataFrame:
+    """Return the prediction for each validation and test row of each seed run.
+
+    Columns:
+        configuration, replicate, key: The seed run.
+        split: `validation` or `test`.
+        row: Position of the row among the replicate's rows of that split, from 0.
+        label: Name of the true class; in regression the true score.
+        predicted: Name of the predicted class; in regression the predicted score.
+        probability_CLASS: Softmax of the method's logits; for `lacon` and `lacon-fusion`, of the
+            cosine similarities over tau.
+
+    Labels and probabilities are missing for seed runs whose file of them was deleted.
+    """
+    classes, runs = _labels(report), RunStore(report.storage)
+    frames = [pd.DataFrame(columns=list(PREDICTION_COLUMNS))]
+    for batch in _batches(report):
+        stored = runs.rows([run for _, _, run in batch])
+        for (line, replicate, run), rows in zip(batch, stored, strict=True):
+            place = {"configuration": line.number, "replicate": replicate, "key": run.key}
+            frames += [
+                pd.DataFrame({**place, "split": split, **_row_columns(classes, run, rows, split)})
+                for split in SPLITS
+                if split in run.predictions
+            ]
+    return pd.concat(frames[1:] or frames, ignore_index=True)
+
+
+def stored_seed_runs(report: Report) -> Iterator[StoredSeedRun]:
+    """Yield the stored seed runs of a report by configuration number and replicate."""
+    for batch in _batches(report):
+        yield from batch
+
+
+def _batches(report: Report) -> Iterator[list[StoredSeedRun]]:
+    """Yield the stored seed runs in lists, so that only a few are in memory at a time."""
+    runs = RunStore(report.storage)
+    lines = sorted(report.configurations, key=lambda line: line.number)
+    seeds = [(line, seed) for line in lines for seed in line.seeds]
+    for start in range(0, len(seeds), BATCH):
+        batch = seeds[start : start + BATCH]
+        stored = runs.get_all(seed.key for _, seed in batch)
+        yield [
+            (line, seed.replicate, run)
+            for (line, seed), run in zip(batch, stored, strict=True)
+            if run is not None
+        ]
+
+
+def _labels(report: Report) -> Sequence[str]:
+    """Return the names of the classes, in the order of their numbers; empty in regression."""
+    _, record = existing_study(report.storage, report.study)
+    return [str(label) for label in record.origin.get("labels", ())]
+
+
+def _seed_run_row(
+    report: Report, labels: Sequence[str], line: ConfigurationLine, replicate: int, run: SeedRun
+) -> dict[str, Any]:
+    reported = {line.seeds[position].replicate for position in line.reported}
+    return {
+        **_configuration(report, line),
+        "replicate": replicate,
+        **{f"seed_{purpose}": seed for purpose, seed in run.identity["seeds"].items()},
+        "validation": run.validated(report.metric),
+        "test": run.tested(report.metric),
+        **_f1(labels, run),
+        "reported": replicate in reported,
+        "winner": line is report.winner,
+        "status": "failed" if run.failure else "finished",
+        "failure": str(run.failure) if run.failure else None,
+        "seconds": run.seconds,
+        "device": device_name(run),
+        "key": run.key,
+    }
+
+
+def _row_columns(
+    classes: Sequence[str], run: SeedRun, rows: RowResults | None, split: str
+) -> dict[str, Any]:
+
+    def named(values: Iterable[float]) -> Sequence[str | float]:
+        return [classes[int(one)] for one in values] if classes else list(values)
+
+    predicted = run.predictions[split]
+    label, probabilities = {}, {}
+    if rows is not None:
+        label = {"label": named(rows.labels[split])}
+        columns = zip(classes, rows.probabilities[split].T, strict=True)
+        probabilities = {f"probability_{name}": column for name, column in columns}
+    row = {"row": np.arange(len(predicted))}
+    return {**row, **label, "predicted": named(predicted), **probabilities}
+
+
+def _configuration(report: Report, line: ConfigurationLine) -> dict[str, Any]:
+    return {
+        **{name: getattr(report, name) for name in STUDY_COLUMNS},
+        "configuration": line.number,
+        "origin": line.origin,
+        **{
+            f"hyperparameter_{name}" if name in TAKEN else name: (
+                canonical(found) if isinstance(found, list | dict) else found
+            )
+            for name, found in line.fields.items()
+        },
+    }
+
+
+def _f1(labels: Sequence[str], run: SeedRun) -> dict[str, float | None]:
+    """Return F1 of each class on the test rows, None for a failed seed run."""
+    if run.failure or "confusion" not in run.test:
+        return {f"f1_{label}": None for label in labels}
+    shares = f1_by_class(np.array(run.test["confusion"], np.int64)).tolist()
+    return {f"f1_{label}": share for label, share in zip(labels, shares, strict=False)}
+
+
+def _curve(run: SeedRun) -> Iterator[tuple[str, int, float, bool, str, float]]:
+    """Yield stage, step, epoch, kept, name and value of each loss term and validation metric."""
+    for record in run.stages:
+        for term, loss in record["loss"].items():
+            yield record["stage"], record["update"], record["epoch"], False, f"loss.{term}", loss
+    kept = run.kept % max(1, len(run.evaluations))
+    for number, record in enumerate(run.evaluations):
+        place = LAST_STAGE, record["update"], record["epoch"], number == kept
+        for term, loss in record["loss"].items():
+            yield *place, f"loss.{term}", loss
+        for metric, score in _metrics(record["validation"]).items():
+            yield *place, f"validation.{metric}", score
+
+
+def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """Return every metric of a stored evaluation that its task has."""
+    if "confusion" not in evaluation:
+        return dict(evaluation)
+    classes = len(evaluation["confusion"])
+    return {
+        name: value(name, evaluation)
+        for name, metric in METRICS.items()
+        if metric.needs == "classes" and not (metric.binary and classes != 2)
+    }
+
+
+_FRAMES: Mapping[str, Callable[[Report], pd.DataFrame]] = MappingProxyType(
+    {
+        "configurations": configuration_frame,
+        "seed-runs": seed_run_frame,
+        "winners": lambda report: configuration_frame(report).query("winner"),
+    }
 )
 
 
-def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -> "pd.DataFrame":
-    """Return the rows of one or more studies as one data frame, in the order of the reports.
-
-    The module `frames` lists the columns.
-    """
-    import pandas as pd
-
+def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -> pd.DataFrame:
+    """Return the rows of one or more studies as one data frame, in the order of the reports."""
     make = lookup(_FRAMES, rows, "rows")
     frames = [make(one) for one in reports]
     # An empty frame lacks the hyperparameters and would move their columns to the end.
@@ -73,7 +302,10 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     if form == "csv":
         return frame.to_csv(index=False).encode()
     if form == "parquet":
-        return _one_type_per_column(frame).to_parquet(index=False)
+        # Parquet has no columns of several types.
+        mixed = [name for name in frame if frame[name].dropna().map(type).nunique() > 1]
+        texts = {str(name): frame[name].dropna().map(str) for name in mixed}
+        return frame.assign(**texts).to_parquet(index=False)
     if form == "json":
         records = frame.astype(object).where(frame.notna(), None).to_dict("records")
         return f"{json.dumps(records, indent=2, ensure_ascii=False)}\n".encode()
@@ -85,33 +317,45 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     else:
         cells = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
         bold = [[False] * cells.shape[1]] * len(cells)
-    return {"md": _markdown, "latex": _latex}[form](cells, bold).encode()
+    return (markdown if form == "md" else _latex)(cells, bold).encode()
 
 
-def paper_table(reports: Sequence[Report]) -> "pd.DataFrame":
+def as_html(report: Report) -> str:
+    """Return the winner with its hyperparameters, and the best configurations as a table."""
+    lines = [f"<p><b>{escape(in_one_line(report))}</b></p>"]
+    if report.winner is not None:
+        values = settings(report.winner.values) or CONFIGURATION[report.repeats]
+        lines.append(f"<p>Winner: <code>{escape(values)}</code></p>")
+    lines.append(paper_table([report]).head(MOST).to_html(index=False, border=0))
+    if len(report.configurations) > MOST:
+        lines.append(f"<p>… and {len(report.configurations) - MOST} more</p>")
+    return "\n".join(lines)
+
+
+def paper_table(reports: Sequence[Report]) -> pd.DataFrame:
     """Return the configurations of several studies as text cells, best first within each study.
 
     Columns: the settings in which the studies differ, the configuration's number, the searched
     hyperparameters, finished seeds, validation score, and mean and standard deviation of the
     reported test scores. Scores are in points (hundredths) with one decimal.
     """
-    import pandas as pd
-
-    settings = _differing(reports)
+    names = _unequal(reports)
+    if len({tuple(getattr(one, name) for name in names) for one in reports}) < len(reports):
+        names = ["study", *names]
     searched = dict.fromkeys(
         name for one in reports for line in one.configurations for name in line.values
     )
-    of_metric = "" if "metric" in settings else f" {reports[0].metric}"
+    of_metric = "" if "metric" in names else f" {reports[0].metric}"
     return pd.DataFrame(
         [
             {
-                **{name: str(getattr(one, name) or _MISSING) for name in settings},
+                **{name: str(getattr(one, name) or _MISSING) for name in names},
                 "#": str(line.number),
                 **{
                     name: shown(line.values[name]) if name in line.values else _MISSING
                     for name in searched
                 },
-                "seeds": f"{len(line.seeds) - line.failed}/{one.seeds}",
+                "seeds": f"{line.succeeded}/{one.seeds}",
                 f"validation{of_metric}": _points(line.score),
                 f"test{of_metric}": _test_points(line),
             }
@@ -121,7 +365,7 @@ def paper_table(reports: Sequence[Report]) -> "pd.DataFrame":
     )
 
 
-def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
+def winner_grid(reports: Sequence[Report]) -> tuple[pd.DataFrame, Bold]:
     """Return the winners' test scores, one row per method and one column per task.
 
     A row is named by its method, and by the model if models differ. The scores of a column have the
@@ -133,7 +377,6 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
         Mean and standard deviation in points as text cells, and True at the best cell of each
         column with several scores.
     """
-    import pandas as pd
 
     def of(names: Sequence[str]) -> list[tuple[str, ...]]:
         return [tuple(str(getattr(one, name) or "all") for name in names) for one in reports]
@@ -150,7 +393,7 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
     winners = dict(zip(places, (one.winner for one in reports), strict=True))
     rows, columns = list(dict.fromkeys(of(in_row))), list(dict.fromkeys(columns))
     found = [[winners.get((row, column)) for column in columns] for row in rows]
-    means = np.array([[_test_mean(line) for line in row] for row in found])
+    means = np.array([[line and line.test_mean for line in row] for row in found], float)
     rivals = np.isfinite(means).sum(0) > 1
     best = ((means == np.fmax.reduce(means)) & rivals).tolist()
     cells = [
@@ -162,13 +405,6 @@ def winner_grid(reports: Sequence[Report]) -> tuple["pd.DataFrame", Bold]:
     return pd.DataFrame(cells, columns=headings), bold
 
 
-def _differing(reports: Sequence[Report]) -> list[str]:
-    """Return the settings in which the studies differ; the study's name if these do not suffice."""
-    differing = _unequal(reports)
-    distinct = {tuple(getattr(one, name) for name in differing) for one in reports}
-    return differing if len(distinct) == len(reports) else ["study", *differing]
-
-
 def _unequal(reports: Sequence[Report]) -> list[str]:
     return [name for name in _SETTINGS if len({getattr(one, name) for one in reports}) > 1]
 
@@ -178,45 +414,34 @@ def _points(score: float | None) -> str:
 
 
 def _test_points(line: ConfigurationLine) -> str:
-    """Return mean ± standard deviation of the reported test scores of a finished configuration."""
     mean = None if line.score is None else line.test_mean
     spread = "" if mean is None or line.test_std is None else f" ± {_points(line.test_std)}"
     return _points(mean) + spread
 
 
-def _test_mean(line: ConfigurationLine | None) -> float:
-    return math.nan if line is None or line.test_mean is None else line.test_mean
-
-
-def _one_type_per_column(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the frame with text in columns of several types, which Parquet does not have."""
-    mixed = [name for name in frame if frame[name].dropna().map(type).nunique() > 1]
-    return frame.assign(**{str(name): frame[name].dropna().map(str) for name in mixed})
-
-
-def _markdown(cells: "pd.DataFrame", bold: Bold) -> str:
-    header, rows = _escaped(cells, bold, _MARKDOWN, "**{}**")
+def markdown(cells: pd.DataFrame, bold: Bold) -> str:
+    """Return a table in Markdown."""
+    header, *rows = _escaped(cells, bold, _MARKDOWN, "**{}**")
     lines = [header, ["---"] * len(header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _latex(cells: "pd.DataFrame", bold: Bold) -> str:
-    header, rows = _escaped(cells, bold, _LATEX, r"\textbf{{{}}}")
-    lines = [f"{' & '.join(line)} \\\\" for line in (header, *rows)]
-    begin = f"\\begin{{tabular}}{{{'l' * len(header)}}}"
-    rules = (begin, "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule")
-    return "\n".join([*rules, "\\end{tabular}\n"])
+def _latex(cells: pd.DataFrame, bold: Bold) -> str:
+    header, *rows = _escaped(cells, bold, _LATEX, r"\textbf{{{}}}")
+    # pandas' own escapes leave `<`, `>` and `|`, which fonts of seven bits print as other signs.
+    frame = pd.DataFrame(rows, columns=pd.Index(header))
+    return frame.style.hide(axis="index").to_latex(hrules=True, column_format="l" * len(header))
 
 
 def _escaped(
-    cells: "pd.DataFrame", bold: Bold, special: Mapping[int, str], emphasis: str
-) -> tuple[list[str], list[list[str]]]:
+    cells: pd.DataFrame, bold: Bold, special: Mapping[int, str], emphasis: str
+) -> list[list[str]]:
     """Return header and rows of escaped lines of text, with the cells to emphasize in bold."""
 
-    def escaped(text: str) -> str:
-        return one_line(text, LONGEST_CELL).translate(special)
+    def escaped(text: object) -> str:
+        return one_line(str(text), LONGEST_CELL).translate(special)
 
-    return [escaped(str(name)) for name in cells], [
+    return [[*map(escaped, cells)]] + [
         [
             emphasis.format(escaped(cell)) if strong else escaped(cell)
             for cell, strong in zip(row, strengths, strict=True)

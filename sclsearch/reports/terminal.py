@@ -1,6 +1,6 @@
 """Terminal output of reports, 80 columns wide."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,9 +10,9 @@ from rich.text import Text
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import RETRY
-from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.notes import seeds_lacking
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.race import Band
 
 FIRST = ("published", "start")
@@ -55,8 +55,7 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
 
 def _table(report: Report, most: int, *, histograms: bool) -> Table:
     shown = report.configurations[:most]
-    scores = {line.number: seed_scores(line) for line in shown}
-    bounds = histogram_axis(list(scores.values())) if histograms else None
+    bounds = histogram_axis([line.validations for line in shown]) if histograms else None
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
     table.add_column(f"validation\n{report.metric}", justify="right")
@@ -71,8 +70,8 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
             str(line.number),
             validation_result(line),
             "…" if missing else test_result(line),
-            f"{len(line.seeds) - line.failed}/{report.seeds}",
-            *([] if bounds is None else [histogram(scores[line.number], *bounds)]),
+            f"{line.succeeded}/{report.seeds}",
+            *([] if bounds is None else [histogram(line.validations, *bounds)]),
             escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
             style="bold" if line is report.winner else None,
@@ -82,11 +81,6 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
         name = f"[dim]baseline: {line.origin}[/]"
         table.add_row("", validation_result(line, "–"), test_result(line), "", *blank, name)
     return table
-
-
-def seed_scores(line: ConfigurationLine) -> list[float]:
-    """Return the validation scores of the seeds that did not fail."""
-    return [seed.validation for seed in line.seeds if seed.validation is not None]
 
 
 def histogram_axis(scores: Sequence[Sequence[float]]) -> tuple[float, float] | None:
@@ -111,6 +105,47 @@ def histogram(scores: Sequence[float], low: float, high: float) -> str:
     for score in scores:
         counts[min(int((score - low) / (high - low) * BINS), BINS - 1)] += 1
     return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
+
+
+def in_one_line(report: Report) -> str:
+    """Return study, winner, validation score and test score as one line."""
+    subject = f"{report.study}: {report.method} on {report.task}"
+    if report.winner is None:
+        failed = f": {len(report.failures)} seed runs failed" * bool(report.failures)
+        return f"{subject}, no configuration is finished{failed}"
+    test = f"test {test_result(report.winner)}" if report.has_test else "no test rows"
+    return (
+        f"{subject}, winner #{report.winner.number}, validation {report.metric} "
+        f"{report.winner.score:.4f}, {test}"
+    )
+
+
+def answer_sentences(report: Report) -> Iterator[str]:
+    """Yield sentences on the winner, its validation score and its test score."""
+    winner = report.winner
+    if winner is None:
+        yield "No configuration is finished."
+        return
+    values = settings(winner.values) or CONFIGURATION[report.repeats]
+    count = counted(len(report.configurations), "configuration")
+    lead = "" if report.lead is None else f", {report.lead:.4f} above the second configuration"
+    if tied := tie_statement(report, winner):
+        lead = f", {tied}"
+    yield (
+        f"Of {count}, #{winner.number} ({values}) is the winner: validation {report.metric} "
+        f"{winner.score:.4f}, {rule_of(report)}{lead}."
+    )
+    if not report.has_test:
+        yield f"There are {NO_TEST_ROWS}."
+        return
+    scored = [(line.plain[0], line.origin) for line in report.baselines if line.plain is not None]
+    above = ""
+    if scored and winner.plain is not None:
+        mean, name = max(scored)
+        points = f"{100 * (winner.plain[0] - mean):+.1f} points"
+        above = f"; over all seeds it differs by {points} from the baseline {name}"
+    tested = f"{test_result(winner)}, {seeds_in_words(report, winner)}"
+    yield f"Its test {report.metric} is {tested}{above}."
 
 
 def tie_statement(report: Report, winner: ConfigurationLine) -> str:
@@ -139,16 +174,17 @@ def tie_statement(report: Report, winner: ConfigurationLine) -> str:
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
-    by = rule_in_words(report.rule.partition("/")[0], report.seeds)
     values = settings(winner.values) or CONFIGURATION[report.repeats]
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
-    console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
+    console.print(
+        f"  validation {report.metric} {winner.score:.4f}, {rule_of(report)} (rule {report.rule})"
+    )
     if tied := tie_statement(report, winner):
         console.print(Padding(Text(tied), (0, 0, 0, 2), expand=False))
     if report.has_test:
         tested = f"[bold]test {report.metric} {test_result(winner)}[/]"
         console.print(f"  {tested}, {seeds_in_words(report, winner)}")
-    if winner.plain and 0 < len(winner.reported) < len(winner.seeds) - winner.failed:
+    if winner.plain and 0 < len(winner.reported) < winner.succeeded:
         every = with_spread(*winner.plain)
         console.print(f"  test {report.metric} {every} over all seeds, none left out")
     if winner.failed:
@@ -173,13 +209,12 @@ def show_savings(console: Console, report: Report, *, skipped: int, reused: int)
 
     The time that this saved is an estimate from the mean training time.
     """
-    seconds = [seed.seconds for line in report.configurations for seed in line.seeds]
     for count, text in (
         (skipped, "skipped by the race: {} of training saved"),
         (reused, "read from the store: {} of training not repeated"),
     ):
-        if count and seconds:
-            saved = duration(count * sum(seconds) / len(seconds))
+        if count and report.seed_runs:
+            saved = duration(count * report.seconds / len(report.seed_runs))
             console.print(f"  {counted(count, 'seed run')} {text.format(saved)}")
 
 
@@ -248,6 +283,11 @@ def rule_in_words(top: str, seeds: int) -> str:
     return known.format(n=seeds)
 
 
+def rule_of(report: Report) -> str:
+    """Return how the rule of a report scores a configuration, in words."""
+    return rule_in_words(report.rule.partition("/")[0], report.seeds)
+
+
 def race_statement(report: Report) -> str:
     """Return how many configurations have fewer seeds, and what that means for the winner."""
     if lacking := seeds_lacking(report):
@@ -270,7 +310,7 @@ def seeds_in_words(report: Report, winner: ConfigurationLine) -> str:
     count = len(winner.reported)
     if report.seeds == 1:
         return "of one seed"
-    if len(winner.seeds) - winner.failed == 1:
+    if winner.succeeded == 1:
         return "of the only seed that finished"
     if count == 1:
         return "of the seed with the best validation score"

@@ -25,8 +25,7 @@ from sclsearch.store.storage import Storage
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
-from sclsearch.tracking.model import check_model_name
-from sclsearch.tracking.publish import publish
+from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
 from sclsearch.tracking.server import prepare as prepare_database
 from sclsearch.training.device import backend_for, is_out_of_memory

@@ -1,26 +1,33 @@
-"""Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
+"""Result of a study in MLflow: its report and the winner's model; and the deletion of its runs."""
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from sclsearch.canonical import counted, digest
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
+from sclsearch.reports.export import ExportOptions, export
 from sclsearch.reports.page import PageOptions, page_html
-from sclsearch.reports.report import Report, report
-from sclsearch.reports.terminal import tie_statement, with_spread
+from sclsearch.reports.predictor import ExportRecord
+from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.terminal import answer_sentences
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.lock import check_no_driver
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import DamagedError, Storage
-from sclsearch.store.studies import StudyRecord, existing_study
+from sclsearch.store.storage import DamagedError, Storage, storage_path
+from sclsearch.store.studies import StudyRecord, StudyStore, existing_study
 from sclsearch.study.state import stored_state
-from sclsearch.tracking.logger import MLflowLogger, failure_reason
-from sclsearch.tracking.model import log_winner, register
+from sclsearch.tracking.logger import MLflowLogger, Writer, failure_reason, runs_of
 from sclsearch.tracking.records import RunRecord, experiment_name, json_text, short_settings
-from sclsearch.tracking.server import connect, masked, quietly
-from sclsearch.tracking.view import write_view
-from sclsearch.tracking.writer import Writer
+from sclsearch.tracking.server import LEVEL, connect, masked, quietly, sqlite_uri, write_view
+from sclsearch.tracking.serving import LABEL, score_columns, text_columns
 
+KEY = "key"
+_FORBIDDEN = "/:'"
 PAGE = "report.html"
 PAGE_SOURCE = "sclsearch.page"
 """Tag of a study's run: digest of the data that its page shows."""
@@ -30,10 +37,8 @@ PAGE_SOURCE = "sclsearch.page"
 class TrackedStudy:
     """Result of logging a study to MLflow.
 
-    Attributes:
-        study: Name of the study.
-        registered: The registered version as `NAME version N`; None if none was requested.
-        warning: Reason why MLflow lacks the HTML page; None if it has the page.
+    `registered` is the registered version as `NAME version N`, if one was requested, and `warning`
+    the reason why MLflow lacks the HTML page, if it does.
     """
 
     study: str
@@ -82,21 +87,15 @@ def publish(
 
 
 def _write_page(
-    writer: Writer,
-    results: RunRecord,
-    source: str | None,
-    found: Report,
-    options: PageOptions,
+    writer: Writer, results: RunRecord, source: str | None, found: Report, options: PageOptions
 ) -> str | None:
     """Write the HTML page to a study's run, unless MLflow has a page of the same data.
 
     `source` is the digest of the data that MLflow's page shows; None without a page.
     """
-    if found.winner is None:
-        return None
     data = results.artifacts["report.json"]
     shown = digest({"version": version("sclsearch"), "texts": options.texts, "report": data})
-    if source == shown:
+    if found.winner is None or source == shown:
         return None
     try:
         page = page_html([found], options)
@@ -162,20 +161,155 @@ def study_text(found: Report) -> str:
     )
     verdict = ["\n".join(found.verdict.lines)] if found.verdict else []
     notes = ["\n".join(f"- {note}" for note in found.notes)] if found.notes else []
-    return "\n\n".join([*verdict, _winner_text(found), about, *notes])
+    return "\n\n".join([*verdict, " ".join(answer_sentences(found)), about, *notes])
 
 
-def _winner_text(found: Report) -> str:
-    winner = found.winner
-    if winner is None:
-        return "No configuration is finished."
-    lead = "" if found.lead is None else f", {found.lead:.4f} above the second"
-    if tied := tie_statement(found, winner):
-        lead = f", {tied}"
-    test = "no test rows"
-    if found.has_test and winner.test_mean is not None:
-        test = f"test {with_spread(winner.test_mean, winner.test_std)}"
-    return (
-        f"**Winner: {short_settings(winner.values) or 'the only configuration'}**, validation "
-        f"{found.metric} {winner.score:.4f}{lead}; {test}"
-    )
+def check_model_name(name: str | None, uri: str | None) -> None:
+    """Raise SclsearchError if a model cannot be registered under a name.
+
+    A name of None registers nothing; a URI of None means that MLflow is off.
+    """
+    if name is None:
+        return
+    if uri is None:
+        raise SclsearchError(
+            f"--register {name}: needs MLflow, which is off. Pass --tracking with a server or a "
+            "database."
+        )
+    if not name.strip() or set(name) & set(_FORBIDDEN):
+        raise SclsearchError(
+            f"--register: must be a name without {' or '.join(_FORBIDDEN)}, got {name!r}. "
+            "Choose another name."
+        )
+
+
+def log_winner(
+    client: Any, experiment_id: str, run_id: str, found: Report, storage: Storage
+) -> str:
+    """Return the id of the winner's model; log it if MLflow lacks it.
+
+    Models of earlier winners are deleted unless they are registered.
+    """
+    from mlflow.entities import LoggedModelOutput, Metric
+
+    winner = finished_winner(found)
+    key = winner.seeds[winner.reported[0]].key
+    for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
+        # A killed process leaves a model that is not ready.
+        if str(model.status) == "READY" and model.tags.get(KEY) == key:
+            return str(model.model_id)
+        if not is_registered(client, model):
+            client.delete_logged_model(model.model_id)
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        record = _save(found, storage, Path(scratch) / "export", folder)
+        model = client.create_logged_model(
+            experiment_id,
+            name=found.study.replace(".", "-"),
+            source_run_id=run_id,
+            tags={KEY: key},
+            params={name: str(value) for name, value in winner.values.items()},
+            model_type="text-classification" if record.labels else "text-regression",
+        )
+        client.log_model_artifacts(model.model_id, str(folder))
+    client.finalize_logged_model(model.model_id, "READY")
+    client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
+    scores = {"score": winner.score, "test": winner.test_mean}
+    metrics = [
+        Metric(name, value, model.creation_timestamp, 0, model_id=model.model_id, run_id=run_id)
+        for name, value in scores.items()
+        if value is not None
+    ]
+    client.log_batch(run_id, metrics=metrics)
+    return str(model.model_id)
+
+
+def is_registered(client: Any, model: Any) -> bool:
+    """Return whether the model registry has a version of a logged model."""
+    versions = client.search_model_versions(f"run_id = '{model.source_run_id}'")
+    return any(one.source == model.artifact_location for one in versions)
+
+
+def register(client: Any, name: str, model_id: str, run_id: str) -> str:
+    """Return the registry's version of a model; create name and version if they are missing."""
+    if not client.search_registered_models(f"name = '{name}'"):
+        client.create_registered_model(name)
+    source = client.get_logged_model(model_id).artifact_location
+    for one in client.search_model_versions(f"name = '{name}'"):
+        if one.source == source:
+            return str(one.version)
+    created = client.create_model_version(name, source, run_id, model_id=model_id)
+    return str(created.version)
+
+
+def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> ExportRecord:
+    record = export(
+        found, storage, exported, ExportOptions(force=True)
+    )  # the run's description warns of it
+    with warnings.catch_warnings():
+        # MLflow warns of its own type hints, and of a model without an example input.
+        warnings.simplefilter("ignore", UserWarning)
+        from mlflow.models import ModelSignature
+        from mlflow.pyfunc import save_model
+        from mlflow.types import ColSpec, Schema
+
+        inputs = [ColSpec("string", name) for name in text_columns(record)]
+        outputs = [ColSpec("string" if record.labels else "double", LABEL)]
+        outputs += [ColSpec("double", name) for name in score_columns(record)]
+        save_model(
+            str(folder),
+            loader_module="sclsearch.tracking.serving",
+            data_path=str(exported),
+            signature=ModelSignature(Schema(inputs), Schema(outputs)),
+            pip_requirements=[f"sclsearch=={version('sclsearch')}"],
+        )
+    return record
+
+
+def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
+    """Return the ids of a study's runs in the MLflow database inside its storage.
+
+    Without such a database, and for a study with a damaged record, the list is empty.
+    """
+    uri = _own_database(storage)
+    try:
+        record = store.record()
+    except DamagedError:
+        return []
+    if uri is None or record is None:
+        return []
+    try:
+        with quietly():
+            client = connect(uri)
+            experiments = [one.experiment_id for one in client.search_experiments()]
+            return [run.info.run_id for run in runs_of(client, experiments, record.mlflow_name)]
+    except Exception as error:  # of SQLite, SQLAlchemy or MLflow
+        raise SclsearchError(
+            f"{uri}: MLflow cannot read it: {first_line(error).rstrip('.')}. Move the file away."
+        ) from error
+
+
+def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
+    """Delete runs and their models, except registered ones, from the MLflow database of a storage.
+
+    `mlflow gc` deletes the files of deleted runs.
+    """
+    uri = _own_database(storage)
+    if uri is None:
+        return
+    with quietly():
+        client = connect(uri)
+        for run_id in run_ids:
+            run = client.get_run(run_id)
+            if run.data.tags.get(LEVEL) == "study":
+                query = f"source_run_id = '{run_id}'"
+                for model in client.search_logged_models([run.info.experiment_id], query):
+                    if not is_registered(client, model):
+                        client.delete_logged_model(model.model_id)
+            client.delete_run(run_id)
+
+
+def _own_database(storage: Storage) -> str | None:
+    folder = storage_path(storage).local
+    database = None if folder is None else folder / "mlflow.db"
+    return sqlite_uri(database) if database and database.exists() else None

@@ -30,42 +30,34 @@ class DatasetRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Data of one MLflow run, or a part of it; repeated writes give equal runs.
+    """Data of one MLflow run, or a part of it; repeated writes give equal runs."""
 
-    Attributes:
-        study: The study's unique name, `name@mark`.
-        part: Name of this part of the run's data; a repeated part is written only if it differs.
-        path: Empty for the study's run; the configuration number; or that and the replicate number.
-            A run is a child of the run whose path lacks the last number.
-        experiment: Name of the MLflow experiment for a new study.
-        name: Name of the run for people; empty keeps the name.
-        params: Parameters; immutable once written.
-        tags: Tags; they may change between writes.
-        description: Markdown text of the run's page; empty keeps the text.
-        artifacts: Text of each file, by path.
-        datasets: Rows that the run reads.
-        history: Metrics of a seed run: pairs of update number and metrics, in order.
-        metrics: Current metrics of a configuration or study. A value that differs from the written
-            one becomes the metric's next step.
-        status: MLflow's status at the end of the run: `FINISHED` or `FAILED`; None while it goes
-            on.
-        started: Start of a seed run, Unix seconds; None if unknown.
-        seconds: Duration of a seed run.
-    """
-
+    # The study's unique name, `name@mark`.
     study: str
+    # Empty for the study's run; the configuration number; or that and the replicate number. A run
+    # is a child of the run whose path lacks the last number.
     path: tuple[int, ...] = ()
+    # Immutable once written.
     params: Mapping[str, object] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    # Text of each file, by path.
     artifacts: Mapping[str, str] = field(default_factory=dict)
+    # Metrics of a seed run: pairs of update number and metrics, in order.
     history: tuple[tuple[int, Mapping[str, float]], ...] = ()
+    # Current metrics of a configuration or study. A value that differs from the written one becomes
+    # the metric's next step.
     metrics: Mapping[str, float] = field(default_factory=dict)
+    # MLflow's status at the end of the run: `FINISHED` or `FAILED`; None while it goes on.
     status: str | None = None
+    # Start of a seed run, Unix seconds, if known, and its duration.
     started: float | None = None
     seconds: float = 0.0
+    # Name of the MLflow experiment for a new study.
     experiment: str = "sclsearch"
+    # Name and Markdown text of the run's page; empty keeps those it has.
     name: str = ""
     description: str = ""
+    # Name of this part of the run's data; a repeated part is written only if it differs.
     part: str = "run"
     datasets: tuple[DatasetRecord, ...] = ()
 
@@ -138,7 +130,6 @@ def json_text(content: object) -> str:
 def _part(
     state: SearchState, path: tuple[int, ...], metrics: Mapping[str, float], status: str | None
 ) -> RunRecord:
-    """Return a record that adds metrics to the run of a configuration or study."""
     return RunRecord(
         state.record.mlflow_name,
         path,

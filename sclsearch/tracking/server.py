@@ -1,10 +1,16 @@
-"""Location of the MLflow records, and a client with short timeouts and no log output."""
+"""MLflow: its location, a client with short timeouts and no log output, and its pages.
 
+`python -m sclsearch.tracking.server SERVER PAGE` opens a page as soon as its server answers.
+"""
+
+import json
 import logging
 import os
 import re
 import shutil
 import sys
+import time
+import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +18,7 @@ from tempfile import TemporaryDirectory
 from threading import get_ident
 from typing import Any
 from urllib.parse import quote, unquote
+from urllib.request import urlopen
 from uuid import uuid4
 
 from sclsearch.arguments import expanded
@@ -32,6 +39,15 @@ _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+LEVEL = "level"
+"""Tag of a run: `study`, `configuration` or `seed run`."""
+VIEW = "ranking"
+"""Key of the table's saved view in the address of an experiment."""
+PARAMETERS = "workflowType=machine_learning"
+"""Without it the UI opens its pages for language model applications."""
+_VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+_METRICS = ("score", "validation_loss", "test", "test_std")
+LONGEST_WAIT = 120.0
 _LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
@@ -53,10 +69,9 @@ def tracking_uri(option: str | None, storage: Storage) -> str:
 def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
     """Return the absolute MLflow tracking URI, or None if none is available.
 
-    Args:
-        option: Value of `--tracking`; the default is `MLFLOW_TRACKING_URI`, and `none` turns
-            MLflow off.
-        storage: Folder for a SQLite file if neither is given; an object store cannot hold one.
+    `option` is the value of `--tracking`; its default is `MLFLOW_TRACKING_URI`, and `none` turns
+    MLflow off. If neither is given, it is a SQLite file in the storage; an object store cannot hold
+    one.
     """
     if option == NO_TRACKING:
         return None
@@ -85,36 +100,10 @@ def masked(text: str) -> str:
 
 def check(uri: str) -> None:
     """Check that `prepare` can succeed, without creating anything."""
-    database = sqlite_file(uri)
-    if database is None:
-        _check_driver(uri)
-    elif not _is_there(database):
-        with _creating(database):
-            try_to_write(database.parent)
+    prepare(uri, dry=True)
 
 
-def _is_there(database: Path) -> bool:
-    """Return True if a SQLite file exists; MLflow would try to open a folder for minutes."""
-    if database.is_dir():
-        raise SclsearchError(
-            f"--tracking: {database} must be a database file, got a folder. Name a file in it."
-        )
-    return database.exists()
-
-
-@contextmanager
-def _creating(database: Path) -> Iterator[None]:
-    """Convert file system errors of the body to SclsearchError."""
-    try:
-        yield
-    except OSError as error:
-        raise SclsearchError(
-            f"{database}: cannot create MLflow's database: {error}. "
-            "Choose another --tracking or --storage."
-        ) from None
-
-
-def prepare(uri: str) -> None:
+def prepare(uri: str, *, dry: bool = False) -> None:
     """Create the database if the URI names a SQLite file that is missing.
 
     If two processes create a file at once, or a kill interrupts its creation, MLflow leaves it
@@ -125,9 +114,26 @@ def prepare(uri: str) -> None:
     if database is None:
         _check_driver(uri)
         return
-    if _is_there(database):
+    if database.is_dir():  # MLflow would try to open it for minutes
+        raise SclsearchError(
+            f"--tracking: {database} must be a database file, got a folder. Name a file in it."
+        )
+    if database.exists():
         return
-    with _creating(database), TemporaryDirectory() as folder:
+    try:
+        if dry:
+            try_to_write(database.parent)
+        else:
+            _create(database)
+    except OSError as error:
+        raise SclsearchError(
+            f"{database}: cannot create MLflow's database: {error}. "
+            "Choose another --tracking or --storage."
+        ) from None
+
+
+def _create(database: Path) -> None:
+    with TemporaryDirectory() as folder:
         database.parent.mkdir(parents=True, exist_ok=True)
         made = Path(folder) / "mlflow.db"
         connect(sqlite_uri(made))
@@ -187,12 +193,9 @@ def quietly() -> Iterator[None]:
 
 
 def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the command that serves the MLflow UI of a database on this machine only.
+    """Return command and environment variables to serve the UI of a database on this machine.
 
-    Returns:
-        The command line and additional environment variables. The environment holds the URI,
-        because every user of the machine can read a command line and a database's URI may hold a
-        password.
+    The environment holds the URI, which may have a password: every user can read a command line.
     """
     if not uri.startswith(("sqlite", "postgresql", "mysql", "mssql")):
         raise SclsearchError(f"{masked(uri)}: is a server, not a database. Open it in a browser.")
@@ -222,8 +225,61 @@ def sqlite_uri(database: Path) -> str:
 
 
 def _encoded(path: Path) -> str:
-    """Return a path in which `?`, and `%` before two hexadecimal digits, are percent-encoded.
-
-    SQLAlchemy reads all other characters as they are.
-    """
+    # SQLAlchemy reads all other characters as they are.
     return re.sub(r"%(?=[0-9A-Fa-f]{2})|\?", lambda found: quote(found[0]), str(path))
+
+
+def write_view(client: Any, experiment_id: str) -> None:
+    """Write the view of the table to an experiment: all configurations, the best first."""
+    runs = client.search_runs([experiment_id], f"tags.{LEVEL} = 'study'")
+    view = json.dumps(_view(runs))
+    if client.get_experiment(experiment_id).tags.get(_VIEW_TAG) != view:
+        client.set_experiment_tag(experiment_id, _VIEW_TAG, view)
+
+
+def pages(uri: str, server: str) -> list[tuple[str, str]]:
+    """Return name and address of each experiment that has a view, last changed first.
+
+    `server` is the address of the UI, such as `http://127.0.0.1:5000`.
+    """
+    with quietly():
+        found = connect(uri).search_experiments(order_by=["last_update_time DESC"])
+    return [
+        (
+            one.name,
+            f"{server}/#/experiments/{one.experiment_id}/runs?{PARAMETERS}&viewStateShareKey={VIEW}",
+        )
+        for one in found
+        if _VIEW_TAG in one.tags
+    ]
+
+
+def _view(runs: list[Any]) -> dict[str, object]:
+    searched = [name for run in runs for name in run.data.tags.get("searched", "").split()]
+    metrics = [f"metrics.`{name}`" for name in _METRICS]
+    params = [f"params.`{name}`" for name in ("method", *dict.fromkeys(searched))]
+    widths = {"attributes.`Run Name`": 330, **dict.fromkeys([*metrics, *params], 130)}
+    return {
+        "searchFilter": f"tags.{LEVEL} = 'configuration'",
+        "orderByKey": "metrics.`score`",
+        "orderByAsc": False,
+        "selectedColumns": [*metrics, *params],
+        "columnOrder": [*widths],
+        "columnWidths": widths,
+    }
+
+
+def open_when_ready(server: str, page: str) -> bool:
+    """Open a page once `server/health` answers; return False if it does not within two minutes."""
+    end = time.monotonic() + LONGEST_WAIT
+    while time.monotonic() < end:
+        try:
+            with urlopen(f"{server}/health", timeout=5):
+                return webbrowser.open(page)
+        except OSError:
+            time.sleep(0.3)
+    return False
+
+
+if __name__ == "__main__":
+    open_when_ready(*sys.argv[1:])

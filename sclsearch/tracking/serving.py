@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.reports.export_record import ExportRecord
-from sclsearch.reports.predictor import load
+from sclsearch.reports.predictor import ExportRecord, load
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -10,8 +10,7 @@ import pytest
 
 from sclsearch.cli.augment import BackendName
 from sclsearch.errors import STOPPED
-from sclsearch.papers.augmentation import BACKENDS
-from sclsearch.papers.augmentation.backends import EDA
+from sclsearch.papers.augmentation import BACKENDS, EDA
 from sclsearch.tasks.paraphrases import paraphrase_source
 from tests.workspace import Call
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import STOPPED
-from sclsearch.papers.plan import plan_cells
+from sclsearch.papers.reproduce import plan_cells
 from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.report import report
 from sclsearch.search.run import run_prepared

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.texts import select_texts
+from sclsearch.papers.augmentation.write import select_texts
 from sclsearch.papers.confirm import confirm, plan_confirmation
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report

@@ -14,14 +14,15 @@ from sclsearch.encoders.models import EncoderTraits
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
 from sclsearch.methods.fields import field_errors
-from sclsearch.papers.plan import (
+from sclsearch.papers.reproduce import (
     NO_TEMPERATURE,
     SHARED,
     PlannedCell,
+    compare_rows,
     distinct_studies,
     plan_cells,
+    reproduce_cell,
 )
-from sclsearch.papers.reproduce import compare_rows, reproduce_cell
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
 from sclsearch.spaces.load import load_space, practical_file

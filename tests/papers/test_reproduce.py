@@ -17,9 +17,17 @@ from sclsearch.encoders.heads import Head
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD
 from sclsearch.methods.base import Model
-from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
-from sclsearch.papers.reproduce import CellScore, compare_rows, cost_of, reproduce_cell
+from sclsearch.papers.reproduce import (
+    CellScore,
+    PlannedCell,
+    compare_rows,
+    cost_of,
+    distinct_studies,
+    plan_cells,
+    reproduce_cell,
+)
 from sclsearch.papers.tables import Table, select_cells
+from sclsearch.reports.notes import Note, doubt
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.search.run import run
@@ -115,7 +123,7 @@ def test_notes_name_model_assumptions_scale_and_selection(cells: Cells, small: P
 
 def test_a_warning_names_its_cell(ce: PlannedCell, monkeypatch: pytest.MonkeyPatch) -> None:
     def warned(*given: Any) -> Report:
-        return replace(report(*given), notes=("warning: few rows", "scaled"))
+        return replace(report(*given), notes=(doubt("few rows"), Note("scaled")))
 
     monkeypatch.setattr("sclsearch.search.scheduler.report", warned)
     finish(ce.spec, ce.options)

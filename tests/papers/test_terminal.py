@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
-from sclsearch.papers.reproduce import CellScore, StudyCost
+from sclsearch.papers.confirm import show_confirmation
+from sclsearch.papers.reproduce import (
+    CellScore,
+    PlannedCell,
+    StudyCost,
+    distinct_studies,
+    plan_cells,
+)
 from sclsearch.papers.tables import Table, published_tables, select_cells
-from sclsearch.papers.terminal import show_confirmation, show_costs, show_scores
+from sclsearch.papers.terminal import show_costs, show_scores
 from sclsearch.reports.report import report
 from sclsearch.search.plan import MEASURED, STORED, Estimate
 from sclsearch.study.spec import RunOptions, StudySpec

@@ -1,15 +1,24 @@
-"""Tests of the comparison of study winners over all replicates."""
+"""Tests of the comparison of study winners over all replicates, and of suggested commands."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 from rich.console import Console
 
+from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
-from sclsearch.reports.comparison_tables import show_comparison
-from sclsearch.reports.confirmed import confirmed_score
+from sclsearch.reports.commands import rerun_command
+from sclsearch.reports.comparison import (
+    StudyComparison,
+    compare_studies,
+    confirmed_score,
+    unequal_budgets,
+)
+from sclsearch.reports.comparison_tables import confirmations, show_comparison
 from sclsearch.reports.report import Report, report
 from tests.reports.conftest import WriteStudy
 
@@ -278,3 +287,30 @@ def test_a_single_study_or_one_without_a_winner_is_not_compared(write_study: Wri
             compared(storage, *names)
     with pytest.raises(SclsearchError, match="begun: no configuration is finished"):
         compared(storage, "base", "begun")
+
+
+@pytest.mark.parametrize("method", ["scl", "/my files/mine.py:Mine"])
+def test_a_rerun_command_names_storage_and_only_a_custom_method(
+    write_study: WriteStudy, method: str
+) -> None:
+    storage = write_study([(70, 60)])
+    found = replace(report(storage, "made-up"), method_place=method)
+    program, name, *words = shlex.split(rerun_command(found, "0123456789abcdef"))
+    group: Any = typer.main.get_command(app)
+    parsed = group.commands[name].make_context(name, words).params
+    assert (program, parsed["key"]) == ("sclsearch", "0123456789ab")
+    assert str(parsed["storage"]) == str(storage)
+    assert parsed["method"] == (None if method == "scl" else method)
+
+
+def test_a_confirm_command_names_only_a_custom_method_and_another_rule(
+    write_study: WriteStudy,
+) -> None:
+    write_study([(70, 60)], name="base", rule="top-1")
+    storage = write_study([(70, 60)], name="mine")
+    base, mine = (report(storage, name) for name in ("base", "mine"))
+    found = compare_studies([base, replace(mine, method_place="mine.py:Mine", rule="best")])
+    assert confirmations(found)[1] == [
+        f"sclsearch confirm base --storage {storage}",
+        f"sclsearch confirm mine --method mine.py:Mine --rule best --storage {storage}",
+    ]

@@ -13,7 +13,7 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.export_record import read_record
+from sclsearch.reports.predictor import read_record
 from sclsearch.reports.report import finished_winner, report
 from tests.reports.trained import Trained
 

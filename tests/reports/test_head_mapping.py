@@ -28,8 +28,8 @@ from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Model, Training
 from sclsearch.protocols.base import Rows
 from sclsearch.reports.export import write_folder
-from sclsearch.reports.export_record import ExportRecord, read_record
-from sclsearch.reports.loading_examples import main_example
+from sclsearch.reports.model_card import main_example
+from sclsearch.reports.predictor import ExportRecord, read_record
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import Backend

@@ -14,7 +14,7 @@ import pytest
 
 import sclsearch
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.hub import push
+from sclsearch.reports.export import push
 from tests.reports.trained import Trained
 
 REPOSITORY = "me/my-classifier"

@@ -14,7 +14,7 @@ from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows
-from sclsearch.reports.export_record import Refit
+from sclsearch.reports.predictor import Refit
 from sclsearch.reports.refit import restore_winner
 from sclsearch.reports.report import report
 from sclsearch.search.run import run

@@ -168,7 +168,7 @@ def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
     worse = report(storage, "plain-2").configurations[1]
     (storage / "runs" / f"{worse.seeds[0].key}.json").write_text("{")
     text = card_of(storage, tmp_path / "beside-damaged")
-    assert "plain-2: warning: damaged files, left out of the ranking: 1;" in text
+    assert "plain-2: damaged files, left out of the ranking: 1;" in text
     assert str(storage) not in text
 
 

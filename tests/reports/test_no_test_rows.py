@@ -13,8 +13,7 @@ from sclsearch.cli import app
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task
-from sclsearch.tracking.server import connect, prepare
-from sclsearch.tracking.writer import LEVEL
+from sclsearch.tracking.server import LEVEL, connect, prepare
 from tests.in_process import in_process
 from tests.tracking.conftest import track
 

@@ -23,8 +23,7 @@ from sclsearch.cli import app
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.lacon import LaCon
-from sclsearch.reports.export import PARTS
-from sclsearch.reports.export_record import read_record
+from sclsearch.reports.predictor import PARTS, read_record
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task
@@ -100,9 +99,12 @@ def test_a_file_with_invalid_columns_or_without_rows_is_refused(
     [
         ("one text", "texts: must be a list, got one text. Pass [text]."),
         (None, "texts: must be a list, got None. Pass [text]."),
-        (["one", ("one", "two")], "text 1: must have 1 part as in demo, got 2."),
-        ([{"text": "one"}], "text 0: must be a text or a pair of texts, got {'text': 'one'}."),
-        ([("one", 2)], "text 0: must be a text or a pair of texts, got ('one', 2)."),
+        (["one", ("one", "two")], "text 1: must have 1 part as in demo, got 2. Correct it."),
+        (
+            [{"text": "one"}],
+            "text 0: must be a text or a pair of texts, got {'text': 'one'}. Correct it.",
+        ),
+        ([("one", 2)], "text 0: must be a text or a pair of texts, got ('one', 2). Correct it."),
     ],
 )
 def test_an_invalid_list_of_texts_is_refused(exported: Path, texts: Any, message: str) -> None:

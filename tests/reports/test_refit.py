@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import sclsearch
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.export_record import Refit, RefitRows
+from sclsearch.reports.predictor import Refit, RefitRows
 from sclsearch.reports.refit import refit_rows, refit_winner, restore_winner
 from sclsearch.reports.report import report
 from sclsearch.search.run import run

@@ -10,7 +10,7 @@ from torch import Tensor
 import sclsearch
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.ray_backend.worker import WorkerContext, attempt, row_results
-from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.predictor import ExportRecord
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.study.spec import RunOptions, StudySpec

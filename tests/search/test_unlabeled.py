@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.texts import select_texts
+from sclsearch.papers.augmentation.write import select_texts
 from sclsearch.search.plan import plan
 from sclsearch.search.run import rerun
 from sclsearch.study.resolve import resolve

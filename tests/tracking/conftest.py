@@ -11,10 +11,10 @@ import pytest
 
 from sclsearch.reports.page import PageOptions
 from sclsearch.store.storage import Storage
+from sclsearch.tracking.logger import Writer
 from sclsearch.tracking.publish import TrackedStudy, track_study
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import prepare, tracking_uri
-from sclsearch.tracking.writer import Writer
 from tests.reports.trained import Trained, study_on
 
 # SQLAlchemy 2.1 deprecates an option that MLflow 3.17 still uses.

@@ -1,8 +1,9 @@
-"""Tests of studies in MLflow: report pages, experiments and registered models."""
+"""Tests of the result of a study in MLflow: report, winner, table, and deletion of runs."""
 
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -11,17 +12,27 @@ from typing import Any
 import pytest
 
 import sclsearch
+from sclsearch import remove
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions
 from sclsearch.reports.report import finished_winner, report
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
-from sclsearch.tracking.model import check_model_name
-from sclsearch.tracking.publish import TrackedStudy, publish
-from sclsearch.tracking.records import experiment_name
-from sclsearch.tracking.view import VIEW, pages
+from sclsearch.tracking.logger import MLflowLogger
+from sclsearch.tracking.publish import (
+    TrackedStudy,
+    check_model_name,
+    delete_runs,
+    publish,
+    tracked_run_ids,
+)
+from sclsearch.tracking.records import RunRecord, experiment_name
+from sclsearch.tracking.server import VIEW, pages, prepare, tracking_uri, write_view
 from tests.reports.trained import Trained
-from tests.tracking.conftest import Shown, track
-from tests.workspace import Prepare
+from tests.store.test_studies import RECORD
+from tests.tracking.conftest import Shown, Write, track
+from tests.workspace import Prepare, Workers
 
 TEXTS = ["the film was good", "it was awful, and long"]
 DESCRIPTION = "mlflow.note.content"
@@ -165,3 +176,102 @@ def test_an_experiment_is_named_by_task_size_and_model(
     record = prepare(study="same").record
     record = replace(record, identity={**record.identity, "task": "demo", "size": size})
     assert experiment_name(record) == name + str(record.identity["model"])
+
+
+def finish(scheduler: Scheduler, workers: Workers, right: Sequence[int]) -> None:
+    """Finish a search in which configuration `i` classifies `right[i]` of 20 rows correctly."""
+    while tasks := workers.running(scheduler):
+        task = tasks[0]
+        number = right[task.configuration.number]
+        counts = {"validation": {"confusion": [[number, 20 - number], [0, 0]]}}
+        run = workers.trained(task)
+        run = replace(run, evaluations=({**run.evaluations[0], **counts},))
+        scheduler.runs.put(run)
+        scheduler.finish(task, run)
+
+
+def test_the_winner_is_in_the_first_row_among_equal_scores(
+    prepare: Prepare, workers: Workers, uri: str, shown: Shown
+) -> None:
+    for study in ("b", "a"):
+        scheduler = prepare(study=study, race="off").begin()
+        finish(scheduler, workers, (12, 15, 15, 15))
+        logger = MLflowLogger(uri)
+        logger.sync(scheduler.state)
+        assert logger.close() is None
+        assert scheduler.state.winner is not None
+        assert scheduler.state.winner.number == 1
+    (experiment,) = shown.client.search_experiments(filter_string="name != 'Default'")
+    write_view(shown.client, experiment.experiment_id)
+    tags = shown.client.get_experiment(experiment.experiment_id).tags
+    view = json.loads(tags[f"mlflow.sharedViewState.{VIEW}"])
+    rows = shown.client.search_runs(
+        [experiment.experiment_id],
+        view["searchFilter"],
+        order_by=[f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"],
+    )
+    names = [run.data.tags["sclsearch.id"] for run in rows]
+    configurations = [(name[0], int(name.rpartition("/")[2])) for name in names]
+    best = [(study, number) for study in ("a", "b") for number in (1, 2, 3)]
+    assert configurations == [*best, ("a", 0), ("b", 0)]
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def tracked(tmp_path: Path, study: list[RunRecord], write: Write) -> StudyStore:
+    """Return a stored study that is tracked in MLflow, like an earlier one with the same name."""
+    store = StudyStore(tmp_path, RECORD.name)
+    store.create(RECORD)
+    write([replace(one, study=RECORD.mlflow_name) for one in study])
+    write([replace(one, study=f"{RECORD.name}@other") for one in study[:2]])
+    return store
+
+
+def runs_left(client: Any) -> list[str]:
+    experiment = client.get_experiment_by_name("sclsearch").experiment_id
+    found = client.search_runs([experiment], max_results=5000)
+    return [run.data.tags["sclsearch.id"] for run in found]
+
+
+def test_runs_of_a_study_are_deleted(tmp_path: Path, tracked: StudyStore, shown: Any) -> None:
+    ids = tracked_run_ids(tmp_path, tracked)
+    assert len(ids) == 9
+    delete_runs(tmp_path, ids)
+    assert {name.partition("/")[0] for name in runs_left(shown.client)} == {"first@other"}
+    assert tracked_run_ids(tmp_path, tracked) == []
+
+
+def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
+    tmp_path: Path, write: Write
+) -> None:
+    storage = tmp_path / "50% of #1%20?"
+    store = StudyStore(storage, RECORD.name)
+    store.create(RECORD)
+    uri = tracking_uri(None, storage)
+    prepare(uri)
+    write([RunRecord(RECORD.mlflow_name, artifacts={"space.json": "[1]"})], uri)
+    assert [path.name for path in storage.rglob("space.json")] == ["space.json"]
+    (run_id,) = tracked_run_ids(storage, store)
+    delete_runs(storage, [run_id])
+    assert tracked_run_ids(storage, store) == []
+    assert {path.name for path in storage.iterdir()} == {"mlartifacts", "mlflow.db", "studies"}
+
+
+def test_a_storage_without_a_database_has_no_runs(tmp_path: Path) -> None:
+    store = StudyStore(tmp_path / "empty", RECORD.name)
+    store.create(RECORD)
+    assert tracked_run_ids(tmp_path / "empty", store) == []
+    assert tracked_run_ids("s3://bucket/folder", store) == []
+    delete_runs(tmp_path / "empty", [])
+
+
+def test_a_damaged_database_is_named_and_nothing_is_deleted(tmp_path: Path) -> None:
+    StudyStore(tmp_path, RECORD.name).create(RECORD)
+    (tmp_path / "mlflow.db").write_bytes(b"no database at all")
+    with pytest.raises(SclsearchError) as raised:
+        remove(RECORD.name, storage=tmp_path)
+    assert str(raised.value).startswith(f"sqlite:///{tmp_path}/mlflow.db: MLflow cannot read it: ")
+    assert str(raised.value).endswith("file is not a database. Move the file away.")
+    assert StudyStore(tmp_path, RECORD.name).record() == RECORD

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sclsearch.tracking import writer
+from sclsearch.tracking import logger
 from sclsearch.tracking.records import DatasetRecord, RunRecord
 from tests.processes import wait_for
 from tests.tracking.conftest import Shown, Write
@@ -95,7 +95,7 @@ def test_the_last_score_counts_even_if_the_clock_goes_back(
     write: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter((200.0, 200.0, 100.0, 100.0))
-    monkeypatch.setattr(writer, "time", SimpleNamespace(time=lambda: next(clock)))
+    monkeypatch.setattr(logger, "time", SimpleNamespace(time=lambda: next(clock)))
     for value in (0.7, 0.5):
         write([RunRecord("s", (0,), metrics={"score": value}, status="FINISHED")])
     assert shown.runs()["s/0"].data.metrics == {"score": 0.5}
@@ -141,7 +141,7 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     program = (
         "import sys\n"
         "from sclsearch.tracking.records import RunRecord\n"
-        "from sclsearch.tracking.writer import Writer\n"
+        "from sclsearch.tracking.logger import Writer\n"
         "writer = Writer(sys.argv[1])\n"
         f"for record in {records!r}:\n"
         "    writer.write(record)\n"

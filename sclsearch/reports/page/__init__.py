@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.page import search_sections as search
-from sclsearch.reports.page import study_sections as studies
-from sclsearch.reports.page import winner_sections as winner
-from sclsearch.reports.page.content import Section
-from sclsearch.reports.page.results import StudyResults, read_results
-from sclsearch.reports.page.style import COLORS, ON_DARK, as_png, as_svg, inline_svg, style
+from sclsearch.reports.page import sections as parts
+from sclsearch.reports.page import winner
+from sclsearch.reports.page.plots import (
+    COLORS,
+    ON_DARK,
+    Section,
+    as_png,
+    as_svg,
+    inline_svg,
+    style,
+)
+from sclsearch.reports.page.sections import StudyResults, read_results
 from sclsearch.reports.report import Report
 from sclsearch.reports.table import TableFormat, TableRows, table_file
 from sclsearch.store.storage import LocalPath, check_writable, new_folder
@@ -31,13 +37,10 @@ _FILES: Mapping[TableFormat, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """Options of a page.
+    """Options of a page: the rule that the user chose, and whether to show texts of the task.
 
-    Attributes:
-        rule: The rule that the user chose; None for the rule of each study.
-        texts: True to show texts of the task.
-        data_dir: Folder of the task's files, if they moved.
-        method: Custom method of the studies, if it is in a file.
+    `data_dir` is the folder of the task's files, if they moved; `method` the custom method of the
+    studies, if it is in a file.
     """
 
     rule: str | None = None
@@ -49,12 +52,8 @@ class PageOptions:
 def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) -> Path:
     """Write the page of studies with their figures and tables; return the path of the page.
 
-    Equal stored results give equal files.
-
-    Args:
-        reports: One report per study, at least one.
-        folder: Folder to write: missing, empty, or with an earlier page, which is replaced.
-        options: Options of the page.
+    Equal stored results give equal files. The folder is missing, empty, or has an earlier page,
+    which is replaced.
 
     Raises:
         SclsearchError: A study has no winner, or the folder has other content.
@@ -66,11 +65,8 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
     with new_folder(folder, replace=True) as part:
         (part / "figures").mkdir()
         (part / "tables").mkdir()
-        with style():
-            sections = list(_sections(found, options))
-            figures = _write_figures(sections, part / "figures")
+        page, sections = _page(found, options, part / "figures")
         _write_tables(reports, sections, part / "tables")
-        page = _rendered(found, sections, figures)
         (part / PAGE).write_text(page, encoding="utf-8")
         _check_folder(folder)  # its content is deleted now, and may have changed meanwhile
     return folder / PAGE
@@ -78,15 +74,23 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
 
 def page_html(reports: Sequence[Report], options: PageOptions) -> str:
     """Return the page of studies as HTML text; it equals that of `write_page`."""
-    found = _read(reports)
+    return _page(_read(reports), options)[0]
+
+
+def _page(
+    found: Sequence[StudyResults], options: PageOptions, folder: Path | None = None
+) -> tuple[str, list[Section]]:
+    """Return the page and its sections; write the figures as SVG and PNG to a folder, if any."""
+    inline = {}
     with style():
         sections = list(_sections(found, options))
-        figures = {
-            plot.name: inline_svg(as_svg(plot.figure), _file_name(plot.name))
-            for section in sections
-            for plot in section.plots
-        }
-    return _rendered(found, sections, figures)
+        for plot in (plot for section in sections for plot in section.plots):
+            name, content = _file_name(plot.name), as_svg(plot.figure)
+            inline[plot.name] = inline_svg(content, name)
+            if folder is not None:
+                (folder / f"{name}.svg").write_bytes(content)
+                (folder / f"{name}.png").write_bytes(as_png(plot.figure))
+    return _rendered(found, sections, inline), sections
 
 
 def _read(reports: Sequence[Report]) -> list[StudyResults]:
@@ -100,7 +104,6 @@ def _read(reports: Sequence[Report]) -> list[StudyResults]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise SclsearchError if the folder has files that an earlier page does not have."""
     if not folder.exists():
         return
     content = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
@@ -114,7 +117,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _sections(found: Sequence[StudyResults], options: PageOptions) -> Iterator[Section]:
-    yield studies.answer(found)
+    yield parts.answer(found)
     for results in found:
         if len(found) > 1:
             name = results.report.study
@@ -122,19 +125,19 @@ def _sections(found: Sequence[StudyResults], options: PageOptions) -> Iterator[S
         yield from _study_sections(results, options)
     if len(found) > 1:
         yield Section("all-studies", "All studies", level=1)
-        yield studies.comparison(found)
-        yield studies.budget(found)
-    yield studies.cost(found)
-    yield studies.environment(found)
-    yield studies.commands(found, options.rule)
+        yield parts.comparison(found)
+        yield parts.budget(found)
+    yield parts.cost(found)
+    yield parts.environment(found)
+    yield parts.commands(found, options.rule)
 
 
 def _study_sections(results: StudyResults, options: PageOptions) -> Iterator[Section]:
-    yield search.ranking(results)
+    yield parts.ranking(results)
     if results.report.has_test:
-        yield search.reported_scores(results)
-    yield search.seeds(results)
-    yield search.hyperparameters(results)
+        yield parts.reported_scores(results)
+    yield parts.seeds(results)
+    yield parts.hyperparameters(results)
     if not results.report.has_test:
         yield Section(f"{results.prefix}test", "Test rows", [f"The study has {NO_TEST_ROWS}."])
         return
@@ -143,19 +146,6 @@ def _study_sections(results: StudyResults, options: PageOptions) -> Iterator[Sec
     restored = winner.restore_winner(results, options.data_dir, options.method)
     yield winner.wrong_texts(results, restored, texts=options.texts)
     yield winner.embeddings(results, restored)
-
-
-def _write_figures(sections: Sequence[Section], folder: Path) -> Mapping[str, str]:
-    """Write all figures as SVG and PNG; return the inline SVG elements by name."""
-    inline = {}
-    for section in sections:
-        for plot in section.plots:
-            name = _file_name(plot.name)
-            content = as_svg(plot.figure)
-            (folder / f"{name}.svg").write_bytes(content)
-            (folder / f"{name}.png").write_bytes(as_png(plot.figure))
-            inline[plot.name] = inline_svg(content, name)
-    return inline
 
 
 def _write_tables(reports: Sequence[Report], sections: Sequence[Section], folder: Path) -> None:
@@ -188,8 +178,8 @@ def _rendered(
     )
     text = files(__name__).joinpath("template.html").read_text(encoding="utf-8")
     return environment.from_string(text).render(
-        title=studies.title(found),
-        verdicts=studies.verdicts(found),
+        title=parts.title(found),
+        verdicts=parts.verdicts(found),
         sections=sections,
         figures=figures,
         generator=GENERATOR,

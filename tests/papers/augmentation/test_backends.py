@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.backends import EDA, Options
-from sclsearch.papers.augmentation.marian import Marian, Opus, model_files
+from sclsearch.papers.augmentation import EDA, Marian, Options, Opus, model_files
 from sclsearch.tasks.paraphrases import EDA_NOTE, paraphrase_source
 
 TEXTS = ["the film is very good", "a dull story", "it was not lovely and not fine"]

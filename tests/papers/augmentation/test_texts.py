@@ -8,7 +8,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.cmlm import CSSL
-from sclsearch.papers.augmentation.texts import select_texts
+from sclsearch.papers.augmentation.write import select_texts
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size
 from sclsearch.protocols.variants import fresh

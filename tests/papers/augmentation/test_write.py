@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.backends import EDA, Options
-from sclsearch.papers.augmentation.texts import select_texts
-from sclsearch.papers.augmentation.write import Written, header, write
+from sclsearch.papers.augmentation import EDA, Options
+from sclsearch.papers.augmentation.write import Written, header, select_texts, write
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.paraphrases import paraphrase_source

@@ -18,9 +18,9 @@ import sclsearch
 from sclsearch import SclsearchError
 from sclsearch.cli import app
 from sclsearch.reports.comparison_tables import show_comparison
-from sclsearch.reports.page import search_sections, study_sections
-from sclsearch.reports.page.results import read_results
-from sclsearch.reports.page.winner_sections import restore_winner
+from sclsearch.reports.page import sections as parts
+from sclsearch.reports.page.sections import read_results
+from sclsearch.reports.page.winner import restore_winner
 from sclsearch.reports.report import finished_winner
 from sclsearch.selection.race import Band
 from tests.reports.conftest import WriteStudy
@@ -215,7 +215,7 @@ def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
 def test_the_answer_names_configurations_with_the_same_score(write_study: WriteStudy) -> None:
     storage = write_study([(60, 61), (62, 60)], [(61, 70), (61, 70)])
     results = read_results(sclsearch.select("made-up", storage=storage), "")
-    answer = " ".join(study_sections.answer([results]).text)
+    answer = " ".join(parts.answer([results]).text)
     assert (
         "validation accuracy 0.6100, mean of 2 seeds, tied by validation with #1; the lowest "
         "number decides." in answer
@@ -227,7 +227,7 @@ def test_the_score_of_the_report_is_shown_even_if_seeds_failed(write_study: Writ
     results = read_results(
         sclsearch.select("made-up", storage=write_study(seeds, rule="top-4")), ""
     )
-    *_, own = search_sections.reported_scores(results).tables[0].cells.values.tolist()
+    *_, own = parts.reported_scores(results).tables[0].cells.values.tolist()
     assert own[:3] == ["mean of the top 4 of 5 seeds (this report)", "0.5200 ± 0.0200", "3 seeds"]
 
 
@@ -247,13 +247,13 @@ def test_the_ranking_says_how_many_seeds_configurations_have(
     last = replace(last, seeds=last.seeds[:1], score=None)
     report = replace(report, configurations=(*lines, last), race=race, finished=finished)
     results = read_results(report, "")
-    section = search_sections.ranking(results)
+    section = parts.ranking(results)
     lacking = "1 of 3 configurations have fewer than 3 seeds (1 with 1)"
     assert f"{lacking}{statement}" in section.text[1]
     cells = section.tables[0].cells.values.tolist()
     assert cells[2][1].endswith(" (1 seed)")
     assert (cells[2][3], cells[2][4]) == ("–", "1/3")
-    assert "2 of 9 seed runs were not trained" in study_sections.cost([results]).text[0]
+    assert "2 of 9 seed runs were not trained" in parts.cost([results]).text[0]
 
 
 def test_the_ranking_of_many_configurations_is_cut(studies: Studies) -> None:
@@ -264,7 +264,7 @@ def test_the_ranking_of_many_configurations_is_cut(studies: Studies) -> None:
         for line in report.configurations
     ]
     results = read_results(replace(report, configurations=tuple(lines)), "")
-    ranking = search_sections.ranking(results)
+    ranking = parts.ranking(results)
     assert len(ranking.tables[0].cells) == 20 + len(report.baselines)
     assert "4 further configurations" in ranking.tables[0].caption
 
@@ -281,10 +281,10 @@ def test_the_page_shows_everything_that_compare_prints(
     storage = write_study([(1, 62), (1, 64)], name="again", **fresh)
     reports = [sclsearch.select(name, storage=storage) for name in ("base", "better")]
     results = [read_results(one, f"{one.study}-") for one in reports]
-    answer = " ".join(study_sections.answer(results).text)
+    answer = " ".join(parts.answer(results).text)
     assert "(tau=0.1) is the winner: " in answer
     assert "On 2 fresh seeds it is 0.6300 ± 0.0141 (again)." in answer
-    sections = [study_sections.comparison(results), study_sections.budget(results)]
+    sections = [parts.comparison(results), parts.budget(results)]
     winners, differences, budget = (table.cells for one in sections for table in one.tables)
     assert winners["on fresh seeds"].tolist() == ["", "0.6300 ± 0.0141 (2 seeds)"]
     assert budget["seed runs"].tolist() == ["14", "14"]
@@ -311,7 +311,7 @@ def test_studies_with_different_metrics_are_shown_without_a_comparison(studies: 
     report = sclsearch.select("ce", storage=studies.storage)
     other = replace(report, study="scl", metric="macro_f1")
     results = [read_results(one, f"{one.study}-") for one in (report, other)]
-    section = study_sections.comparison(results)
+    section = parts.comparison(results)
     assert section.text[0].startswith("The studies cannot be compared. compare: ce (task")
     assert section.plots == []
 

@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 
 from sclsearch import select
-from sclsearch.reports.page.search_plots import hyperparameter_plot, seed_plot
-from sclsearch.reports.page.style import as_png, as_svg, inline_svg, looks, new_figure, style
-from sclsearch.reports.page.winner_plots import confusion_plot, embedding_plot
+from sclsearch.reports.page.plots import (
+    as_png,
+    as_svg,
+    confusion_plot,
+    embedding_plot,
+    hyperparameter_plot,
+    inline_svg,
+    looks,
+    new_figure,
+    seed_plot,
+    style,
+)
 from sclsearch.reports.report import Report
 from tests.reports.conftest import WriteStudy
 

@@ -9,21 +9,31 @@ three kinds of architectures:
   one layer: their dense layer computes every score and its negative, the linear layer subtracts.
 - DeBERTa's config names the activation of its head, so it takes both.
 
-Other heads, and heads on the mean over tokens, have no counterpart in transformers; the code in
-`pooled_classifier.py` computes them.
+Other heads, and heads on the mean over tokens, have no counterpart in transformers. transformers
+loads them with the code in `pooled_classifier.py`, which `auto_map` names; sentence-transformers
+loads them without code, as a model whose `encode` returns the class scores. (An additional layer of
+BERT could compute the mean over tokens exactly in float32, but it needs numbers that overflow in
+float16, and not all architectures permit it.)
 """
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from sclsearch.encoders.models import ENCODER
+from sclsearch.reports.predictor import write_json
+
 Tensors = Mapping[str, Tensor]
 OUT = {"head.out.weight", "head.out.bias"}
 HIDDEN = {"head.dense.weight", "head.dense.bias"}
 POOLER = "pooler."
+CODE = Path(__file__).with_name("pooled_classifier.py")
+"""Code that transformers runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +47,9 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class PooledHead:
-    """Head as plain layers on a pooled state of the encoder.
+    """Head as plain layers on the state of the first token, or on the mean over tokens.
 
-    Attributes:
-        pooling: `first` for the state of the first token, `mean` for the mean over tokens.
-        layers: Layers in order; the last one has one output per class.
+    The last layer has one output per class.
     """
 
     pooling: Literal["first", "mean"]
@@ -50,13 +58,7 @@ class PooledHead:
 
 @dataclass(frozen=True, slots=True)
 class SequenceClassifier:
-    """Classifier as a `…ForSequenceClassification` class of transformers.
-
-    Attributes:
-        architecture: Name of the class.
-        weights: Weights of encoder and head under the names of the class.
-        config: Fields of config.json that the head needs.
-    """
+    """A `…ForSequenceClassification` class of transformers: weights, and fields of config.json."""
 
     architecture: str
     weights: Tensors
@@ -169,3 +171,62 @@ def label_fields(labels: Sequence[str]) -> dict[str, Any]:
         "label2id": {label: number for number, label in enumerate(labels)},
         "problem_type": "single_label_classification",
     }
+
+
+def write_pooled_classifier(
+    folder: Path, head: PooledHead, labels: Sequence[str], max_length: int
+) -> None:
+    """Add the files of a head to an export with an `encoder` folder.
+
+    Texts of more than `max_length` tokens are truncated.
+    """
+    from sclsearch.training.evaluation import save_tensors
+
+    mean = head.pooling == "mean"
+    modules = {ENCODER: "Transformer", "1_Pooling": "Pooling"}
+    write_json(folder / ENCODER / "sentence_bert_config.json", {"max_seq_length": max_length})
+    (folder / "1_Pooling").mkdir()
+    write_json(
+        folder / "1_Pooling" / "config.json",
+        {
+            "word_embedding_dimension": head.layers[0].weight.shape[1],
+            "pooling_mode_cls_token": not mean,
+            "pooling_mode_mean_tokens": mean,
+        },
+    )
+    for number, layer in enumerate(head.layers, 2):
+        name = f"{number}_Dense"
+        modules[name] = "Dense"
+        (folder / name).mkdir()
+        write_json(
+            folder / name / "config.json",
+            {
+                "in_features": layer.weight.shape[1],
+                "out_features": layer.weight.shape[0],
+                "bias": True,
+                "activation_function": "torch.nn.modules."
+                + ("activation.Tanh" if layer.tanh else "linear.Identity"),
+            },
+        )
+        tensors = {"linear.weight": layer.weight, "linear.bias": layer.bias}
+        save_tensors(folder / name / "model.safetensors", tensors, {"format": "pt"})
+    code = f"{CODE.stem}.PooledClassifier"
+    shutil.copyfile(CODE, folder / CODE.name)
+    write_json(
+        folder / "config.json",
+        {
+            "model_type": "sclsearch-pooled-classifier",
+            "architectures": ["PooledClassifier"],
+            "auto_map": {"AutoConfig": f"{code}Config", "AutoModelForSequenceClassification": code},
+            "dtype": "float32",
+            "pooling": head.pooling,
+            "layers": [path for path, kind in modules.items() if kind == "Dense"],
+            "tanh": [layer.tanh for layer in head.layers],
+            **label_fields(labels),
+        },
+    )
+    listed = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(modules.items())
+    ]
+    write_json(folder / "modules.json", listed)

@@ -1,0 +1,169 @@
+"""Tests of the statistics of a winner: classes, calibration, mistakes, embeddings."""
+
+from time import perf_counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.torch import load
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from torch import Tensor
+
+from sclsearch import select
+from sclsearch.objectives.lacon import label_scores
+from sclsearch.reports.page.winner import (
+    Embeddings,
+    alignment,
+    calibration,
+    class_scores,
+    collapsed,
+    embed_test_rows,
+    mistakes,
+    normalize,
+    tsne_map,
+    uniformity,
+)
+from sclsearch.reports.report import finished_winner
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.studies import StudyStore
+from sclsearch.study.restore import restore_seed_run
+from tests.reports.page.conftest import Studies
+
+
+def test_class_scores_equal_those_of_scikit_learn() -> None:
+    draw = np.random.default_rng(0)
+    y, predicted = draw.integers(3, size=(2, 200))
+    counts = confusion_matrix(y, predicted).astype(float)
+    expected = precision_recall_fscore_support(y, predicted)
+    for number, scores in enumerate(class_scores([counts, counts])):
+        means = [mean for mean, _ in scores]
+        assert means == pytest.approx([part[number] for part in expected[:3]])
+        assert all(std == 0 for _, std in scores)
+
+
+def test_a_class_that_is_never_predicted_scores_zero() -> None:
+    _, never = class_scores([np.array([[5.0, 0.0], [2.0, 0.0]])])
+    assert never == [(0, None)] * 3
+
+
+def predictions(sure: list[float], right: list[bool], replicate: int = 0) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "replicate": replicate,
+            "split": "test",
+            "label": ["a" if one else "b" for one in right],
+            "predicted": "a",
+            "probability_a": sure,
+            "probability_b": [1 - one for one in sure],
+        }
+    )
+
+
+def test_the_calibration_error_is_the_gap_of_accuracy_and_confidence_over_the_seeds() -> None:
+    # Two bins: confidence 0.6 with accuracy 0.5, and 0.9 with accuracy 1.
+    frame = predictions([0.6, 0.6, 0.9, 0.9], [True, False, True, True])
+    found = calibration(frame)
+    assert found is not None
+    bins, (error, deviation) = found
+    assert bins == [(0.6, 0.5, 2), (0.9, 1.0, 2)]
+    assert error == pytest.approx((2 * 0.1 + 2 * 0.1) / 4)
+    assert deviation is None
+    over, under = predictions([1.0, 1.0], [True, False]), predictions([1.0], [True], 1)
+    found = calibration(pd.concat([over, under]))
+    assert found is not None
+    bins, (error, _) = found
+    assert error == pytest.approx((0.5 + 0) / 2)
+    assert bins[0] == pytest.approx((1.0, 2 / 3, 3))
+
+
+def test_predictions_without_probabilities_have_no_calibration() -> None:
+    frame = predictions([0.6], [True])
+    assert calibration(frame[["replicate", "split", "label", "predicted"]]) is None
+    assert calibration(frame.assign(probability_a=None, probability_b=None)) is None
+
+
+def test_mistakes_are_sorted_by_their_share_of_the_seeds_that_test_the_row() -> None:
+    rows = [
+        *[(0, 7, "a", one) for one in ("b", "b", "c", "a")],
+        *[(0, 5, "a", one) for one in ("c", "c")],
+        (0, 9, "a", "a"),
+    ]
+    frame = pd.DataFrame(rows, columns=["replicate", "source_row", "label", "predicted"])
+    found = mistakes(frame.assign(source="dev"), 5)
+    assert list(found.itertuples(name=None)) == [
+        (("dev", 5), "a", 2, 2, "c"),
+        (("dev", 7), "a", 3, 4, "b"),
+    ]
+    pd.testing.assert_frame_equal(mistakes(frame.assign(source="dev"), 1), found[:1])
+    assert mistakes(frame[-1:].assign(source="dev"), 1).empty
+
+
+def test_mistakes_of_many_rows_take_little_time() -> None:
+    draw = np.random.default_rng(0)
+    label, predicted = draw.choice(list("abc"), (2, 200_000))
+    frame = pd.DataFrame({"label": label, "predicted": predicted, "source": "test"})
+    began = perf_counter()
+    found = mistakes(frame.assign(source_row=np.arange(200_000) % 70_000), 20)
+    assert perf_counter() - began < 5
+    assert len(found) == 20
+
+
+def best_of(studies: Studies, name: str) -> tuple[SeedRun, dict[str, Tensor]]:
+    winner = finished_winner(select(name, storage=studies.storage))
+    key = winner.seeds[winner.reported[0]].key
+    run = RunStore(studies.storage).get(key)
+    weights = StudyStore(studies.storage, name).weights(key).read()
+    assert run is not None
+    assert weights is not None
+    return run, load(weights)
+
+
+def test_the_head_predicts_the_stored_classes_from_the_embeddings(studies: Studies) -> None:
+    run, weights = best_of(studies, "scl")
+    embeddings = embed_test_rows(*restore_seed_run(run), weights)
+    logits = embeddings.values @ weights["new_modules.head.out.weight"].double().numpy().T
+    logits += weights["new_modules.head.out.bias"].double().numpy()
+    assert logits.argmax(1).tolist() == run.predictions["test"]
+    assert embeddings.vectors is None
+    assert embeddings.description == "the mean of the encoder's last states"
+
+
+def test_label_vectors_predict_the_stored_classes_of_lacon(studies: Studies) -> None:
+    import torch
+
+    run, weights = best_of(studies, "lacon")
+    embeddings = embed_test_rows(*restore_seed_run(run), weights)
+    assert embeddings.vectors is not None
+    h, labels = torch.from_numpy(embeddings.values), torch.from_numpy(embeddings.vectors)
+    scores = label_scores(h, labels)
+    assert scores.argmax(1).tolist() == run.predictions["test"]
+
+
+def test_the_map_is_deterministic_and_has_the_label_vectors() -> None:
+    draw = np.random.default_rng(0)
+    given = Embeddings(draw.normal(size=(30, 4)), np.zeros(30, np.int64), np.eye(3, 4), "")
+    (points, vectors), again = tsne_map(given), tsne_map(given)
+    assert points.shape == (30, 2)
+    assert vectors is not None
+    assert vectors.shape == (3, 2)
+    assert np.array_equal(points, again[0])
+
+
+def test_alignment_is_the_mean_squared_distance_within_classes() -> None:
+    z, y = np.array([[2.0, 0], [0, 3.0], [-1.0, 0]]), np.array([0, 0, 1])
+    assert alignment(z, y) == pytest.approx(2)
+    assert alignment(np.ones((4, 2)), np.zeros(4, np.int64)) == pytest.approx(0)
+    assert alignment(z, np.arange(3)) == 0
+
+
+def test_uniformity_is_the_log_of_the_mean_gaussian_potential() -> None:
+    z = np.array([[1.0, 0], [0, 1.0], [-1.0, 0]])
+    expected = np.log((2 * np.exp(-4.0) + np.exp(-8.0)) / 3)
+    assert uniformity(z) == pytest.approx(expected)
+    assert uniformity(np.ones((4, 2))) == pytest.approx(0)
+
+
+def test_embeddings_of_one_direction_are_collapsed_and_zero_vectors_stay_zero() -> None:
+    assert collapsed(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    assert not collapsed(np.array([[1.0, 2.0], [3.0, 6.1]]))
+    assert normalize(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]
