@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import counted, digest
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.reports.export import ExportOptions, export
-from sclsearch.reports.page import PageOptions, page_html
 from sclsearch.reports.predictor import ExportRecord
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.terminal import answer_sentences
@@ -25,6 +24,9 @@ from sclsearch.tracking.logger import MLflowLogger, Writer, failure_reason, runs
 from sclsearch.tracking.records import RunRecord, experiment_name, json_text, short_settings
 from sclsearch.tracking.server import LEVEL, connect, masked, quietly, sqlite_uri, write_view
 from sclsearch.tracking.serving import LABEL, score_columns, text_columns
+
+if TYPE_CHECKING:
+    from sclsearch.reports.page import PageOptions
 
 KEY = "key"
 _FORBIDDEN = "/:'"
@@ -50,7 +52,7 @@ def publish(
     uri: str,
     found: Report,
     storage: Storage,
-    page: PageOptions,
+    page: "PageOptions",
     *,
     registered_name: str | None = None,
 ) -> TrackedStudy:
@@ -87,12 +89,14 @@ def publish(
 
 
 def _write_page(
-    writer: Writer, results: RunRecord, source: str | None, found: Report, options: PageOptions
+    writer: Writer, results: RunRecord, source: str | None, found: Report, options: "PageOptions"
 ) -> str | None:
     """Write the HTML page to a study's run, unless MLflow has a page of the same data.
 
     `source` is the digest of the data that MLflow's page shows; None without a page.
     """
+    from sclsearch.reports.page import page_html
+
     data = results.artifacts["report.json"]
     shown = digest({"version": version("sclsearch"), "texts": options.texts, "report": data})
     if found.winner is None or source == shown:
@@ -113,7 +117,7 @@ def _write_page(
     return None
 
 
-def track_study(storage: Storage, name: str, uri: str, page: PageOptions) -> TrackedStudy:
+def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> TrackedStudy:
     """Log a stored study, its report and its winner to MLflow, without duplicates."""
     store, record = existing_study(storage, name)
     replicates, configurations = store.replicates(), store.configurations()
