@@ -140,9 +140,9 @@ def _storage(storage: Storage) -> str:
 
 
 def _not_yet(path: Path) -> str:
-    from sclsearch.store.storage import LocalPath, check_writable
+    from sclsearch.store.storage import check_writable, nearest
 
-    check_writable(LocalPath(next(parent for parent in path.parents if parent.exists())))
+    check_writable(nearest(path))
     return f"{path}: not there yet; the first search makes it"
 
 

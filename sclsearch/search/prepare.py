@@ -1,10 +1,8 @@
 """Preparation of a study before it runs: its records, its store and its replicates."""
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +17,12 @@ from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import Scheduler, open_configurations_for
 from sclsearch.selection.race import Band, Race
 from sclsearch.spaces.space import learning_rate_warning
-from sclsearch.store.storage import check_can_be_written, storage_folder
+from sclsearch.store.storage import check_writable, nearest, storage_folder, storage_path
 from sclsearch.store.studies import StudyRecord, StudyStore
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import MOST_CONFIGS, RunOptions, StudySpec, TestScores
 from sclsearch.study.study import Study
-from sclsearch.tasks.custom import as_options
 from sclsearch.tasks.metrics import MAXIMUM
 from sclsearch.training.spec import row_costs
 
@@ -57,8 +54,9 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     study = resolve(spec, options)
     configs = _configs(study, options)
     band = _band(study, options, configs)
-    if dry:
-        check_can_be_written(options.storage)
+    place = storage_path(options.storage)
+    if dry and place.local is not None:
+        check_writable(nearest(place.local))
     storage = storage_folder(options.storage, make=not dry)
     store = StudyStore(storage, options.study or study.default_name())
     numbers = range(study.seeds)
@@ -68,7 +66,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         drawn = study.splits(number)
         splits[number] = shared.setdefault(canonical(drawn.digests), drawn)
     if spec.paraphrases is not None:
-        _check_paraphrases(spec, options, study, splits)
+        _check_paraphrases(study, splits)
     replicates = tuple(study.replicate(n, splits[n]) for n in numbers)
     room, advice = _room(study, options)
     asked = options.concurrency or room
@@ -207,9 +205,7 @@ def _few(rows: Rows) -> Rows:
     return Rows(rows.split, rows.index[:: -(-len(rows.index) // CHECKED_ROWS) or 1])
 
 
-def _check_paraphrases(
-    spec: StudySpec, options: RunOptions, study: Study, splits: Mapping[int, Splits]
-) -> None:
+def _check_paraphrases(study: Study, splits: Mapping[int, Splits]) -> None:
     """Raise SclsearchError if the paraphrase file lacks a text, before anything is written."""
     read = [rows.without_labels.index for rows in splits.values()]
     try:
@@ -221,22 +217,9 @@ def _check_paraphrases(
             needed = f"{error} The file must have those of {count} replicates."
             raise SclsearchError(needed) from error
         raise SclsearchError(
-            f"{error} `sclsearch augment {_augmented(spec, options, study, count)} --backend …` "
-            "writes those that are missing."
+            f"{error} `sclsearch augment` with the same options of data, --protocol "
+            f"{study.protocol.name} and --replicates {count} writes those that are missing."
         ) from error
-
-
-def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: int) -> str:
-    given = {
-        "--data-dir": options.data_dir,
-        "--train-size": spec.train_size,
-        "--shots": spec.shots,
-        "--protocol": study.protocol.name,
-        "--replicates": replicates,
-        "--unlabeled": spec.unlabeled,
-    }
-    told = [(name, str(value)) for name, value in given.items() if value is not None]
-    return shlex.join([*as_options(spec.task), *chain.from_iterable(told)])
 
 
 def _room(study: Study, options: RunOptions) -> tuple[int, Sequence[str]]:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, TypeVar
 
 from sclsearch.canonical import NotARegularFileError, canonical, check_regular, digest
@@ -62,7 +62,7 @@ class LocalPath:
             self.path.mkdir(parents=True, exist_ok=True)
             _check_access(self.path)
         else:
-            next(_nearest(self.path).iterdir(), None)
+            next(nearest(self.path).path.iterdir(), None)
 
     def read(self) -> bytes | None:
         """Return the file's bytes, or None if it does not exist."""
@@ -203,18 +203,9 @@ def publish(part: Path, place: Path) -> bool:
     return True
 
 
-def try_to_write(place: Path) -> None:
-    """Write a temporary file in the nearest existing folder; raise OSError if that fails."""
-    there = _nearest(place)
-    next(there.iterdir(), None)
-    _check_access(there)
-    # The superuser passes the check above in folders that accept no files, such as /proc.
-    with TemporaryFile(dir=there) as file:
-        file.write(b"0")
-
-
-def _nearest(place: Path) -> Path:
-    return next(path for path in (place, *place.parents) if path.exists())
+def nearest(place: Path) -> LocalPath:
+    """Return the path, or the nearest folder above it that exists."""
+    return LocalPath(next(path for path in (place, *place.parents) if path.exists()))
 
 
 def _check_access(folder: Path) -> None:
@@ -281,24 +272,10 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
     try:
         place.prepare(make=make)
     except OSError as error:
-        raise _not_writable(storage, error) from error
+        raise SclsearchError(
+            f"--storage {storage}: is not a folder that can be written: {error}. Name another."
+        ) from error
     return place.local or str(place)
-
-
-def check_can_be_written(storage: Storage) -> None:
-    """Check that a storage folder can be created and written, without creating it."""
-    folder = storage_path(storage).local
-    try:
-        if folder is not None:
-            try_to_write(folder)
-    except OSError as error:
-        raise _not_writable(storage, error) from error
-
-
-def _not_writable(storage: Storage, error: OSError) -> SclsearchError:
-    return SclsearchError(
-        f"--storage {storage}: is not a folder that can be written: {error}. Name another."
-    )
 
 
 def storage_option(storage: Storage) -> str:
