@@ -1,8 +1,10 @@
 """Preparation of a study before it runs: its records, its store and its replicates."""
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import MOST_CONFIGS, RunOptions, StudySpec, TestScores
 from sclsearch.study.study import Study
+from sclsearch.tasks.custom import as_options
 from sclsearch.tasks.metrics import MAXIMUM
 from sclsearch.training.spec import row_costs
 
@@ -66,7 +69,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         drawn = study.splits(number)
         splits[number] = shared.setdefault(canonical(drawn.digests), drawn)
     if spec.paraphrases is not None:
-        _check_paraphrases(study, splits)
+        _check_paraphrases(spec, options, study, splits)
     replicates = tuple(study.replicate(n, splits[n]) for n in numbers)
     room, advice = _room(study, options)
     asked = options.concurrency or room
@@ -205,7 +208,9 @@ def _few(rows: Rows) -> Rows:
     return Rows(rows.split, rows.index[:: -(-len(rows.index) // CHECKED_ROWS) or 1])
 
 
-def _check_paraphrases(study: Study, splits: Mapping[int, Splits]) -> None:
+def _check_paraphrases(
+    spec: StudySpec, options: RunOptions, study: Study, splits: Mapping[int, Splits]
+) -> None:
     """Raise SclsearchError if the paraphrase file lacks a text, before anything is written."""
     read = [rows.without_labels.index for rows in splits.values()]
     try:
@@ -217,9 +222,22 @@ def _check_paraphrases(study: Study, splits: Mapping[int, Splits]) -> None:
             needed = f"{error} The file must have those of {count} replicates."
             raise SclsearchError(needed) from error
         raise SclsearchError(
-            f"{error} `sclsearch augment` with the same options of data, --protocol "
-            f"{study.protocol.name} and --replicates {count} writes those that are missing."
+            f"{error} `sclsearch augment {_augmented(spec, options, study, count)} --backend …` "
+            "writes those that are missing."
         ) from error
+
+
+def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: int) -> str:
+    given = {
+        "--data-dir": options.data_dir,
+        "--train-size": spec.train_size,
+        "--shots": spec.shots,
+        "--protocol": study.protocol.name,
+        "--replicates": replicates,
+        "--unlabeled": spec.unlabeled,
+    }
+    told = [(name, str(value)) for name, value in given.items() if value is not None]
+    return shlex.join([*as_options(spec.task), *chain.from_iterable(told)])
 
 
 def _room(study: Study, options: RunOptions) -> tuple[int, Sequence[str]]:
