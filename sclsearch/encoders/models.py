@@ -152,6 +152,9 @@ DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 POSITIONS = ("max_position_embeddings", "n_positions")
 SENTENCE_POOLING = "1_Pooling/config.json"
 """File in which sentence-transformers keeps the pooling of a sentence encoder."""
+MODES: Mapping[str, Literal["mean", "cls"]] = MappingProxyType(
+    {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+)
 STEP = 8
 """Positions are rounded down to a multiple of it: RoBERTa has 514, but 512 for tokens."""
 BASE_WIDTH, BASE_RATE, MOST_RATE = 384, 1e-4, 1e-3
@@ -217,14 +220,15 @@ def encoder_traits(folder: Path) -> EncoderTraits:
             f"{file}: must state {' or '.join(WIDTHS)}, and {' or '.join(DEPTHS)}. Take an encoder "
             "that transformers supports."
         )
-    positions = _first(config, POSITIONS)
+    positions, file = _first(config, POSITIONS), folder / SENTENCE_POOLING
+    pooling = json.loads(file.read_bytes()) if file.is_file() else {}
     return EncoderTraits(
         width=width,
         layers=layers,
         kind=str(config.get("model_type", "")),
         positions=positions and positions - positions % STEP,
         pooler=has_pooler(folder),
-        sentence_pooling=_sentence_pooling(folder),
+        sentence_pooling=next((one for key, one in MODES.items() if pooling.get(key)), ""),
     )
 
 
@@ -244,14 +248,6 @@ def has_pooler(folder: Path) -> bool:
     words = "embeddings.word_embeddings.weight"
     encoders = {name.removesuffix(words) for name in names if name.endswith(words)}
     return any(f"{encoder}pooler.dense.weight" in names for encoder in encoders)
-
-
-def _sentence_pooling(folder: Path) -> Literal["mean", "cls", ""]:
-    file = folder / SENTENCE_POOLING
-    config = json.loads(file.read_bytes()) if file.is_file() else {}
-    if config.get("pooling_mode_mean_tokens"):
-        return "mean"
-    return "cls" if config.get("pooling_mode_cls_token") else ""
 
 
 def _first(config: dict[str, Any], names: tuple[str, ...]) -> int | None:

@@ -119,14 +119,11 @@ class Packing:
     def keys_and_values(self, attention: nn.Module, width: int) -> tuple[Tensor, Tensor]:
         """Return the last layer's keys and values of all positions, `[V * B, heads, T, width]`."""
         names = next((n for n in PROJECTIONS if hasattr(attention, n[0])), PROJECTIONS[0])
-        key, value = (self._projected(getattr(attention, name), width) for name in names)
-        return key, value
-
-    def _projected(self, projection: nn.Module, width: int) -> Tensor:
-        projected: Tensor = projection(self.before_last).unflatten(-1, (-1, width))
+        found = [getattr(attention, name)(self.before_last) for name in names]
+        found = [projected.unflatten(-1, (-1, width)) for projected in found]
         if self.places is not None:
-            projected = self.unpack(projected)
-        return projected.transpose(1, 2)
+            found = [self.unpack(projected) for projected in found]
+        return found[0].transpose(1, 2), found[1].transpose(1, 2)
 
 
 def layers_of(model: "PreTrainedModel") -> nn.ModuleList | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 METHODS: Mapping[str, str] = MappingProxyType(
     {
-        "ce": "sclsearch.methods.ce:CE",
+        "ce": "sclsearch.methods.scl:CE",
         "scl": "sclsearch.methods.scl:SCL",
         "supcl-seq": "sclsearch.methods.supcl_seq:SupCLSeq",
         "simcse": "sclsearch.methods.supcl_seq:SimCSE",

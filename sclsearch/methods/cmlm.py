@@ -19,7 +19,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import INIT_STD, masked_lm_head, masked_lm_notes
 from sclsearch.methods.base import Batch, Method, Model, Pooling, Stage, Terms, Training
 from sclsearch.objectives import masked_lm, sim_clr, sim_siam
-from sclsearch.objectives.self_supervised import feature_spread
+from sclsearch.objectives.contrastive import feature_spread
 
 MASKED = 0.8
 RANDOM = 0.1

@@ -4,14 +4,13 @@ A loss is a scalar, float32 or float64; a temperature τ is above 0. Letters in 
 views, N = B * V rows, T tokens, d width, C classes.
 """
 
+from sclsearch.objectives.contrastive import nt_xent, sim_clr, sim_siam, sup_con
 from sclsearch.objectives.lacon import (
     instance_centered,
     label_centered,
     label_embedding_regularizer,
 )
 from sclsearch.objectives.prediction import masked_lm, prediction_loss
-from sclsearch.objectives.self_supervised import nt_xent, sim_clr, sim_siam
-from sclsearch.objectives.sup_con import sup_con
 
 __all__ = [
     "instance_centered",

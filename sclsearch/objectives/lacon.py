@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sclsearch.objectives.cosine import normalize, similarities
+from sclsearch.objectives.contrastive import normalize, similarities
 
 
 def instance_centered(

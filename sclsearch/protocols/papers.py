@@ -257,8 +257,8 @@ def lacon_rows(data: TaskData, _size: Size | None, replicate: Replicate) -> Spli
 def rows_by_classes(data: TaskData, _size: Size | None, replicate: Replicate) -> Splits:
     """Return at most 1000 rows per class, even with two classes, 5 % of them for validation.
 
-    The paper does not state which classes of a task it uses; here they are the first ones. It does
-    not state its validation rows either; here they are drawn as on full data.
+    The paper states neither which classes of a task it uses, here the first ones, nor its
+    validation rows, here drawn as on full data.
     """
     note = f"classes: the first {len(data.task.labels)} classes; the paper does not say which"
     return _capped(MOST_OF_MORE, data, from_train(data).noted(note), replicate)

@@ -16,7 +16,7 @@ from sclsearch.canonical import canonical
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import RunStore, SeedRun

@@ -242,14 +242,9 @@ def _wilcoxon(differences: Numbers) -> float:
     unequal = differences[differences != 0]
     _, place, counts = np.unique(np.abs(unequal), return_inverse=True, return_counts=True)
     doubled = (2 * np.cumsum(counts) - counts + 1)[place]  # doubled mean ranks are integers
-    probabilities = _rank_sums(doubled)
+    probabilities = np.ones(1)  # under the null hypothesis, of each sum of positive ranks
+    for rank in doubled:
+        probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2
     positive = int(doubled[unequal > 0].sum())
     tail = min(probabilities[: positive + 1].sum(), probabilities[positive:].sum())
     return min(1.0, 2 * float(tail))
-
-
-def _rank_sums(ranks: npt.NDArray[np.int64]) -> Numbers:
-    probabilities = np.ones(1)
-    for rank in ranks:
-        probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2
-    return probabilities

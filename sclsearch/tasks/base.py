@@ -95,7 +95,9 @@ class TaskData:
         if not self.digest:
             object.__setattr__(self, "digest", _digest(self.splits))
         if not self.unlabeled_digest:
-            object.__setattr__(self, "unlabeled_digest", _unlabeled_digest(self.splits))
+            unlabeled = {name: one.texts[one.labeled :] for name, one in self.splits.items()}
+            found = {name: _texts_digest(texts) for name, texts in unlabeled.items() if texts}
+            object.__setattr__(self, "unlabeled_digest", digest(found) if found else "")
 
 
 def first_classes(data: TaskData, count: int) -> TaskData:
@@ -118,12 +120,6 @@ def _digest(splits: Mapping[str, Split]) -> str:
         for name, split in splits.items()
     }
     return digest(rows)
-
-
-def _unlabeled_digest(splits: Mapping[str, Split]) -> str:
-    unlabeled = {name: split.texts[split.labeled :] for name, split in splits.items()}
-    found = {name: _texts_digest(texts) for name, texts in unlabeled.items() if texts}
-    return digest(found) if found else ""
 
 
 def _texts_digest(texts: tuple[Texts, ...]) -> str:

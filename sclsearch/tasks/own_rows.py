@@ -168,16 +168,14 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
                 f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
                 "Make them one."
             )
+    number = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
     fractional = any("." in name for name in classes)
-    if len(classes) > MANY_NUMBERS and fractional and all(map(_is_number, classes)):
+    numeric = all(number.fullmatch(name.strip()) for name in classes)
+    if len(classes) > MANY_NUMBERS and fractional and numeric:
         raise SclsearchError(
             f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
             "Pass --regression if they are scores, or name another label column."
         )
-
-
-def _is_number(label: str) -> bool:
-    return bool(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", label.strip(), re.IGNORECASE))
 
 
 def _visible(label: str) -> str:

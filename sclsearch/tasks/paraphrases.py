@@ -181,19 +181,13 @@ def _paraphrase(text: str, found: list[tuple[str, str]], view: int) -> str:
     rng = stream(0, f"eda/{operation}{f'-{turn}' if turn else ''}/{text}")
     words, gaps = [word for word, _ in found], [gap for _, gap in found]
     if "swap" in operation:
-        words = _swap(words, rng)
+        for _ in range(max(1, int(ALPHA * len(words)))):
+            one, other = rng.choice(len(words), 2, replace=False).tolist()
+            words[one], words[other] = words[other], words[one]
     if "deletion" in operation:
         kept = _keep(len(words), rng)
         words, gaps = [words[i] for i in kept], [gaps[i] for i in kept]
     return "".join(word + gap for word, gap in zip(words, gaps, strict=True)).strip()
-
-
-def _swap(words: list[str], rng: np.random.Generator) -> list[str]:
-    order = list(range(len(words)))
-    for _ in range(max(1, int(ALPHA * len(words)))):
-        one, other = rng.choice(len(words), 2, replace=False).tolist()
-        order[one], order[other] = order[other], order[one]
-    return [words[i] for i in order]
 
 
 def _keep(length: int, rng: np.random.Generator) -> list[int]:

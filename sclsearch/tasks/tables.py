@@ -223,15 +223,14 @@ def _as_text(column: "pd.Series[Any]", where: str) -> "pd.Series[Any]":
                 f"{where}: row {row + 1}: must be text or a number, got "
                 f"{reprlib.repr(column.iloc[row])}. Name another column."
             )
-        cells = [_cell(value) for value in column.where(column.notna(), "")]
+        cells = [
+            f"{cell:.0f}" if isinstance(cell, float) and cell.is_integer() else str(cell)
+            for cell in column.where(column.notna(), "")
+        ]
         return pd.Series(cells, column.index, dtype=object)
     if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")  # integers with gaps
     return column.astype("string").fillna("").astype(object)
-
-
-def _cell(value: object) -> str:
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def check_values(where: str, faults: Mapping[str, Sequence[int]]) -> None:

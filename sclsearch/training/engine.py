@@ -17,7 +17,6 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
-from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import validation_loss, value
 from sclsearch.training.data import collate
 from sclsearch.training.device import Backend, GraphedUpdates, Update, backend_for
@@ -124,7 +123,12 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
         set_learning_rates(optimizer, scale)
-        batch = _batch(data, stage, index, features, stage.dropout_rates_at(update - 1), device)
+        if features is not None:
+            batch = features.batch(data.tokens.splits[rows.split], rows.split, index)
+        else:
+            tokens, read = data.read(stage, index)
+            rates = stage.dropout_rates_at(update - 1)
+            batch = collate(tokens, read, data.tokens.pad, rates, device)
         model.train()
         terms = update_weights(batch)
         if last and weights is not None and not model.class_weights_read:
@@ -218,21 +222,6 @@ def _class_weights(data: TrainingData, rows: Rows, device: torch.device) -> Tens
     y = data.tokens.splits[rows.split].y[rows.index]
     counts = np.bincount(y.astype(np.int64), minlength=classes).clip(1)
     return torch.from_numpy(len(y) / (classes * counts)).float().to(device)
-
-
-def _batch(
-    data: TrainingData,
-    stage: Stage,
-    index: Index,
-    features: Features | None,
-    dropout_rates: tuple[float, ...],
-    device: torch.device,
-) -> Batch:
-    if features is not None:
-        split = data.rows_of(stage).split
-        return features.batch(data.tokens.splits[split], split, index)
-    tokens, rows = data.read(stage, index)
-    return collate(tokens, rows, data.tokens.pad, dropout_rates, device)
 
 
 def _mean_terms(

@@ -126,7 +126,8 @@ class TrainingData:
 
     def rows_of(self, stage: Stage) -> Rows:
         """Return the training rows of a stage; include unlabeled texts if it reads no labels."""
-        return self._unlabeled(stage) or self.train
+        unlabeled = self.spec.splits.unlabeled
+        return self.train if stage.labeled or unlabeled is None else unlabeled
 
     def order(self, stage: Stage, remaining: int) -> Iterator[Index]:
         """Yield the rows of each batch of a stage that `remaining` stages follow."""
@@ -137,10 +138,9 @@ class TrainingData:
 
     def read(self, stage: Stage, index: Index) -> tuple[Tokens, Index]:
         """Return the input of a stage for some rows: their texts, or two paraphrases of each."""
-        if stage.reads == "texts":
-            drawn = self._unlabeled(stage) or self.spec.splits.train
-            return self.tokens.splits[drawn.split], index
-        return self.tokens.paraphrases_of(index)
+        if stage.reads == "paraphrases":
+            return self.tokens.paraphrases_of(index)
+        return self.tokens.splits[self.spec.splits.train.split], index
 
     @property
     def occurring(self) -> Index:
@@ -155,9 +155,6 @@ class TrainingData:
             views, both = self.tokens.paraphrases_of(trained.index)
             found.append(views.occurring(both))
         return np.unique(np.concatenate([*found, [self.tokens.pad]])).astype(np.int64)
-
-    def _unlabeled(self, stage: Stage) -> Rows | None:
-        return None if stage.labeled else self.spec.splits.unlabeled
 
 
 FORWARD = 1 / 3

@@ -16,7 +16,7 @@ from sclsearch.methods.base import (
     Training,
     reads_unlabeled,
 )
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 
 
 def test_labels_are_repeated_for_each_view(batch: Batch) -> None:

@@ -10,7 +10,7 @@ from transformers import BertForSequenceClassification, RobertaForSequenceClassi
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Pooling
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from tests.methods.conftest import Made
 
 POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")

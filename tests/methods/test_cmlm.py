@@ -14,7 +14,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.cmlm import CMLM, corrupt, draw_selection
 from sclsearch.objectives import sim_clr, sim_siam
-from sclsearch.objectives.self_supervised import feature_spread
+from sclsearch.objectives.contrastive import feature_spread
 from tests.methods.conftest import Made
 
 Draw = Callable[[Tensor, Tensor], Tensor]

@@ -10,10 +10,9 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
-from sclsearch.methods.ce import CE
 from sclsearch.methods.fields import build, field_errors, field_types, resolved
 from sclsearch.methods.lacon import LaCon
-from sclsearch.methods.scl import SCL
+from sclsearch.methods.scl import CE, SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 
 WRONG: tuple[tuple[Any, str, object, str], ...] = (

@@ -13,8 +13,8 @@ from transformers import AutoConfig, BertForMaskedLM
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.ce import CE
 from sclsearch.methods.cmlm import CMLM, CSSL, TAPT, corrupt, draw_selection
+from sclsearch.methods.scl import CE
 from tests.methods.conftest import Made
 
 

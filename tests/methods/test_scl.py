@@ -9,8 +9,7 @@ from torch import Tensor
 
 from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Pooling, Training, encoder_pooling
-from sclsearch.methods.ce import CE
-from sclsearch.methods.scl import CECL, SCL
+from sclsearch.methods.scl import CE, CECL, SCL
 from sclsearch.objectives import nt_xent, sup_con
 from tests.methods.conftest import Made
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from sclsearch.methods.base import Batch, Pooling, Training
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from sclsearch.methods.supcl_seq import DropoutAug, SimCSE, SupCLSeq
 from sclsearch.objectives import nt_xent, sup_con
 from tests.methods.conftest import Made

@@ -10,7 +10,7 @@ from pytorch_metric_learning.losses import NTXentLoss
 from torch import Tensor
 
 from sclsearch.objectives import nt_xent, sim_clr, sim_siam
-from sclsearch.objectives.self_supervised import feature_spread
+from sclsearch.objectives.contrastive import feature_spread
 from tests.objectives.conftest import cosine
 
 Rows = list[list[float]]

@@ -14,8 +14,7 @@ from ruamel.yaml import YAML
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
-from sclsearch.methods.ce import CE
-from sclsearch.methods.scl import SCL
+from sclsearch.methods.scl import CE, SCL
 from sclsearch.spaces.load import check_file, find_space, load_space
 from sclsearch.spaces.space import Choice, Range
 

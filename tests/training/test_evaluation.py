@@ -8,7 +8,7 @@ import torch
 
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Model
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.data import collate

@@ -17,7 +17,7 @@ import torch
 
 from sclsearch.methods import method_class
 from sclsearch.methods.base import Batch, Model, Terms
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from sclsearch.tasks.base import TaskData
 from tests.conftest import Save
 from tests.tiny import SIZES

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sclsearch.methods.base import Batch, Terms
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from sclsearch.training import engine
 from sclsearch.training.device import CapturedUpdate, GraphedUpdates
 from sclsearch.training.engine import train

@@ -13,7 +13,7 @@ from torch import nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from sclsearch.tasks.metrics import value
 from sclsearch.training.device import Backend
 from sclsearch.training.engine import train

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.methods.base import Model, Stage, Training
-from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CE
 from sclsearch.training import engine
 from sclsearch.training.engine import train
 from sclsearch.training.optimizer import adamw
