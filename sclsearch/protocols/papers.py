@@ -41,16 +41,12 @@ from sclsearch.randomness import stream
 from sclsearch.selection.rules import MEAN, Rule, Top
 from sclsearch.tasks.base import TaskData
 
-# Gunel et al.
-
-GUNEL_VALIDATION = 500
-
 
 def gunel_rows(
     data: TaskData, size: Size | None, replicate: Replicate, *, overlap: bool = False
 ) -> Splits:
     """Return at most 500 validation rows, half of the others as test, and the training subset."""
-    splits = split_dev(data, cap=GUNEL_VALIDATION, overlap=overlap)
+    splits = split_dev(data, cap=500, overlap=overlap)
     if size is None:
         return splits
     return replace(splits, train=draw_subset(data, splits.train, size, replicate))
@@ -100,8 +96,6 @@ GUNEL_NOISY = replace(
     joined=3,  # section 4.2: three augmented examples per supervised example
 )
 
-# SupCL-Seq
-
 
 def same_rows(data: TaskData, _size: Size | None, _replicate: Replicate) -> Splits:
     """Return the validation split as both validation and test, as SupCL-Seq reports GLUE.
@@ -109,14 +103,13 @@ def same_rows(data: TaskData, _size: Size | None, _replicate: Replicate) -> Spli
     Some tasks differ from another task in their test rows alone, for example mismatched MNLI. For
     these the test split is both, because the validation split would give the other task's score.
     """
-    train, notes = whole(data, "train"), [SAME_ROWS]
-    if data.task.like is not None and "test" in data.splits:
+    train, tested = whole(data, "train"), "test" in data.splits
+    if data.task.like is not None and tested:
         rows = whole(data, "test")
-        return Splits(train, rows, rows, tuple(notes))
+        return Splits(train, rows, rows, (SAME_ROWS,))
     rows = Rows("validation", np.arange(len(validation_labels(data))))
-    if "test" in data.splits:
-        notes.append("the test split is not used: scores are of the validation split")
-    return Splits(train, rows, rows, tuple(notes))
+    unused = ["the test split is not used: scores are of the validation split"] * tested
+    return Splits(train, rows, rows, (SAME_ROWS, *unused))
 
 
 def held_out_rows(data: TaskData, _size: Size | None, _replicate: Replicate) -> Splits:
@@ -143,25 +136,14 @@ SUPCL_SEQ_HELD_OUT = replace(
     rows=held_out_rows,
 )
 
-# CMLM
-
-CMLM_VALIDATION, CMLM_LEAST_TEST, CMLM_MOST_TEST = (500, 200), 77, {"qqp": 2000}
-SUBSETS = 5
-# The paper's seeds are 31, 42 and 53; further replicates continue in steps of 11.
-FIRST_SEED, SEED_STEP = 31, 11
+CMLM_SUBSETS = 5
 # Epochs of (fine-tuning, post-training) by the number of training rows: about 700 updates with
 # batches of 16, and 650 with batches of 8.
 CMLM_EPOCHS: Mapping[int, tuple[int, int]] = {20: (350, 200), 100: (100, 50), 1000: (10, 5)}
-CMLM_FULL_EPOCHS = 3
 # Values of the authors' README and of transformers 2.8; the paper trains all methods alike.
 CMLM_TRAINING = {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
-CMLM_FULL_TRAINING = {
-    **CMLM_TRAINING,
-    "learning_rate": 3e-5,
-    "epochs": CMLM_FULL_EPOCHS,
-    "post_learning_rate": 3e-5,
-    "post_epochs": CMLM_FULL_EPOCHS,
-}
+CMLM_RATES = {"learning_rate": 3e-5, "post_learning_rate": 3e-5}
+CMLM_FULL_TRAINING = {**CMLM_TRAINING, **CMLM_RATES, "epochs": 3, "post_epochs": 3}
 
 
 def cmlm_rows(data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
@@ -171,14 +153,13 @@ def cmlm_rows(data: TaskData, size: Size | None, replicate: Replicate) -> Splits
     test has the 77 rows that 200 validation rows leave. No other test is smaller; tasks with still
     fewer rows have half of them for validation.
     """
-    rows, most = len(validation_labels(data)), CMLM_VALIDATION[0]
+    rows, most = len(validation_labels(data)), 500
     order, train = stream(0, "validation").permutation(rows), whole(data, "train")
     if "test" in data.splits:
         chosen, test, notes = min(most, rows), whole(data, "test"), []
     else:
-        fitting = (one for one in CMLM_VALIDATION if rows - one >= CMLM_LEAST_TEST)
-        chosen = next(fitting, rows // 2)
-        limit = CMLM_MOST_TEST.get(data.task.public_name)
+        chosen = next((one for one in (most, 200) if rows - one >= 77), rows // 2)
+        limit = 2000 if data.task.public_name == "qqp" else None
         test = Rows("validation", np.sort(order[chosen:][:limit]))
         drawn = f"{limit} random of " if len(test.index) < rows - chosen else ""
         notes = [f"test: {drawn}the other {rows - chosen} rows of the validation split"]
@@ -190,16 +171,18 @@ def cmlm_rows(data: TaskData, size: Size | None, replicate: Replicate) -> Splits
 
 
 def cmlm_replicate(number: int) -> Replicate:
-    """Return replicate r: subset r mod 5, trained with seed r div 5."""
-    turn, subset = divmod(number, SUBSETS)
-    seed = FIRST_SEED + SEED_STEP * turn
+    """Return replicate r: subset r mod 5, trained with seed r div 5.
+
+    The paper's seeds are 31, 42 and 53; further replicates continue in steps of 11.
+    """
+    turn, subset = divmod(number, CMLM_SUBSETS)
+    seed = 31 + 11 * turn
     return Replicate(number, subset, initialization=seed, order=seed, noise=seed)
 
 
 def cmlm_few_shot_training(rows: int, _batch_size: int) -> Mapping[str, object]:
     """Return the paper's epochs; for other sizes about as many updates, and at least 3 epochs."""
-    totals = ((700, 16), (650, 8))
-    between = [max(CMLM_FULL_EPOCHS, total // -(-rows // size)) for total, size in totals]
+    between = [max(3, total // -(-rows // size)) for total, size in ((700, 16), (650, 8))]
     epochs, post_epochs = CMLM_EPOCHS.get(rows, between)
     return {**CMLM_TRAINING, "epochs": epochs, "post_epochs": post_epochs}
 
@@ -227,15 +210,10 @@ CMLM_FULL = replace(
     few_shot=False,
     training=lambda _rows, _batch_size: CMLM_FULL_TRAINING,
     # Replicate r has all rows and seed r.
-    replicate=lambda number: replace(cmlm_replicate(number * SUBSETS), number=number),
+    replicate=lambda number: replace(cmlm_replicate(number * CMLM_SUBSETS), number=number),
 )
 
-# LaCon
-
-WHOLE = frozenset({"mrpc", "rte", "cola"})
-MOST_OF_TWO, MOST_OF_MORE = 5000, 1000
-LACON_HELD_OUT = 0.05
-MINORITY = 32
+MOST_OF_TWO, MOST_OF_MORE, MINORITY = 5000, 1000, 32
 # The paper trains all methods alike (section 3.1); weight decay and clipping are transformers'
 # defaults.
 LACON_TRAINING = {"warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
@@ -248,8 +226,8 @@ def lacon_rows(data: TaskData, _size: Size | None, replicate: Replicate) -> Spli
     whole always keep all rows. In regression there are no classes and therefore no limit.
     """
     splits = from_train(data)
-    if data.task.public_name in WHOLE or data.task.regression:
-        return hold_out(data, splits, share=LACON_HELD_OUT, seed=0)
+    if data.task.public_name in {"mrpc", "rte", "cola"} or data.task.regression:
+        return hold_out(data, splits, share=0.05, seed=0)
     two = len(class_counts(data, splits.train)) == 2
     return _capped(MOST_OF_TWO if two else MOST_OF_MORE, data, splits, replicate)
 
@@ -267,12 +245,12 @@ def rows_by_classes(data: TaskData, _size: Size | None, replicate: Replicate) ->
 def _capped(most: int, data: TaskData, splits: Splits, replicate: Replicate) -> Splits:
     counts = class_counts(data, splits.train)
     if max(counts.values()) <= most:
-        return hold_out(data, splits, share=LACON_HELD_OUT, seed=0)
+        return hold_out(data, splits, share=0.05, seed=0)
     rng = stream(replicate.subset, "subset")
     train = draw_counts(data, splits.train, dict.fromkeys(counts, most), rng)
     note = f"training: at most {most} rows of each class, drawn anew in each replicate"
     drawn = replace(splits, train=train).noted(note)
-    return hold_out(data, drawn, share=LACON_HELD_OUT, seed=replicate.subset)
+    return hold_out(data, drawn, share=0.05, seed=replicate.subset)
 
 
 def lacon_few_shot_rows(data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
@@ -376,23 +354,18 @@ LACON_CLASSES = tuple(
     for count in range(2, 15)
 )
 
-# A user's own files
 
 HELD_OUT = 0.2
 """Share of the training rows that `plain` holds out for validation."""
-MOST_HELD_OUT = 2_000
-"""Most rows that `plain` holds out."""
-MOST_UPDATES = 1_500
-"""Updates after which `plain` ends, if that leaves 3 epochs."""
 
 
 def plain_rows(data: TaskData, _size: Size | None = None, _: Replicate | None = None) -> Splits:
     """Return the task's own splits; without validation, hold out a fifth of the training rows.
 
-    A user's own task without a test split has no test rows.
+    It is at most 2,000 rows. A user's own task without a test split has no test rows.
     """
     if "validation" not in data.splits and (data.task.own or "test" in data.splits):
-        share = min(HELD_OUT, MOST_HELD_OUT / data.splits["train"].labeled)
+        share = min(HELD_OUT, 2_000 / data.splits["train"].labeled)
         return hold_out(data, plain_pool(data), share=share, seed=0)
     if data.task.own and "test" not in data.splits:
         return replace(plain_pool(data), validation=whole(data, "validation"))
@@ -401,7 +374,7 @@ def plain_rows(data: TaskData, _size: Size | None = None, _: Replicate | None = 
 
 def plain_training(rows: int, batch_size: int) -> Mapping[str, object]:
     """Return 10 epochs, on many rows fewer: 1,500 updates or 3 epochs, whichever is more."""
-    return {"epochs": min(10, max(3, MOST_UPDATES // -(-rows // batch_size)))}
+    return {"epochs": min(10, max(3, 1_500 // -(-rows // batch_size)))}
 
 
 PLAIN = Protocol(
