@@ -16,14 +16,7 @@ from functools import partial
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import (
-    Protocol,
-    Replicate,
-    Rows,
-    Size,
-    Splits,
-    least_epochs,
-)
+from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits, least_epochs
 from sclsearch.protocols.rows import (
     SAME_ROWS,
     class_counts,

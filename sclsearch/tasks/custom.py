@@ -17,11 +17,7 @@ from pydantic import BeforeValidator
 from sclsearch.arguments import OWN, Option, check_fields
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.corpus import Hub, download
-from sclsearch.tasks.tables import (
-    read_table,
-    text_columns,
-    to_frame,
-)
+from sclsearch.tasks.tables import read_table, text_columns, to_frame
 
 if TYPE_CHECKING:
     import datasets

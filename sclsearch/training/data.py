@@ -99,10 +99,7 @@ def tokenize_task(
 
 
 def _encode(
-    texts: Sequence[Texts | None],
-    y: Labels,
-    tokenizer: "PreTrainedTokenizerBase",
-    max_length: int,
+    texts: Sequence[Texts | None], y: Labels, tokenizer: "PreTrainedTokenizerBase", max_length: int
 ) -> Tokens:
     given = [number for number, row in enumerate(texts) if row is not None]
     columns = [list(column) for column in zip(*filter(None, texts), strict=True)]
