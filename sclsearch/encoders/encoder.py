@@ -1,6 +1,6 @@
 """Wrapper of a Hugging Face encoder: token ids to one embedding per row and dropout view."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -59,31 +59,35 @@ class Encoder(nn.Module):
 
     @torch.no_grad()
     def _detect_capabilities(self, *, layered: bool) -> None:
-        _, mask = _test_texts()
+        ids, mask = _test_texts()
+        forward = partial(self.hidden, ids, mask, torch.zeros_like(ids), (0.0,))
         self.packs = self.trims = self.takes_masks = False
         self.model.train(False)  # the model may have dropout that follows no given rate
-        padded = self._test_states()  # [4, 4, d]
+        padded = forward()  # [4, 4, d]
         # Without it, each view is a forward pass of its own.
         self.per_row_dropout = self._views.attention_seen
         self.causal = torch.allclose(padded[0, 0], padded[1, 0])
         # Neither padding nor other texts of a batch affect the states of a text.
-        self.independent = self._matches_alone(padded)
+        alone = self.hidden(ids[1:2, :2], mask[1:2, :2], torch.zeros_like(ids[1:2, :2]), (0.0,))[0]
+        difference = (alone - padded[1, :2]).abs().mean()
+        self.independent = bool(difference <= DEPENDENCE * alone.abs().mean())
         self.pretrained_pooler = self._has_pooler(padded)
-        self.takes_masks = self._accepts_prepared_mask(padded)
+        # With sliding windows the model needs two masks, but a prepared mask would replace both.
+        windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
+        if self.per_row_dropout and not windows:
+            given = {"input_ids": ids, "attention_mask": _by_keys(mask)}
+            own = partial(self.model, **given)
+            self.takes_masks = _equal(lambda: own().last_hidden_state, padded, mask)
         self.model.train()
         # The model has no noise at dropout 0.
-        self.governed = torch.allclose(self._test_states()[mask], padded[mask])
+        self.governed = torch.allclose(forward()[mask], padded[mask])
         self.model.train(False)
         if layered and self.per_row_dropout:
             # The layers work without padding; the last one also without positions not read.
             self.packs = True
-            self.packs = self._matches(padded, mask)
+            self.packs = _equal(forward, padded, mask)
             self.trims = True
-            self.trims = self._matches(padded[:, :1], mask[:, :1], first_only=True)
-
-    def _test_states(self, *, first_only: bool = False) -> Tensor:
-        ids, mask = _test_texts()
-        return self.hidden(ids, mask, torch.zeros_like(ids), (0.0,), first_only=first_only)
+            self.trims = _equal(partial(forward, first_only=True), padded[:, :1], mask[:, :1])
 
     def _has_pooler(self, states: Tensor) -> bool:
         pooler: nn.Module | None = getattr(self.model, "pooler", None)
@@ -93,35 +97,6 @@ class Encoder(nn.Module):
         own: Tensor = self.model(input_ids=ids, attention_mask=mask).pooler_output
         found: Tensor = pooler(states)
         return found.shape == own.shape and torch.allclose(found, own)
-
-    def _accepts_prepared_mask(self, padded: Tensor) -> bool:
-        # With sliding windows the model needs two masks, but a prepared mask would replace both.
-        windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
-        if windows or not self.per_row_dropout:
-            return False
-        ids, mask = _test_texts()
-        try:
-            states = self.model(input_ids=ids, attention_mask=_by_keys(mask)).last_hidden_state
-        except FORWARD_ERRORS:
-            return False
-        return torch.allclose(states[mask], padded[mask], atol=1e-4)
-
-    def _matches(self, padded: Tensor, mask: Tensor, *, first_only: bool = False) -> bool:
-        """Return whether the states at tokens equal those that were computed with padding."""
-        try:
-            states = self._test_states(first_only=first_only)
-        except FORWARD_ERRORS:
-            # Positions that enter every layer, such as rotary ones, have the shape of padded rows.
-            # The modules for keys and values may have unknown names.
-            return False
-        same_shape = states.shape == padded.shape
-        return same_shape and torch.allclose(states[mask], padded[mask], atol=1e-4)
-
-    def _matches_alone(self, padded: Tensor) -> bool:
-        ids, mask = (one[1:2, :2] for one in _test_texts())
-        alone = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))[0]
-        difference = (alone - padded[1, :2]).abs().mean()
-        return bool(difference <= DEPENDENCE * alone.abs().mean())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -239,6 +214,18 @@ class Encoder(nn.Module):
     @property
     def _title(self) -> str:
         return f"model {self.name!r} ({self.model.config.model_type})"
+
+
+def _equal(forward: Callable[[], Tensor], padded: Tensor, mask: Tensor) -> bool:
+    """Return whether the states at tokens equal those that were computed with padding."""
+    try:
+        states = forward()
+    except FORWARD_ERRORS:
+        # Positions that enter every layer, such as rotary ones, have the shape of padded rows.
+        # The modules for keys and values may have unknown names.
+        return False
+    same_shape = states.shape == padded.shape
+    return same_shape and torch.allclose(states[mask], padded[mask], atol=1e-4)
 
 
 def _max_tokens(model: nn.Module) -> int | None:
