@@ -107,12 +107,7 @@ class Encoder(nn.Module):
 
     @property
     def embeddings(self) -> Tensor:
-        """Input embeddings of all tokens, `[vocabulary, e]`.
-
-        Raises:
-            RuntimeError: The embeddings are cut. A stage that reads them must set
-                `whole_vocabulary`.
-        """
+        """Input embeddings of all tokens, `[vocabulary, e]`, in a stage with `whole_vocabulary`."""
         words: nn.Embedding = self.model.get_input_embeddings()  # type: ignore[assignment]
         if type(words) is CutEmbedding:
             message = "the embeddings are cut to the tokens of the texts: set whole_vocabulary"

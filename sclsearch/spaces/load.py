@@ -78,11 +78,7 @@ def _shown(path: Path) -> str:
 
 
 def load_yaml(text: str) -> Any:
-    """Return the content of a YAML text.
-
-    Raises:
-        ValueError: The text is not YAML, or has a value that JSON does not have.
-    """
+    """Return the content of a YAML text; raise ValueError if it has values that JSON has not."""
     from ruamel.yaml.error import YAMLError
 
     try:

@@ -36,10 +36,8 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
     """Load a named task, or one from a user's own rows.
 
-    Args:
-        task: Name in `TASKS`, a file, or a description of the rows.
-        data_dir: Folder with the published files, for example `CoLA/train.tsv`. None uses the
-            folder in the environment variable `SCLSEARCH_DATA` or, if unset, the Hugging Face hub.
+    `data_dir` is the folder with the published files, for example `CoLA/train.tsv`. None uses the
+    one in the environment variable `SCLSEARCH_DATA` or, if unset, the Hugging Face hub.
     """
     task = as_task(task)
     if not isinstance(task, str):
@@ -82,9 +80,7 @@ def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
 def as_task(task: Any, **options: Any) -> str | CustomTask:
     """Return the name of a published task, or the description of a user's rows, with its columns.
 
-    Args:
-        task: Name in `TASKS`, a `CustomTask`, or rows as for the `path` of one.
-        options: Fields of a `CustomTask`; None and False count as not given.
+    The options are fields of a `CustomTask`; None and False count as not given.
     """
     given = {name: one for name, one in options.items() if one is not None and one is not False}
     named = ", ".join(f"--{name.replace('_', '-')}" for name in given)

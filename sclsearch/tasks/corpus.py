@@ -42,42 +42,24 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Task with the location and format of its rows.
+    """Task with the location and format of its rows."""
 
-    Attributes:
-        task: The task; its labels have the order of the hub's.
-        origin: Where users can get the files, for people.
-        folder: Folder of the files, as named by the distribution.
-        files: File of each split with labels.
-        columns: Columns of the files: the texts, then the label.
-        header: All columns of files without a header; None if the files have one.
-        hub: Location of the same rows on the hub; None if the hub does not have them.
-        written: Labels as written in the files, in the task's order; empty if they equal the
-            task's.
-        undecided: Label of rows without annotator agreement, which are dropped.
-        distinct: True if a repeated text in a file is dropped.
-        broken_lines: Maximum number of lines in a file with too few cells, and so without a label.
-            They are dropped, as on the hub.
-        blank_texts: True if a text may be empty.
-        unescape: True if the files escape quotes and line ends by a backslash, which is undone.
-        joined: True if the texts of a row are joined into one, for example a title and its body.
-        english: True if the texts are English.
-    """
-
-    task: Task
-    origin: str
-    folder: str
-    files: Mapping[str, str]
-    columns: tuple[str, ...]
-    header: tuple[str, ...] | None = None
-    hub: Hub | None = None
-    written: tuple[str, ...] = ()
-    undecided: str | None = None
-    distinct: bool = False
+    task: Task  # its labels have the order of the hub's
+    origin: str  # where users can get the files, for people
+    folder: str  # of the files, as named by the distribution
+    files: Mapping[str, str]  # of each split with labels
+    columns: tuple[str, ...]  # of the files: the texts, then the label
+    header: tuple[str, ...] | None = None  # all columns of files without a header
+    hub: Hub | None = None  # has the same rows
+    written: tuple[str, ...] = ()  # labels in the files, in the task's order, if they differ
+    undecided: str | None = None  # label of rows without annotator agreement, which are dropped
+    distinct: bool = False  # a repeated text in a file is dropped
+    # Maximum number of lines in a file with too few cells, and so without a label. They are
+    # dropped, as on the hub.
     broken_lines: int = 0
-    blank_texts: bool = False
-    unescape: bool = False
-    joined: bool = False
+    blank_texts: bool = False  # a text may be empty
+    unescape: bool = False  # the files escape quotes and line ends by a backslash: undone
+    joined: bool = False  # the texts of a row are joined into one, such as a title and its body
     english: bool = True
 
     @property
@@ -204,10 +186,8 @@ def download(hub: Hub, name: str, instructions: str) -> Mapping[str, Any]:
 def from_hub(corpus: Corpus, hub: Hub, found: Mapping[str, Any]) -> TaskData:
     """Return the rows of `datasets.Dataset` splits in the form of the corpus's own files.
 
-    Splits that the files lack, or have without labels, are ignored.
-
-    Raises:
-        SclsearchError: The labels have other names or another order, or a row has no label.
+    Splits that the files lack, or have without labels, are ignored. Raise SclsearchError if labels
+    have other names or another order, or if a row has none.
     """
     splits = {}
     for split in corpus.files:

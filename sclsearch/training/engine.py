@@ -48,10 +48,7 @@ LOSS_RECORDS = 20
 def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> TrainingResult:
     """Train and evaluate one seed run; without validation rows, keep its last weights.
 
-    Args:
-        data: The seed run and the data that it reads.
-        test: Whether to evaluate on the test rows, if there are any.
-        graphs: Whether to replay updates as CUDA graphs on a GPU; the results are the same.
+    With `graphs`, updates on a GPU are replayed as CUDA graphs; the results are the same.
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.

@@ -100,10 +100,8 @@ def predict(
 ) -> tuple[Predictions, Probabilities]:
     """Return the predicted class, int64, or score, float64, of each row, and the probabilities.
 
-    The probabilities of the classes are `[rows, C]`, where C is 0 in regression.
-
-    Raises:
-        NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
+    The probabilities of the classes are `[rows, C]`, where C is 0 in regression. Raise
+    NonFiniteLossError if the last update broke the weights.
     """
     compute = partial(method.scores, model)
     scores = outputs_of(model, compute, task, rows, features, backend)
@@ -205,11 +203,7 @@ def save_weights(path: Path, result: TrainingResult, spec: SeedRunSpec) -> None:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors to a safetensors file, which holds tied weights under each of their names.
-
-    Raises:
-        OSError: The write failed. A SafetensorError is converted to this type.
-    """
+    """Write tensors to a safetensors file, which holds tied weights under each of their names."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
