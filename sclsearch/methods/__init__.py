@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sclsearch.canonical import file_digest
@@ -15,23 +14,21 @@ from sclsearch.errors import SclsearchError, lookup
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
-METHODS: Mapping[str, str] = MappingProxyType(
-    {
-        "ce": "sclsearch.methods.scl:CE",
-        "scl": "sclsearch.methods.scl:SCL",
-        "supcl-seq": "sclsearch.methods.supcl_seq:SupCLSeq",
-        "simcse": "sclsearch.methods.supcl_seq:SimCSE",
-        "dropout-aug": "sclsearch.methods.supcl_seq:DropoutAug",
-        "lacon": "sclsearch.methods.lacon:LaCon",
-        "lacon-fusion": "sclsearch.methods.lacon:LaConFusion",
-        "leam": "sclsearch.methods.lacon:LEAM",
-        "lsan": "sclsearch.methods.lacon:LSAN",
-        "ce-cl": "sclsearch.methods.scl:CECL",
-        "cmlm": "sclsearch.methods.cmlm:CMLM",
-        "tapt": "sclsearch.methods.cmlm:TAPT",
-        "cssl": "sclsearch.methods.cmlm:CSSL",
-    }
-)
+METHODS: Mapping[str, str] = {
+    "ce": "sclsearch.methods.scl:CE",
+    "scl": "sclsearch.methods.scl:SCL",
+    "supcl-seq": "sclsearch.methods.supcl_seq:SupCLSeq",
+    "simcse": "sclsearch.methods.supcl_seq:SimCSE",
+    "dropout-aug": "sclsearch.methods.supcl_seq:DropoutAug",
+    "lacon": "sclsearch.methods.lacon:LaCon",
+    "lacon-fusion": "sclsearch.methods.lacon:LaConFusion",
+    "leam": "sclsearch.methods.lacon:LEAM",
+    "lsan": "sclsearch.methods.lacon:LSAN",
+    "ce-cl": "sclsearch.methods.scl:CECL",
+    "cmlm": "sclsearch.methods.cmlm:CMLM",
+    "tapt": "sclsearch.methods.cmlm:TAPT",
+    "cssl": "sclsearch.methods.cmlm:CSSL",
+}
 """Class of each method by name, imported at its first use: the classes import torch."""
 
 

@@ -3,7 +3,6 @@
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -234,7 +233,7 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     regression: ClassVar[bool] = False
     cross_entropy: ClassVar[bool] = True
     cuda_graphs: ClassVar[bool] = False
-    training: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    training: ClassVar[Mapping[str, object]] = {}
     pooling: Pooling = "mean"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:

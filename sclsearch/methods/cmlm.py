@@ -8,7 +8,6 @@ masks are.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -58,9 +57,11 @@ def masked_lm_of(model: Model, batch: Batch, states: Tensor, selected: Tensor) -
 
 # CMLM's paper names only AdamW. Its authors' README has no warm-up. It omits weight decay and
 # clipping, so the defaults of transformers 2.8 apply: no weight decay, gradients clipped at 1.
-AUTHORS_TRAINING: Mapping[str, object] = MappingProxyType(
-    {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
-)
+AUTHORS_TRAINING: Mapping[str, object] = {
+    "warmup_ratio": 0.0,
+    "weight_decay": 0.0,
+    "max_grad_norm": 1.0,
+}
 
 Share = Annotated[float, Interval(gt=0, le=1)]
 ContrastPooling = Literal["cls_raw", "mean"]

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -29,9 +28,12 @@ from sclsearch.objectives.lacon import (
     label_scores,
 )
 
-TRAINING: Mapping[str, object] = MappingProxyType(
-    {"learning_rate": 2e-5, "batch_size": 32, "weight_decay": 0.0, "max_grad_norm": 1.0}
-)
+TRAINING: Mapping[str, object] = {
+    "learning_rate": 2e-5,
+    "batch_size": 32,
+    "weight_decay": 0.0,
+    "max_grad_norm": 1.0,
+}
 """Middle of the paper's grids; weight decay and clipping are those of transformers' Trainer."""
 
 

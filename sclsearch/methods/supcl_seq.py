@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -24,15 +23,13 @@ from sclsearch.objectives import prediction_loss, sup_con
 Dropouts = Annotated[tuple[Rate, ...], MinLen(2)]
 
 OFFICIAL_RATE = 0.1
-TRAINING: Mapping[str, object] = MappingProxyType(
-    {
-        "learning_rate": 5e-5,
-        "batch_size": 128,
-        "epochs": 5,
-        "weight_decay": 0.01,
-        "max_grad_norm": 1.0,
-    }
-)
+TRAINING: Mapping[str, object] = {
+    "learning_rate": 5e-5,
+    "batch_size": 128,
+    "epochs": 5,
+    "weight_decay": 0.01,
+    "max_grad_norm": 1.0,
+}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Protocol, Replicate, Size, Splits, least_epochs
@@ -129,7 +128,7 @@ def laptop(protocol: Protocol) -> Protocol:
     )
 
 
-SCALES: Mapping[str, Callable[[Protocol], Protocol]] = MappingProxyType({"laptop": laptop})
+SCALES: Mapping[str, Callable[[Protocol], Protocol]] = {"laptop": laptop}
 
 
 def _fewer(data: TaskData, splits: Splits) -> Splits:

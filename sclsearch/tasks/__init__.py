@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,13 @@ DEMO = Task(
     metric="accuracy",
     protocol="plain",
 )
-CORPORA: Mapping[str, Corpus] = MappingProxyType(
-    load_corpora(Path(__file__).with_name("corpora.toml").read_text(encoding="utf-8"))
+CORPORA: Mapping[str, Corpus] = load_corpora(
+    Path(__file__).with_name("corpora.toml").read_text(encoding="utf-8")
 )
-TASKS: Mapping[str, Task] = MappingProxyType(
-    {DEMO.name: DEMO, **{name: corpus.task for name, corpus in CORPORA.items()}}
-)
+TASKS: Mapping[str, Task] = {
+    DEMO.name: DEMO,
+    **{name: corpus.task for name, corpus in CORPORA.items()},
+}
 
 
 def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:

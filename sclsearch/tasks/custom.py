@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
 import numpy as np
@@ -32,12 +31,10 @@ HUB_PREFIX = "hf:"
 # Share of the rows that are test rows without a test file, and its limits. At 40 test rows and an
 # accuracy of 0.9, the 95 % interval of the score is ±9 points.
 TEST_SHARE, LARGEST_TEST_SHARE, FEWEST_TEST_ROWS, MOST_TEST_ROWS = 0.25, 0.4, 40, 2_000
-SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
-    {
-        **{"train": "train", "validation": "validation", "valid": "validation"},
-        **{"dev": "validation", "test": "test"},
-    }
-)
+SPLIT_VALUES: Mapping[str, str] = {
+    **{"train": "train", "validation": "validation", "valid": "validation"},
+    **{"dev": "validation", "test": "test"},
+}
 LONGEST_NAME = 200  # bytes of a task's name: file systems allow 255 with the endings
 TEXT_NAMES = ("text", "sentence")
 LABEL_NAME = "label"

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -105,19 +104,17 @@ def spearman(predicted: Scores, true: Scores) -> float:
 
 MAXIMUM = 1.0
 """Score of perfect predictions, for every metric."""
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {
-        metric.name: metric
-        for metric in (
-            Metric("accuracy", "share of rows predicted right", 0.0, "classes", accuracy),
-            Metric("mcc", "Matthews' correlation coefficient", -1.0, "classes", mcc),
-            Metric("f1", "F1 of class 1, of two", 0.0, "classes", f1, binary=True),
-            Metric("macro_f1", "mean F1 of the classes", 0.0, "classes", macro_f1),
-            Metric("pearson", "Pearson's correlation", -1.0, "scores", pearson),
-            Metric("spearman", "Spearman's rank correlation", -1.0, "scores", spearman),
-        )
-    }
-)
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", "share of rows predicted right", 0.0, "classes", accuracy),
+        Metric("mcc", "Matthews' correlation coefficient", -1.0, "classes", mcc),
+        Metric("f1", "F1 of class 1, of two", 0.0, "classes", f1, binary=True),
+        Metric("macro_f1", "mean F1 of the classes", 0.0, "classes", macro_f1),
+        Metric("pearson", "Pearson's correlation", -1.0, "scores", pearson),
+        Metric("spearman", "Spearman's rank correlation", -1.0, "scores", spearman),
+    )
+}
 
 
 def confusion(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, classes: int) -> Counts:
