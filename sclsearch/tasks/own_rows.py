@@ -106,15 +106,9 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
 def _by_column(files: CustomTask, rows: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
     column = rows[files.split_column]
     values = column.str.strip().str.lower().map(SPLIT_VALUES)
-    unknown = column[values.isna()]
-    known = ", ".join(SPLIT_VALUES)
-    check_values(
-        str(files.path),
-        {
-            f"the split must be one of {known}, got {value!r}": unknown.index[unknown == value]
-            for value in unknown.unique()
-        },
-    )
+    fault = f"the split must be one of {', '.join(SPLIT_VALUES)}, got "
+    unknown = column[values.isna()].items()
+    check_values(str(files.path), [(row, f"{fault}{value!r}") for row, value in unknown])
     if "train" not in set(values):
         raise SclsearchError(f"{files.path}: there are no training rows. Add some.")
     return {name: rows[values == name] for name in values.unique()}

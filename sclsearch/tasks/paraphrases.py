@@ -98,20 +98,18 @@ def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     header, *records = read_records(path) or [{}]
     if not header:
         raise SclsearchError(f"{path}: the file is empty. Add a header and texts.")
-    faults: dict[str, list[int]] = {reason: [0] for reason in _faults(_Header, header)}
+    faults = [(0, reason) for reason in _faults(_Header, header)]
     rows: dict[Texts, Paraphrases] = {}
     first: dict[Texts, int] = {}
     for row, record in enumerate(records, 1):
         if wrong := _faults(_Record, record):
-            for reason in wrong:
-                faults.setdefault(reason, []).append(row)
+            faults += [(row, reason) for reason in wrong]
             continue
         text = tuple(record["text"])
         views = tuple(tuple(paraphrase) for paraphrase in record["paraphrases"][:count])
         earlier = first.setdefault(text, row)
         if rows.setdefault(text, views) != views:
-            reason = f"the text has other paraphrases in row {earlier + 1}"
-            faults.setdefault(reason, []).append(row)
+            faults.append((row, f"the text has other paraphrases in row {earlier + 1}"))
     check_values(str(path), faults)
     note, temperature = header.get("note", ""), header.get("temperature")
     return ParaphraseSource(header["source"], path, note, count, temperature, rows)

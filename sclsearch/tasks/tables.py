@@ -5,7 +5,7 @@ import json
 import re
 import reprlib
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -76,7 +76,7 @@ def check_quotes(rows: "pd.DataFrame", path: Path, delimiter: str | None) -> Non
             "quoted as in CSV, but quotes in a TSV file are text. If they are not, pass "
             "--delimiter tab."
         )
-        check_values(str(path), {fault: rows.index[quoted]})
+        check_values(str(path), [(row, fault) for row in rows.index[quoted]])
 
 
 def _is_quoted(cell: str) -> bool:
@@ -208,7 +208,7 @@ def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "
     found = pd.DataFrame(texts, index=frame.index)
     for name in columns:
         reasons = found[name].map(character_fault)
-        check_values(where, {one: found.index[reasons == one] for one in reasons.unique() if one})
+        check_values(where, reasons[reasons != ""].items())
     return found
 
 
@@ -233,12 +233,9 @@ def _as_text(column: "pd.Series[Any]", where: str) -> "pd.Series[Any]":
     return column.astype("string").fillna("").astype(object)
 
 
-def check_values(where: str, faults: Mapping[str, Sequence[int]]) -> None:
-    """Raise SclsearchError for rows with a fault; the message has the first ones, by row.
-
-    `faults` has the positions of the rows, from 0, by the reason.
-    """
-    rows = sorted((int(row), reason) for reason, found in faults.items() for row in found)
+def check_values(where: str, faults: Iterable[tuple[Any, str]]) -> None:
+    """Raise SclsearchError with the first faults: positions of rows, from 0, and reasons."""
+    rows = sorted((int(row), reason) for row, reason in faults)
     if rows:
         lines = [f"{where}: row {row + 1}: {reason}" for row, reason in rows[:SHOWN_FAULTS]]
         if len(rows) > SHOWN_FAULTS:
@@ -277,14 +274,13 @@ def to_split(
         y = np.array([numbers.get(label, -1) for label in labels], np.int64)
         names = [*map(one_line, classes[:SHOWN_NAMES]), *["…"] * (len(classes) > SHOWN_NAMES)]
         valid, expected = y >= 0, f"one of {', '.join(names)}"
-    faults: dict[str, Sequence[int]] = {
-        f"the label must be {expected}, got {reprlib.repr(label)}": labels.index[labels == label]
-        for label in labels[~valid].unique()
-    }
+    faults = [
+        (row, f"the label must be {expected}, got {reprlib.repr(label)}")
+        for row, label in labels[~valid].items()
+    ]
     if not blank_texts:
-        faults["a text is empty"] = [
-            row for row, own in zip(labels.index, texts, strict=True) if has_blank(own)
-        ]
+        own = zip(labels.index, texts, strict=True)
+        faults += [(row, "a text is empty") for row, text in own if has_blank(text)]
     check_values(where, faults)
     return Split(tuple(texts), y, ids=tuple(ids))
 
