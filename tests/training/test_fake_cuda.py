@@ -34,7 +34,7 @@ WEIGHTS = "copy to the host at engine._train_stage"
 # Only the selected tokens go through the masked-LM head, and their number is a shape.
 SELECTED = "aten.nonzero at cmlm.masked_lm_of"
 # Bfloat16 is too imprecise for similarities that a small temperature divides.
-IN_FLOAT32 = frozenset({"cosine.similarities"})
+IN_FLOAT32 = frozenset({"contrastive.similarities"})
 BACKWARD = "engine.make_update"
 
 ARCHITECTURES = (
