@@ -140,9 +140,9 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:
-    from sclsearch.reports.model_card import main_example, method_option
+    from sclsearch.reports.commands import main_example, own_method_option
 
-    name, own = shlex.quote(str(folder)), method_option(record)
+    name, own = shlex.quote(str(folder)), own_method_option(record)
     lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
     return "\n".join([*lines, "In Python:", main_example(str(folder), record)]) + "\n"
 

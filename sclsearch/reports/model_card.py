@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.protocols.base import NO_TEST_ROWS
+from sclsearch.reports.commands import loading_examples, loading_note
 from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.predictor import CARD_FILE, ExportRecord
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.terminal import (
-    CONFIGURATION,
     race_statement,
     rule_of,
+    test_result,
     tie_statement,
+    values_of,
     with_spread,
 )
 from sclsearch.store.runs import RunStore, SeedRun
@@ -38,7 +40,6 @@ HUB_METRICS = {
     "spearman": "spearmanr",
 }
 """Names of metrics on the hub, where they differ from ours."""
-TEXTS = '["A fine film."]'
 
 TEMPLATE = """\
 {% macro table(headings, rows) %}| {{ headings | join(" | ") }} |
@@ -73,13 +74,13 @@ Rule `{{ record.rule }}`: a configuration's score is its validation {{ record.me
 {{ choice }}
 
 {% if not space %}No hyperparameter was searched.
+
 {% else %}{% if found.space_note %}Search space: {{ found.space_note }}.
 
 {% endif %}{{ table(["searched hyperparameter", "values"], space) }}
 {% for by, values in fixed.items() if values %}{{ by }}: `{{ values }}`.
 
-{% endfor %}{% endif %}
-{{ tried }} tried, best first:
+{% endfor %}{% endif %}{{ tried }} tried, best first:
 
 {{ table(["#", "validation " ~ record.metric, "test " ~ record.metric, "seeds", "configuration"],
 configurations) }}
@@ -157,16 +158,16 @@ def write_model_card(
             (
                 line.number,
                 "–" if line.score is None else f"{line.score:.4f}",
-                _test(line),
+                test_result(line),
                 f"{line.succeeded}/{found.seeds}",
-                f"`{settings(line.values) or CONFIGURATION[found.repeats]}`",
+                f"`{values_of(found, line)}`",
             )
             for line in found.configurations[:MOST_CONFIGURATIONS]
         ],
         more=len(found.configurations) - MOST_CONFIGURATIONS,
         race=race_statement(found),
         winner=winner,
-        values=settings(winner.values) or CONFIGURATION[found.repeats],
+        values=values_of(found, winner),
         seeds=list(_seeds(record, winner)),
         summary=list(_summary(found, winner, fresh, run)),
         comparison="" if record.baseline else baseline_comparison(found, study, storage),
@@ -293,10 +294,6 @@ def _range(parameter: Mapping[str, Any]) -> str:
     return f"{shown(parameter['low'])} to {shown(parameter['high'])}{scale}"
 
 
-def _test(line: ConfigurationLine) -> str:
-    return "–" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
-
-
 def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[str, ...]]:
     members = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
     for seed in winner.seeds:
@@ -332,7 +329,7 @@ def _summary(
     yield f"Validation {found.metric} {winner.score:.4f}, {rule_of(found)}{tied and f'; {tied}'}."
     if winner.plain and len(winner.reported) < winner.succeeded:
         reported = counted(len(winner.reported), "reported seed")
-        yield f"{test} {_test(winner)} over the {reported}."
+        yield f"{test} {test_result(winner)} over the {reported}."
     if winner.plain:
         quote = ": quote this" if fresh is None else ""
         yield (
@@ -386,87 +383,3 @@ def _training(record: ExportRecord, run: SeedRun | None) -> str:
     return f"Seed run `{record.key[:12]}` of study `{record.study}`" + (
         f", trained with {versions}." if versions else "."
     )
-
-
-def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str]]:
-    """Yield a heading and Python code for each way to load an export, the main one first."""
-    quoted = json.dumps(name, ensure_ascii=False)
-    yield "With sclsearch:", _with_sclsearch(name, record)
-    if record.members:
-        return
-    if record.format != "sclsearch":
-        code = "" if record.format == "transformers" else ", and the code in pooled_classifier.py"
-        heading = f"With transformers alone{code}, with the same predictions:"
-        yield heading, main_example(name, record)
-    if record.format == "transformers":
-        return
-    if record.format == "transformers-code" and not record.pair:
-        yield (
-            "With sentence-transformers, whose `encode` returns the class scores, in the order of "
-            "the labels. The first two modules alone return the embeddings:",
-            "from sentence_transformers import SentenceTransformer\n\n"
-            f"classifier = SentenceTransformer({quoted})\nprint(classifier.encode({TEXTS}))\n"
-            "embedder = SentenceTransformer(modules=list(classifier)[:2])\n"
-            f"print(embedder.encode({TEXTS}))",
-        )
-    yield (
-        "The encoder alone:",
-        "from transformers import AutoModel, AutoTokenizer\n\n"
-        f'encoder = AutoModel.from_pretrained({quoted}, subfolder="{ENCODER}")\n'
-        f'tokenizer = AutoTokenizer.from_pretrained({quoted}, subfolder="{ENCODER}")',
-    )
-
-
-def main_example(name: str, record: ExportRecord) -> str:
-    """Return three lines of Python that load an export and classify a text.
-
-    They use transformers if it can load the export, else sclsearch.
-    """
-    if record.members or record.format == "sclsearch":
-        return _with_sclsearch(name, record)
-    quoted = json.dumps(name, ensure_ascii=False)
-    texts = '{"text": "A fine film.", "text_pair": "A good film."}' if record.pair else TEXTS
-    code = ", trust_remote_code=True" if record.format == "transformers-code" else ""
-    return (
-        "from transformers import pipeline\n"
-        f'classifier = pipeline("text-classification", model={quoted}{code})\n'
-        f"print(classifier({texts}, truncation=True))"
-    )
-
-
-def _with_sclsearch(name: str, record: ExportRecord) -> str:
-    quoted = json.dumps(name, ensure_ascii=False)
-    texts = '[("A fine film.", "A good film.")]' if record.pair else TEXTS
-    method = f', method="{_place(record)}"' if record.method_digest else ""
-    return (
-        f"import sclsearch\nclassifier = sclsearch.load({quoted}{method})\n"
-        f"print(classifier.predict({texts}))"
-    )
-
-
-def method_option(record: ExportRecord) -> str:
-    """Return the option that `predict` needs for a custom method; else no text."""
-    return f" --method {shlex.quote(_place(record))}" if record.method_digest else ""
-
-
-def _place(record: ExportRecord) -> str:
-    return f"{Path(record.place.rpartition(':')[0]).name}:{record.method}"
-
-
-def loading_note(name: str, record: ExportRecord) -> str:
-    """Return a paragraph on the command line, the hub, and what cannot load an export."""
-    quoted = shlex.quote(name)
-    lines = [
-        f"On the command line: `sclsearch predict {quoted} FILE{method_option(record)}`. "
-        f"From the hub: `hf download OWNER/NAME --local-dir {quoted}`."
-    ]
-    if record.members or record.format == "sclsearch":
-        why = "averages several models" if record.members else "has a head that transformers lacks"
-        lines.append(f"transformers cannot load this folder, because the classifier {why}.")
-    elif record.format == "transformers-code":
-        lines.append(
-            "No class of transformers computes the head of this classifier, so `pipeline` and "
-            "`AutoModelForSequenceClassification` take `trust_remote_code=True`, which lets "
-            "pooled_classifier.py run."
-        )
-    return "\n".join(lines)

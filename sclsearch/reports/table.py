@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from sclsearch.canonical import canonical, one_line, settings, shown
+from sclsearch.canonical import canonical, one_line, shown
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.reports.notes import device_name
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import CONFIGURATION, in_one_line
+from sclsearch.reports.terminal import in_one_line, values_of
 from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
 from sclsearch.store.studies import existing_study
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
@@ -324,8 +324,8 @@ def as_html(report: Report) -> str:
     """Return the winner with its hyperparameters, and the best configurations as a table."""
     lines = [f"<p><b>{escape(in_one_line(report))}</b></p>"]
     if report.winner is not None:
-        values = settings(report.winner.values) or CONFIGURATION[report.repeats]
-        lines.append(f"<p>Winner: <code>{escape(values)}</code></p>")
+        values = escape(values_of(report, report.winner))
+        lines.append(f"<p>Winner: <code>{values}</code></p>")
     lines.append(paper_table([report]).head(MOST).to_html(index=False, border=0))
     if len(report.configurations) > MOST:
         lines.append(f"<p>… and {len(report.configurations) - MOST} more</p>")

@@ -72,7 +72,7 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
             "…" if missing else test_result(line),
             f"{line.succeeded}/{report.seeds}",
             *([] if bounds is None else [histogram(line.validations, *bounds)]),
-            escape(settings(line.values) or CONFIGURATION[report.repeats])
+            escape(values_of(report, line))
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
             style="bold" if line is report.winner else None,
         )
@@ -81,6 +81,11 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
         name = f"[dim]baseline: {line.origin}[/]"
         table.add_row("", validation_result(line, "–"), test_result(line), "", *blank, name)
     return table
+
+
+def values_of(report: Report, line: ConfigurationLine) -> str:
+    """Return the hyperparameters that tell a configuration from others, or a word without any."""
+    return settings(line.values) or CONFIGURATION[report.repeats]
 
 
 def histogram_axis(scores: Sequence[Sequence[float]]) -> tuple[float, float] | None:
@@ -126,7 +131,7 @@ def answer_sentences(report: Report) -> Iterator[str]:
     if winner is None:
         yield "No configuration is finished."
         return
-    values = settings(winner.values) or CONFIGURATION[report.repeats]
+    values = values_of(report, winner)
     count = counted(len(report.configurations), "configuration")
     lead = "" if report.lead is None else f", {report.lead:.4f} above the second configuration"
     if tied := tie_statement(report, winner):
@@ -174,7 +179,7 @@ def tie_statement(report: Report, winner: ConfigurationLine) -> str:
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
-    values = settings(winner.values) or CONFIGURATION[report.repeats]
+    values = values_of(report, winner)
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
     console.print(
         f"  validation {report.metric} {winner.score:.4f}, {rule_of(report)} (rule {report.rule})"

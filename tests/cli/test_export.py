@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from sclsearch.reports.commands import loading_note
 from sclsearch.reports.export import describe_winner
-from sclsearch.reports.model_card import loading_note
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import StudyStore
 from tests.workspace import Call

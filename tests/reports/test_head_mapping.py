@@ -27,8 +27,8 @@ from sclsearch.encoders.models import model_folder
 from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Model, Training
 from sclsearch.protocols.base import Rows
+from sclsearch.reports.commands import main_example
 from sclsearch.reports.export import write_folder
-from sclsearch.reports.model_card import main_example
 from sclsearch.reports.predictor import ExportRecord, read_record
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.training.data import tokenize_task

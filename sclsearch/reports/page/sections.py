@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sclsearch.canonical import counted, settings
+from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
@@ -39,7 +39,6 @@ from sclsearch.reports.page.plots import Plot, Section, Table
 from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
 from sclsearch.reports.table import stored_seed_runs
 from sclsearch.reports.terminal import (
-    CONFIGURATION,
     answer_sentences,
     duration,
     race_statement,
@@ -47,6 +46,7 @@ from sclsearch.reports.terminal import (
     rule_of,
     test_result,
     validation_result,
+    values_of,
     with_spread,
 )
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
@@ -128,7 +128,6 @@ def ranking(results: StudyResults) -> Section:
 
 def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[object]:
     std = mean_std(line.validations)[1] if line.validations else None
-    name = f"baseline: {line.origin}" if baseline else settings(line.values)
     return [
         "" if baseline else line.number,
         validation_result(line, "–"),
@@ -136,7 +135,7 @@ def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[
         test_result(line) if len(line.seeds) == report.seeds else "–",
         f"{line.succeeded}/{report.seeds}",
         line.failed or "",
-        name or CONFIGURATION[report.repeats],
+        f"baseline: {line.origin}" if baseline else values_of(report, line),
     ]
 
 
