@@ -74,18 +74,18 @@ def publish(
         own_method = bool(record.training.get("method_file"))
         winner = found.winner
         unready = winner is None or winner.untested or not found.weights or not found.finished
-        if registered_name is None and (own_method or unready):
-            return TrackedStudy(found.study, None, warning)
-        if own_method:
+        if own_method and registered_name is not None:
             raise SclsearchError(
                 f"--register {registered_name}: MLflow cannot load a method that is in a file, "
                 f"as {found.method} of {found.study} is. Use `sclsearch export`."
             )
-        model_id = log_winner(client, experiment_id, run_id, found, storage)
-        if registered_name is None:
-            return TrackedStudy(found.study, None, warning)
-        number = register(client, registered_name, model_id, run_id)
-        return TrackedStudy(found.study, f"{registered_name} version {number}", warning)
+        registered = None
+        if registered_name is not None or not (own_method or unready):
+            model_id = log_winner(client, experiment_id, run_id, found, storage)
+            if registered_name is not None:
+                number = register(client, registered_name, model_id, run_id)
+                registered = f"{registered_name} version {number}"
+        return TrackedStudy(found.study, registered, warning)
 
 
 def _write_page(
@@ -198,12 +198,11 @@ def log_winner(
 
     winner = finished_winner(found)
     key = winner.seeds[winner.reported[0]].key
-    for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
+    for model in _models_of(client, experiment_id, run_id):
         # A killed process leaves a model that is not ready.
         if str(model.status) == "READY" and model.tags.get(KEY) == key:
             return str(model.model_id)
-        if not is_registered(client, model):
-            client.delete_logged_model(model.model_id)
+        _delete_unless_registered(client, model)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
         record = _save(found, storage, Path(scratch) / "export", folder)
@@ -228,10 +227,14 @@ def log_winner(
     return str(model.model_id)
 
 
-def is_registered(client: Any, model: Any) -> bool:
-    """Return whether the model registry has a version of a logged model."""
+def _models_of(client: Any, experiment_id: str, run_id: str) -> Any:
+    return client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'")
+
+
+def _delete_unless_registered(client: Any, model: Any) -> None:
     versions = client.search_model_versions(f"run_id = '{model.source_run_id}'")
-    return any(one.source == model.artifact_location for one in versions)
+    if all(one.source != model.artifact_location for one in versions):
+        client.delete_logged_model(model.model_id)
 
 
 def register(client: Any, name: str, model_id: str, run_id: str) -> str:
@@ -247,9 +250,8 @@ def register(client: Any, name: str, model_id: str, run_id: str) -> str:
 
 
 def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> ExportRecord:
-    record = export(
-        found, storage, exported, ExportOptions(force=True)
-    )  # the run's description warns of it
+    # The run's description warns of a useless winner.
+    record = export(found, storage, exported, ExportOptions(force=True))
     with warnings.catch_warnings():
         # MLflow warns of its own type hints, and of a model without an example input.
         warnings.simplefilter("ignore", UserWarning)
@@ -271,10 +273,7 @@ def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> Expo
 
 
 def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
-    """Return the ids of a study's runs in the MLflow database inside its storage.
-
-    Without such a database, and for a study with a damaged record, the list is empty.
-    """
+    """Return the ids of a study's runs in the MLflow database inside its storage, if any."""
     uri = _own_database(storage)
     try:
         record = store.record()
@@ -306,10 +305,8 @@ def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
             run = client.get_run(run_id)
             if run.data.tags.get(LEVEL) == "study":
-                query = f"source_run_id = '{run_id}'"
-                for model in client.search_logged_models([run.info.experiment_id], query):
-                    if not is_registered(client, model):
-                        client.delete_logged_model(model.model_id)
+                for model in _models_of(client, run.info.experiment_id, run_id):
+                    _delete_unless_registered(client, model)
             client.delete_run(run_id)
 
 

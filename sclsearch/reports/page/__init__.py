@@ -117,15 +117,16 @@ def _check_folder(folder: Path) -> None:
 
 
 def _sections(found: Sequence[StudyResults], options: PageOptions) -> Iterator[Section]:
-    yield parts.answer(found)
+    compared = parts.compare_results(found) if len(found) > 1 else None
+    yield parts.answer(found, compared)
     for results in found:
         if len(found) > 1:
             name = results.report.study
             yield Section(f"{results.prefix}study", f"Study {name}", level=1)
         yield from _study_sections(results, options)
-    if len(found) > 1:
+    if compared is not None:
         yield Section("all-studies", "All studies", level=1)
-        yield parts.comparison(found)
+        yield parts.comparison(compared)
         yield parts.budget(found)
     yield parts.cost(found)
     yield parts.environment(found)

@@ -230,8 +230,10 @@ def verdicts(all_results: Sequence[StudyResults]) -> list[tuple[str, ...]]:
     ]
 
 
-def answer(all_results: Sequence[StudyResults]) -> Section:
-    """Return the question and the answer of each study, and their comparison."""
+def answer(
+    all_results: Sequence[StudyResults], compared: StudyComparison | str | None = None
+) -> Section:
+    """Return the question and the answer of each study, and their comparison, if any."""
     section = Section("answer", "Question and answer")
     for report in (one.report for one in all_results):
         fresh = confirmed_score(report)
@@ -241,8 +243,7 @@ def answer(all_results: Sequence[StudyResults]) -> Section:
             confirmed = [f"On {counted(fresh.seeds, 'fresh seed')} it is {score}."]
         found = [*answer_sentences(report), *confirmed, race_statement(report)]
         section.text += [_question(report), " ".join(found)]
-    if len(all_results) > 1:
-        compared = _comparison(all_results)
+    if compared is not None:
         section.text += [compared] if isinstance(compared, str) else _differences(compared)
     return section
 
@@ -256,7 +257,8 @@ def _question(report: Report) -> str:
     )
 
 
-def _comparison(all_results: Sequence[StudyResults]) -> StudyComparison | str:
+def compare_results(all_results: Sequence[StudyResults]) -> StudyComparison | str:
+    """Return the comparison of the studies, or why there is none."""
     try:
         return compare_studies([one.report for one in all_results])
     except SclsearchError as error:
@@ -274,10 +276,9 @@ def _differences(found: StudyComparison) -> Iterator[str]:
         )
 
 
-def comparison(all_results: Sequence[StudyResults]) -> Section:
+def comparison(found: StudyComparison | str) -> Section:
     """Return the paired comparison of the winners, as `compare` prints it, with a forest plot."""
     section = Section("comparison", "Paired comparison of the winners")
-    found = _comparison(all_results)
     if isinstance(found, str):
         section.text = [found]
         return section

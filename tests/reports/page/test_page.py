@@ -284,7 +284,7 @@ def test_the_page_shows_everything_that_compare_prints(
     answer = " ".join(parts.answer(results).text)
     assert "(tau=0.1) is the winner: " in answer
     assert "On 2 fresh seeds it is 0.6300 ± 0.0141 (again)." in answer
-    sections = [parts.comparison(results), parts.budget(results)]
+    sections = [parts.comparison(parts.compare_results(results)), parts.budget(results)]
     winners, differences, budget = (table.cells for one in sections for table in one.tables)
     assert winners["on fresh seeds"].tolist() == ["", "0.6300 ± 0.0141 (2 seeds)"]
     assert budget["seed runs"].tolist() == ["14", "14"]
@@ -311,7 +311,7 @@ def test_studies_with_different_metrics_are_shown_without_a_comparison(studies: 
     report = sclsearch.select("ce", storage=studies.storage)
     other = replace(report, study="scl", metric="macro_f1")
     results = [read_results(one, f"{one.study}-") for one in (report, other)]
-    section = parts.comparison(results)
+    section = parts.comparison(parts.compare_results(results))
     assert section.text[0].startswith("The studies cannot be compared. compare: ce (task")
     assert section.plots == []
 
