@@ -27,7 +27,7 @@ from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import backend_here
 from sclsearch.training.evaluation import compute_features
 from tests.in_process import in_process
-from tests.reports.test_head_mapping import probabilities
+from tests.reports.test_heads import probabilities
 
 TEXTS = ["it was good", "it was bad and dull", "a film"]
 TASK = Task("own", "a test", ("bad", "good", "fine"), "accuracy")
