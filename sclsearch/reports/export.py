@@ -51,6 +51,8 @@ It omits the model card, which the user may edit.
 """
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
+FROM_REPORT = ("method", "task", "size", "protocol", "study", "rule", "seeds", "metric", "data")
+"""Fields that the description of an export takes from the report."""
 ROWS_COMPARED = 500
 """Rows whose predictions an export compares with the stored ones."""
 CLOSE, CLOSE_ON_GPU = 1e-3, 0.05
@@ -117,19 +119,9 @@ def _described(found: Report, seed: SeedLine) -> ExportRecord:
     # Exports are published, and the folders of the user's machine are private.
     place = origin["method"]
     return ExportRecord(
+        **{name: getattr(found, name) for name in FROM_REPORT},
+        **{name: getattr(seed, name) for name in ("key", "replicate", "validation", "test")},
         base=base,
-        method=found.method,
-        task=found.task,
-        size=found.size,
-        protocol=found.protocol,
-        study=found.study,
-        rule=found.rule,
-        key=seed.key,
-        replicate=seed.replicate,
-        seeds=found.seeds,
-        metric=found.metric,
-        validation=seed.validation,
-        test=seed.test,
         fields=winner.fields,
         place=Path(place).name if Path(place).is_absolute() else place,
         method_digest=record.training.get("method_file", ""),
@@ -138,7 +130,6 @@ def _described(found: Report, seed: SeedLine) -> ExportRecord:
         columns=() if isinstance(own, str) else tuple(own["text"]),
         mean_test=winner.plain and winner.plain[0],
         numerics="" if run is None else str(run.identity.get("numerics", "")),
-        data=found.data,
     )
 
 

@@ -23,12 +23,9 @@ HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token")
 
 
 class PooledClassifierConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
-    """Configuration of `PooledClassifier`.
+    """Configuration of `PooledClassifier`: folder of each linear layer, and whether tanh follows.
 
-    Attributes:
-        pooling: `first` for the state of the first token, `mean` for the mean over tokens.
-        layers: Folder of each linear layer of the head, in order.
-        tanh: Whether tanh follows each layer.
+    `pooling` is `first` for the state of the first token, `mean` for the mean over tokens.
     """
 
     model_type = "sclsearch-pooled-classifier"

@@ -14,6 +14,8 @@ from sclsearch.store.cleanup import run_files
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, study_names
 
+FROM_REPORT = ("method", "task", "size", "model", "protocol", "seeds", "metric")
+
 
 @dataclass(frozen=True, slots=True)
 class StudyLine:
@@ -92,16 +94,10 @@ def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
 def _line(found: Report, own: int, sizes: Mapping[str, int], created: float) -> StudyLine:
     winner, keys = found.winner, {seed.key for seed in found.seed_runs}
     return StudyLine(
+        **{name: getattr(found, name) for name in FROM_REPORT},
         name=found.study,
-        method=found.method,
-        task=found.task,
-        size=found.size,
-        model=found.model,
-        protocol=found.protocol,
         configurations=len(found.configurations),
-        seeds=found.seeds,
         stored=len(found.seed_runs),
-        metric=found.metric,
         best=None if winner is None else winner.score,
         winner=None if winner is None else winner.number,
         bytes=own + sum(sizes[key] for key in keys),
