@@ -22,8 +22,7 @@ import optuna
 import pandas as pd
 
 from benchmarks.machine import cores, header, markdown
-from sclsearch.selection.race import Band, Race
-from sclsearch.selection.rules import Top
+from sclsearch.selection.rules import Band, Race, Top
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

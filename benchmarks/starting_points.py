@@ -149,8 +149,8 @@ def frozen(study: Study, seed: int) -> dict[str, Any]:
     """Return the scores of logistic regression on the frozen encoder."""
     from sclsearch.encoders.load import load_encoder
     from sclsearch.tasks.metrics import value
-    from sclsearch.training.baselines import LOGISTIC as NAME
-    from sclsearch.training.baselines import baselines
+    from sclsearch.training.evaluation import LOGISTIC as NAME
+    from sclsearch.training.evaluation import baselines
 
     splits = study.splits(seed)
     tokens = study.tokenized([splits])[study.lengths()[-1]]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from sclsearch.encoders.packing import layers_of
-from sclsearch.encoders.savings import CutEmbedding, in_chunks, is_large
+from sclsearch.encoders.savings import CutEmbedding, in_chunks, is_large, layers_of
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
-from sclsearch.encoders.packing import Packing
+from sclsearch.encoders.savings import Packing
 
 ATTENTION = "sclsearch_row_dropout"
 

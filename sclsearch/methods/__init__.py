@@ -46,7 +46,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     """Return a method, given its name, `FILE.py:CLASS`, or its class."""
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
-    from sclsearch.methods.custom import check_custom_method, load_custom_method, source_file
+    from sclsearch.methods.fields import check_custom_method, load_custom_method, source_file
 
     if not isinstance(method, str | type):
         raise SclsearchError(f"--method: must be a name, FILE.py:CLASS or a class, got {method!r}.")

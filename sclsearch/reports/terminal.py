@@ -13,7 +13,7 @@ from sclsearch.errors import RETRY
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.selection.race import Band
+from sclsearch.selection.rules import Band
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}

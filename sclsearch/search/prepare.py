@@ -17,7 +17,7 @@ from sclsearch.methods import error_text, find_method
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import Scheduler, open_configurations_for
-from sclsearch.selection.race import Band, Race
+from sclsearch.selection.rules import Band, Race
 from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.store.storage import check_writable, nearest, storage_folder, storage_path
 from sclsearch.store.studies import StudyRecord, StudyStore

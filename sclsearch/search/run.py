@@ -193,8 +193,8 @@ def _show_step(console: Console, step: str) -> None:
 def complete_baselines(scheduler: Scheduler, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
     from sclsearch.encoders.load import load_encoder
-    from sclsearch.training.baselines import baselines
     from sclsearch.training.device import is_out_of_memory
+    from sclsearch.training.evaluation import baselines
 
     study, store = scheduler.study, scheduler.store
     stored = store.baselines()

@@ -13,7 +13,7 @@ from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
 from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.selection.race import Band
+from sclsearch.selection.rules import Band
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import (

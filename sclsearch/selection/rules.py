@@ -1,9 +1,22 @@
-"""Selection rules: the score of a configuration from its seeds, and the seeds of a report."""
+"""Selection rules, and halving over seeds: which seed runs come next.
+
+A rule gives the score of a configuration from its seeds, and the seeds of a report.
+
+In a race, after 2, 4 and 8 seeds (3, 6 and 12 under a rule that counts the best k), the search goes
+on with the best third of the configurations, at least 3, and with all within a band below the
+leader. The last ones get all seeds. This is successive halving (Jamieson and Talwalkar, 2016,
+https://arxiv.org/abs/1502.07943) with seeds as the resource. It follows from the scores alone.
+"""
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from sclsearch.errors import SclsearchError
 
@@ -105,3 +118,98 @@ def mean_std(scores: Sequence[float]) -> tuple[float, float | None]:
         return mean, None
     squares = math.fsum((one - mean) ** 2 for one in scores)
     return mean, math.sqrt(squares / (len(scores) - 1))
+
+
+LEAST, KEPT = 3, 1 / 3
+"""Least number and share of the configurations that go on after each stage."""
+Band = float | Literal["exact"] | None
+"""Band in standard errors; `exact` also trains whatever could still win; None trains all seeds."""
+Place = tuple[int, int]
+"""Number of a configuration and number of a seed, both counted from 0."""
+Numbers = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float64]
+
+
+class Race:
+    """Validation scores `[C, n]` of all seeds, NaN where unknown, and what to train next."""
+
+    def __init__(self, top: Top, highest: float, seeds: int, band: Band = None) -> None:
+        self.top, self.highest, self.band = top, highest, band
+        self.scores = np.empty((0, seeds))
+        doubled = ((2 if top.k is None else 3) * 2**n for n in range(seeds if band else 0))
+        self.stages: tuple[int, ...] = (*(one for one in doubled if one < seeds), seeds)
+
+    def add_configuration(self) -> None:
+        """Add a configuration without any scores."""
+        self.scores = np.vstack([self.scores, np.full(self.stages[-1], math.nan)])
+
+    def values(self, seeds: int, scores: Scores | None = None) -> Scores:
+        """Return each score by the first seeds, of top-k by their best share; NaN if one lacks."""
+        best = np.sort((self.scores if scores is None else scores)[:, :seeds], axis=1)
+        if self.top.k is not None:
+            best = best[:, -math.ceil(self.top.k * seeds / self.stages[-1]) :]
+        return np.asarray(best.mean(1).round(DECIMALS))
+
+    @property
+    def certain(self) -> bool:
+        return self.next((), all_open=True) is None
+
+    def next(self, running: Collection[Place], *, all_open: bool) -> Place | None:
+        """Return configuration and seed to train next; None if none is needed now.
+
+        A worker that this stage does not need takes seeds that the best so far need in the next.
+        Before `all_open`, when configurations are still to be added, there are first seeds alone.
+        """
+        numbers, seeds = self._stage()
+        if not all_open:
+            return self._free(numbers, seeds, running) if seeds == self.stages[0] else None
+        later = min((one for one in self.stages if one > seeds), default=seeds)
+        best = self._ranked(numbers[~np.isnan(self.values(seeds)[numbers])], seeds)
+        best = best[: max(math.ceil(KEPT * len(numbers)), LEAST)]
+        return self._free(numbers, seeds, running) or self._free(best, later, running)
+
+    def needed(self, unopened: int = 0) -> int:
+        """Return how many seeds are still needed if the band keeps no more than the best third."""
+        numbers, seeds = self._stage()
+        stage, count = self.stages.index(seeds), len(self.scores) + unopened
+        total = int(np.isnan(self.scores[numbers, :seeds]).sum()) + unopened * self.stages[0]
+        for place, (before, after) in enumerate(pairwise(self.stages[stage:]), stage + 1):
+            kept = max(math.ceil(count * KEPT**place), LEAST)
+            total += min(kept, count) * (after - before)
+        return total
+
+    def _stage(self) -> tuple[Numbers, int]:
+        """Return configurations and number of seeds of the first stage that lacks scores."""
+        numbers, keep = np.arange(len(self.scores)), float(len(self.scores))
+        for seeds in self.stages[:-1]:
+            values = self.values(seeds)
+            if not len(numbers) or np.isnan(values[numbers]).any():
+                return numbers, seeds
+            numbers, keep = self._ranked(numbers, seeds), max(keep * KEPT, LEAST)
+            within = values[numbers] >= values[numbers[0]] - self._width(numbers, seeds)
+            numbers = numbers[(np.arange(len(numbers)) < keep) | within]
+        final = self.values(self.stages[-1])
+        if self.band == "exact" and len(numbers) and not np.isnan(final[numbers]).any():
+            most = np.where(np.isnan(self.scores), self.highest, self.scores)
+            numbers = np.flatnonzero(self.values(self.stages[-1], most) >= np.nanmax(final))
+        return numbers, self.stages[-1]
+
+    def _ranked(self, numbers: Numbers, seeds: int) -> Numbers:
+        return numbers[np.lexsort((numbers, -self.values(seeds)[numbers]))]
+
+    def _width(self, ranked: Numbers, seeds: int) -> float:
+        """Return the band times the standard error of a difference over all seeds, given the first.
+
+        It is estimated from the better half, without effects of configurations and seeds.
+        """
+        half = self.scores[ranked[: max(2, -(-len(ranked) // 2))], :seeds]
+        rest = half - half.mean(1, keepdims=True) - half.mean(0) + half.mean()
+        variance = (rest**2).sum() / max((len(half) - 1) * (seeds - 1), 1)
+        error = math.sqrt(2 * variance * (1 / seeds - 1 / self.stages[-1]))
+        return error * self.band if isinstance(self.band, int | float) else 0.0
+
+    def _free(self, numbers: Numbers, seeds: int, running: Collection[Place]) -> Place | None:
+        for number, seed in np.argwhere(np.isnan(self.scores[numbers, :seeds])).tolist():
+            if (place := (int(numbers[number]), seed)) not in running:
+                return place
+        return None

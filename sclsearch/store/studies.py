@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.selection.race import Band
+from sclsearch.selection.rules import Band
 from sclsearch.store.storage import (
     ADVICE,
     DamagedError,

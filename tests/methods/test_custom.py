@@ -10,8 +10,7 @@ from ray import cloudpickle
 from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import check_method_name, find_method
-from sclsearch.methods.custom import load_custom_method
-from sclsearch.methods.fields import build, field_errors, resolved
+from sclsearch.methods.fields import build, field_errors, load_custom_method, resolved
 from sclsearch.methods.scl import SCL
 
 FROZEN = "@dataclass(frozen=True)\nclass Mine(Method):\n    {body}\n"

@@ -22,10 +22,9 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.metrics import evaluate, value
-from sclsearch.training.baselines import _fitted, _values, linear_head
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import backend_here
-from sclsearch.training.evaluation import compute_features
+from sclsearch.training.evaluation import _fitted, _values, compute_features, linear_head
 from tests.in_process import in_process
 from tests.reports.test_heads import probabilities
 

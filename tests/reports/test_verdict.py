@@ -19,7 +19,7 @@ from sclsearch.reports.report import ConfigurationLine, Report, SeedLine, paired
 from sclsearch.reports.terminal import show
 from sclsearch.store.studies import StudyStore
 from sclsearch.tracking.publish import study_text
-from sclsearch.training.baselines import LOGISTIC, MAJORITY
+from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
 

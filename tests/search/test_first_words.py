@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.run import free_slots_warning, run
 from sclsearch.study.spec import RunOptions
-from sclsearch.training.baselines import LOGISTIC, MAJORITY
+from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.in_process import in_process
 from tests.workspace import Workspace
 

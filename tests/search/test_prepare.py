@@ -107,7 +107,7 @@ def test_a_search_without_memory_for_its_baselines_ends_normally(
     def exhausted(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("sclsearch.training.baselines.baselines", exhausted)
+    monkeypatch.setattr("sclsearch.training.evaluation.baselines", exhausted)
     printed = io.StringIO()
     complete_baselines(prepare(study="mine").begin(), Console(file=printed))
     assert printed.getvalue() == "Without baselines: CUDA out of memory\n"

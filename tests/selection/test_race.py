@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sclsearch.selection.race import LEAST, Band, Race
-from sclsearch.selection.rules import Top
+from sclsearch.selection.rules import LEAST, Band, Race, Top
 
 Numbers = npt.NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
-from sclsearch.training import baselines as module
-from sclsearch.training.baselines import LOGISTIC, MAJORITY, baselines
+from sclsearch.training import evaluation as module
 from sclsearch.training.data import tokenize_task
+from sclsearch.training.evaluation import LOGISTIC, MAJORITY, baselines
 
 SPLITS = Splits(
     train=Rows("train", np.arange(30)),

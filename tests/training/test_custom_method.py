@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.custom import load_custom_method
+from sclsearch.methods.fields import load_custom_method
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
 from tests.training.conftest import WorkFor

@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from sclsearch.encoders.packing import Packing
-from sclsearch.encoders.savings import CutEmbedding
+from sclsearch.encoders.savings import CutEmbedding, Packing
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
 from tests.training.conftest import WorkFor

@@ -22,7 +22,7 @@ from sclsearch.reports.page import sections as parts
 from sclsearch.reports.page.sections import read_results
 from sclsearch.reports.page.winner import restore_winner
 from sclsearch.reports.report import finished_winner
-from sclsearch.selection.race import Band
+from sclsearch.selection.rules import Band
 from tests.reports.conftest import WriteStudy
 from tests.reports.page.conftest import LABELS, TEXT, Studies
 
