@@ -8,8 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sclsearch.objectives import (
-    instance_centered,
-    label_centered,
     label_embedding_regularizer,
     sim_clr,
     sim_siam,
@@ -23,9 +21,6 @@ def rows(*values: list[float]) -> Tensor:
 
 ANGLES = torch.tensor([0, 20, 90, 110, 200], dtype=torch.float64).deg2rad()
 CIRCLE = torch.stack([ANGLES.cos(), ANGLES.sin()], dim=1)  # [5, 2]
-TEXTS = rows([1, 2, 0, 1], [0, 1, 1, -1], [2, 0, 1, 1], [-1, 1, 2, 0])
-LABELS = rows([1, 1, 0, 1], [1, -1, 1, 0])
-Y = torch.tensor([0, 1, 0, 1])
 FIRST = rows([1, 0, 1], [0, 2, 1], [1, 1, 0])
 SECOND = rows([1, 1, 1], [0, 1, 1], [2, 1, -1])
 
@@ -51,19 +46,6 @@ def test_sup_con_of_perfect_clusters_is_the_log_of_the_positives(
     loss = sup_con(z, y, tau=0.05).item()
     assert loss == pytest.approx(math.log(class_size - 1))
     assert loss == pytest.approx(expected, abs=1e-3)
-
-
-def test_lacon_of_four_texts_and_two_labels() -> None:
-    one_head, two_heads = (
-        instance_centered(TEXTS, LABELS, Y, tau=0.5, heads=heads).item() for heads in (1, 2)
-    )
-    summed = label_centered(TEXTS, LABELS, Y, tau=0.5).item()
-    regularizer = label_embedding_regularizer(LABELS).item()
-    assert one_head == pytest.approx(0.542481, abs=1e-6)
-    assert two_heads == pytest.approx(1.696753, abs=1e-6)
-    assert summed == pytest.approx(0.598715, abs=1e-6)
-    assert regularizer == pytest.approx(math.e - 1)  # orthogonal labels
-    assert two_heads + summed + 0.5 * regularizer == pytest.approx(3.154609, abs=1e-6)
 
 
 @pytest.mark.parametrize(("classes", "expected"), [(2, 0.0), (3, 0.649), (14, 1.517)])
