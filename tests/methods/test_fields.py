@@ -1,16 +1,21 @@
-"""Tests of building a method and its training from values, and of the errors."""
+"""Tests of hyperparameter values, and of custom methods in files."""
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ray import cloudpickle
 
+from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import METHODS, method_class
+from sclsearch.methods import METHODS, check_method_name, find_method, method_class
 from sclsearch.methods.base import Training
-from sclsearch.methods.fields import build, field_errors, field_types, resolved
+from sclsearch.methods.fields import build, field_errors, field_types, load_custom_method, resolved
 from sclsearch.methods.lacon import LaCon
 from sclsearch.methods.scl import CE, SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
@@ -101,3 +106,169 @@ def test_values_can_be_stored_as_json(name: str) -> None:
     again = build(kind, json.loads(json.dumps(values)), "mine.yaml")
     assert resolved(*again) == values
     assert again == (kind(), Training(**kind.training))
+
+
+FROZEN = "@dataclass(frozen=True)\nclass Mine(Method):\n    {body}\n"
+
+
+@pytest.fixture
+def mine(custom_method: str, tmp_path: Path) -> Path:
+    file = tmp_path / "mine.py"
+    file.write_text(custom_method, encoding="utf-8")
+    return file
+
+
+def test_a_method_of_a_file_has_the_name_of_its_class_and_the_digest_of_its_file(
+    mine: Path,
+) -> None:
+    found = find_method(f"{mine}:Smoothed")
+    assert (found.name, found.place) == ("Smoothed", f"{mine}:Smoothed")
+    assert found.digest == file_digest(mine)
+    assert find_method(found.kind) == found
+    method, training = build(found.kind, {"smoothing": 0.3, "epochs": 2}, "a test")
+    assert (method.smoothing, training.epochs) == (0.3, 2)  # type: ignore[attr-defined]
+
+
+def test_a_field_of_a_custom_method_has_the_bounds_of_its_type(mine: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"^a test: smoothing: must be at most 1, got 1.5"):
+        build(load_custom_method(f"{mine}:Smoothed"), {"smoothing": 1.5}, "a test")
+
+
+def test_a_built_in_class_is_found_like_its_name() -> None:
+    assert find_method(SCL) == find_method("scl")
+    assert find_method(SCL).digest == ""
+
+
+@pytest.mark.parametrize("name", ["scl", "ce"])
+def test_a_class_with_the_name_of_a_built_in_method_is_an_error(
+    custom_method: str, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / f"{name}.py"
+    file.write_text(custom_method.replace("class Smoothed", f"class {name}"), encoding="utf-8")
+    with pytest.raises(SclsearchError, match=rf"^--method {file}:{name}: .* built-in method"):
+        find_method(f"{file}:{name}")
+
+
+def test_a_method_that_is_neither_name_nor_class_is_an_error() -> None:
+    with pytest.raises(SclsearchError, match=r"^--method: .* got 5\.$"):
+        find_method(5)  # type: ignore[arg-type]
+
+
+def test_a_name_is_checked_without_importing_the_file() -> None:
+    check_method_name("./not-there.py:Mine")
+    with pytest.raises(SclsearchError, match=r"^Unknown method 'mine:Mine'"):
+        check_method_name("mine:Mine")
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    place = f"{tmp_path}/mine.py:Mine"
+    with pytest.raises(SclsearchError, match=f"^--method {place}: there is no file "):
+        find_method(place)
+
+
+def test_a_missing_class_is_an_error_with_the_nearest_name(mine: Path) -> None:
+    with pytest.raises(SclsearchError, match=rf"^--method {mine}:Smooth: .*'Smoothed'\? Known"):
+        find_method(f"{mine}:Smooth")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("size = 1 / 0", "ZeroDivisionError: division by zero"),
+        ("size = 1 +", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_an_import_error_names_the_line_of_the_file(tmp_path: Path, line: str, fault: str) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(f"first = 0\n\n{line}\n\nrest = 1\n", encoding="utf-8")
+    with pytest.raises(SclsearchError, match=rf"^--method {file}:Mine: .*{fault}.*line 3"):
+        find_method(f"{file}:Mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("class Mine(Method):\n    pass\n", "must be a frozen dataclass and derive from"),
+        ("@dataclass(frozen=True)\nclass Mine:\n    pass\n", "must be a frozen dataclass and"),
+        (FROZEN.format(body="a: int"), r"TypeError: .* missing .* argument: 'a'"),
+        (FROZEN.format(body="epochs: int = 3"), "epochs is a field of every method"),
+        (
+            FROZEN.format(body="a: Encoder | None = None"),
+            "PydanticSchemaGenerationError: ",
+        ),
+        (FROZEN.format(body="a: 'Unknown' = 1"), "NameError: name 'Unknown' is not defined"),
+    ],
+)
+def test_a_class_that_is_no_method_is_an_error(tmp_path: Path, text: str, fault: str) -> None:
+    file = tmp_path / "mine.py"
+    imports = (
+        "from dataclasses import dataclass\nfrom sclsearch.methods.base import Encoder, Method\n"
+    )
+    file.write_text(f"{imports}{text}", encoding="utf-8")
+    with pytest.raises(SclsearchError, match=rf"^--method {file}:Mine: {fault}"):
+        find_method(f"{file}:Mine")
+
+
+def test_a_file_that_exits_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    with pytest.raises(SclsearchError, match=r"importing it failed: SystemExit: 0; .*line 2"):
+        find_method(f"{file}:Mine")
+
+
+WITH_TEXTS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Annotated
+from annotated_types import Gt
+from sclsearch.methods.base import Method
+
+Positive = Annotated[float, Gt({bound})]
+
+@dataclass(frozen=True)
+class Mine(Method):
+    margin: Positive | None = {bound}.5
+"""
+
+
+def test_annotations_that_are_texts_are_resolved_by_the_class_s_own_file(tmp_path: Path) -> None:
+    kinds = []
+    for bound in (0, 1):
+        file = tmp_path / str(bound) / "mine.py"
+        file.parent.mkdir()
+        file.write_text(WITH_TEXTS.format(bound=bound), encoding="utf-8")
+        kinds.append(find_method(f"{file}:Mine").kind)
+    first, second = (field_errors(kind, {"margin": 0.7}) for kind in kinds)
+    assert not first
+    assert second == [("margin", "must be greater than 1, got 0.7")]
+
+
+def test_a_worker_without_the_file_reads_the_fields_of_a_class(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(WITH_TEXTS.format(bound=0), encoding="utf-8")
+    method = find_method(f"{file}:Mine")
+    cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
+    (tmp_path / "class").write_bytes(cloudpickle.dumps(method.kind))
+    code = (
+        "import pickle, sys; from sclsearch.methods.fields import field_types\n"
+        "print(*field_types(pickle.load(open(sys.argv[1], 'rb'))))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "class")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.startswith("margin learning_rate ")
+
+
+def test_a_field_that_may_be_none_keeps_none(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(WITH_TEXTS.format(bound=0), encoding="utf-8")
+    kind = find_method(f"{file}:Mine").kind
+    fields = resolved(*build(kind, {"margin": None}, "a test"))
+    assert fields["margin"] is None
+    assert resolved(*build(kind, fields, "a test")) == fields
+
+
+def test_a_class_without_a_file_is_an_error() -> None:
+    kind = type("Mine", (), {"__module__": "nowhere"})
+    with pytest.raises(SclsearchError, match=r"^method Mine: has no source file"):
+        find_method(kind)
