@@ -88,7 +88,6 @@ def _prepare(
 
 
 def _device_kind(options: RunOptions) -> str:
-    """Return the kind of device that seed runs train on, `cuda` or `cpu`."""
     from sclsearch.training.device import backend_here
 
     if options.gpus_per_trial is None:

@@ -365,7 +365,6 @@ def _class_number(cell: Cell, options: RunOptions) -> int | None:
 def _on_fine_tuned_encoder(
     spec: StudySpec, options: RunOptions, found: Report
 ) -> tuple[StudySpec, str]:
-    """Export the encoder of the first fine-tuning; return the study that uses it, and a note."""
     record = describe_winner(found)
     folder = _encoder_folder(options, record)
     if not folder.exists():

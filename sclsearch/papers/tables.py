@@ -92,7 +92,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Names of condition, row and column: `N=20, CE, SST-2`."""
         return f"{self.block.name}, {self.row.name}, {self.column.name}"
 
     @property

@@ -107,10 +107,8 @@ def winner_spec(
 
     The folder is None if the changes have another task.
 
-    Args:
-        found: The report.
-        changes: Fields of `StudySpec` to replace; `settings` has only the settings to replace.
-        method: `FILE.py:CLASS` or a class, required if the study's method is in a file.
+    The changes are fields of `StudySpec`; `settings` has only the settings to replace. A method in
+    a file must be given.
 
     Raises:
         SclsearchError: There is no winner, or the method has changed.
@@ -154,10 +152,7 @@ def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, s
 
 
 def main_example(name: str, record: "ExportRecord") -> str:
-    """Return three lines of Python that load an export and classify a text.
-
-    They use transformers if it can load the export, else sclsearch.
-    """
+    """Return three lines of Python that classify a text, by transformers if it can load that."""
     if record.members or record.format == "sclsearch":
         return _with_sclsearch(name, record)
     quoted = json.dumps(name, ensure_ascii=False)

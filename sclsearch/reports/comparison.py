@@ -224,7 +224,13 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[Note]:
 
 def _facts(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     base = reports[0]
-    yield from filter(None, [learning_rate_warning(_learning_rates(reports))])
+    # Searched learning rates, or the fixed one, of each study that chose a winner.
+    rates = {
+        one.study: one.space.get("learning_rate", finished_winner(one).fields["learning_rate"])
+        for one in reports
+        if not one.repeats
+    }
+    yield from filter(None, [learning_rate_warning(rates)])
     for other in reports[1:]:
         if _rows(base, "train", seeds) != _rows(other, "train", seeds):
             yield f"{other.study} is trained on other rows than {base.study}"
@@ -241,14 +247,6 @@ def _facts(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         yield from _spaces(base, other)
     if unequal := unequal_budgets(reports):
         yield f"unequal budgets: {', '.join(unequal)}; larger searches tend to win"
-
-
-def _learning_rates(reports: Sequence[Report]) -> dict[str, object]:
-    return {
-        one.study: one.space.get("learning_rate", finished_winner(one).fields["learning_rate"])
-        for one in reports
-        if not one.repeats
-    }
 
 
 def _spaces(base: Report, other: Report) -> Iterator[str]:

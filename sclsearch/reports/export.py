@@ -233,7 +233,6 @@ def _check_empty(folder: Path) -> None:
 
 
 def _members(found: Report, seeds: Sequence[SeedLine], options: ExportOptions) -> list[_Member]:
-    """Return the seed runs to export; those without stored weights train again."""
     from sclsearch.reports.refit import train_again
 
     runs, store = RunStore(found.storage), StudyStore(found.storage, found.study)
@@ -370,7 +369,6 @@ def write_folder(
 
 
 def _encoder_config(begun: Path) -> dict[str, Any]:
-    """Return the encoder's config, without the classes and the head that it may name."""
     config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
     kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
     # With a half precision dtype, transformers would round the weights.

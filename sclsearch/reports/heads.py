@@ -94,10 +94,7 @@ _ARCHITECTURES = {
 
 
 def pooled_head(encoder: Tensors, new_modules: Tensors, pooling: str | None) -> PooledHead | None:
-    """Return a method's head as layers on a pooled state; None if it is another kind of head.
-
-    `pooling` is the method's hyperparameter; None if the method has none.
-    """
+    """Return a method's head as layers on a pooled state; None if it is another kind of head."""
     if new_modules.keys() not in (OUT, OUT | HIDDEN) or pooling is None:
         return None
     layers = []
@@ -176,10 +173,7 @@ def label_fields(labels: Sequence[str]) -> dict[str, Any]:
 def write_pooled_classifier(
     folder: Path, head: PooledHead, labels: Sequence[str], max_length: int
 ) -> None:
-    """Add the files of a head to an export with an `encoder` folder.
-
-    Texts of more than `max_length` tokens are truncated.
-    """
+    """Add the files of a head to an export with an `encoder` folder."""
     from sclsearch.training.evaluation import save_tensors
 
     mean = head.pooling == "mean"

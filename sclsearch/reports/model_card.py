@@ -235,7 +235,6 @@ def _hub_name(base: str) -> str | None:
 
 
 def _license(base: str, begun: Path) -> str | None:
-    """Return the license in the encoder's own card, or that of a known encoder; else None."""
     from huggingface_hub import ModelCard
     from yaml import YAMLError
 

@@ -62,7 +62,6 @@ class Note(str):
 
     @property
     def text(self) -> str:
-        """The note without the word `warning`."""
         return self.replace(WARNING, "", 1) if self.kind in {"warning", "doubt"} else self
 
     def about(self, name: str) -> "Note":
@@ -132,10 +131,7 @@ def _not_shown(shown: int, stored: int) -> Iterator[Note]:
 
 
 def untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> str:
-    """Return that seeds of a winner have no test score, and how to test them.
-
-    `fewer` is the option for a number of seeds smaller than the stored one.
-    """
+    """Return that seeds have no test score; `fewer` is the option for fewer seeds than stored."""
     return (
         f"{winner.untested} of {len(winner.seeds)} seeds of the winner #{winner.number} have no "
         f"test score. Repeat its `sclsearch tune` with `--rule {rule}{fewer}`, which tests them."
@@ -274,10 +270,7 @@ def against(
 
 
 def _is_useless(comparison: Comparison, baseline: ConfigurationLine) -> bool:
-    """Return whether a winner is useless by its comparison with a baseline.
-
-    It must be above the majority class, and must not be below a linear model.
-    """
+    """Return whether a winner is not above the majority class, or is below a linear model."""
     equal = comparison.difference == 0
     return comparison.difference < 0 or (equal and not is_linear(baseline))
 

@@ -84,12 +84,10 @@ class ConfigurationLine:
 
     @property
     def partial(self) -> float | None:
-        """Mean of these validation scores; None without any."""
         return mean_std(self.validations)[0] if self.validations else None
 
     @property
     def untested(self) -> int:
-        """Number of successful seed runs whose test score is still to come."""
         return sum(seed.untested for seed in self.seeds)
 
     @property
@@ -196,7 +194,6 @@ class Report:
 
     @property
     def lead(self) -> float | None:
-        """The winner's score minus the second configuration's; None without a second."""
         others = [line for line in self.configurations if line is not self.winner]
         best, second = self.winner, best_line(others)
         if best is None or second is None or best.score is None or second.score is None:
@@ -209,7 +206,6 @@ class Report:
 
     @property
     def seconds(self) -> float:
-        """Training time of these seed runs together."""
         return sum(seed.seconds for seed in self.seed_runs)
 
     @property
@@ -288,12 +284,8 @@ def report(
 ) -> Report:
     """Return the report of a study under a rule, from stored seed runs alone.
 
-    Args:
-        storage: Storage of the study.
-        name: The study's name, or a prefix of it.
-        rule: Selection rule that aggregates the seeds; None uses the study's rule.
-        seeds: Number of replicates to use, from the first; None uses all.
-        configs: Number of configurations to use, from the first; None uses all.
+    The name may be a prefix. Without a rule it is the study's. `seeds` and `configs` are numbers of
+    replicates and configurations to use, from the first; None uses all.
 
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.

@@ -180,7 +180,6 @@ def _batches(report: Report) -> Iterator[list[StoredSeedRun]]:
 
 
 def _labels(report: Report) -> Sequence[str]:
-    """Return the names of the classes, in the order of their numbers; empty in regression."""
     _, record = existing_study(report.storage, report.study)
     return [str(label) for label in record.origin.get("labels", ())]
 
@@ -238,7 +237,6 @@ def _configuration(report: Report, line: ConfigurationLine) -> dict[str, Any]:
 
 
 def _f1(labels: Sequence[str], run: SeedRun) -> dict[str, float | None]:
-    """Return F1 of each class on the test rows, None for a failed seed run."""
     if run.failure or "confusion" not in run.test:
         return {f"f1_{label}": None for label in labels}
     shares = f1_by_class(np.array(run.test["confusion"], np.int64)).tolist()
@@ -260,7 +258,6 @@ def _curve(run: SeedRun) -> Iterator[tuple[str, int, float, bool, str, float]]:
 
 
 def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """Return every metric of a stored evaluation that its task has."""
     if "confusion" not in evaluation:
         return dict(evaluation)
     classes = len(evaluation["confusion"])

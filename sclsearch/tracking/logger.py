@@ -177,7 +177,6 @@ def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[
 
 
 def _mark(record: RunRecord) -> dict[str, str]:
-    """Return the tag of a part of a run; MLflow has the part if it has the tag."""
     content = json.dumps(asdict(record), sort_keys=True, default=str)
     return {f"sclsearch.{record.part}": sha256(content.encode()).hexdigest()}
 

@@ -223,7 +223,6 @@ def _seed_run_record(
 
 
 def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[RunRecord]:
-    """Yield the winner's scores, and the end of the configurations that a race left out."""
     status = "FINISHED" if state.race.certain else None
     for number in state.paused:
         yield _part(state, (number,), {}, status)

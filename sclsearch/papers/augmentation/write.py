@@ -97,7 +97,6 @@ class TextSelection:
 
     @property
     def joined(self) -> int:
-        """Number of paraphrases per text that are added to the training rows."""
         return self.protocol.joined if self.protocol else 0
 
     def views(self, requested: int | None) -> int:

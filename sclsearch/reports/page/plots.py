@@ -221,10 +221,9 @@ def _scores(line: ConfigurationLine, split: str) -> dict[int, float]:
 def hyperparameter_plot(
     lines: Sequence[ConfigurationLine], name: str, parameter: Mapping[str, Any], metric: str
 ) -> "Figure":
-    """Return the validation scores of all seeds against one searched hyperparameter.
+    """Return the validation scores of all seeds against one parameter of the search space.
 
-    `parameter` is its entry in the stored search space. Configurations without the hyperparameter
-    are left out.
+    Configurations without it are left out.
     """
     figure, axes = new_figure(2.5)
     having = [line for line in lines if name in line.values]
@@ -293,10 +292,7 @@ def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
 
 
 def reliability_plot(bins: Sequence[tuple[float, float, int]]) -> "Figure":
-    """Return a reliability diagram: accuracy against confidence, with the rows of each bin below.
-
-    Each bin has its mean confidence, its accuracy and its number of rows.
-    """
+    """Return a reliability diagram; bins have mean confidence, accuracy and number of rows."""
     confidence, accuracy, rows = (np.array(column) for column in zip(*bins, strict=True))
     figure, (axes, below) = new_figure(3.6, 2, sharex=True, height_ratios=(3, 1))
     axes.plot([0, 1], [0, 1], color=INK, ls="--", lw=1, label="perfect calibration")
