@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from sclsearch.cli.augment import augment
-from sclsearch.cli.doctor import doctor
+from sclsearch.cli.doctor import doctor, ui
 from sclsearch.cli.export import export, predict
 from sclsearch.cli.ls import ls, rm
 from sclsearch.cli.options import Commands, HomeCommand, grouped
-from sclsearch.cli.reproduce import reproduce
+from sclsearch.cli.reproduce import augment, reproduce
 from sclsearch.cli.show import compare, report, show
 from sclsearch.cli.tune import confirm, rerun, train, tune
-from sclsearch.cli.ui import ui
 from sclsearch.errors import SclsearchError
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from sclsearch.cli.augment import BackendName
+from sclsearch.cli.reproduce import BackendName
 from sclsearch.errors import STOPPED
 from sclsearch.papers.augmentation import BACKENDS, EDA
 from sclsearch.tasks.paraphrases import paraphrase_source
@@ -123,7 +123,7 @@ def test_progress_is_printed_at_intervals_without_a_terminal(
     sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The package attribute of this name is the command, not the module.
-    monkeypatch.setattr(sys.modules["sclsearch.cli.augment"], "PLAIN_SECONDS", -1.0)
+    monkeypatch.setattr(sys.modules["sclsearch.cli.reproduce"], "PLAIN_SECONDS", -1.0)
     lines = sclsearch(*DEMO).stderr.splitlines()[1:]
     rest = lines[0].removeprefix("0/")
     assert lines == [f"0/{rest}", f"{rest.split()[0]}/{rest}"]
