@@ -75,8 +75,8 @@ def _options() -> Iterator[str]:
     from sclsearch.study.spec import RunOptions, StudySpec
 
     yield "| argument | meaning |\n|---|---|"
-    for name, (_, option) in declared(StudySpec, RunOptions).items():
-        yield f"| `{name}` | {_cell(option.text)} |"
+    for name, (_, _, text) in declared(StudySpec, RunOptions).items():
+        yield f"| `{name}` | {_cell(text)} |"
 
 
 def _protocols() -> Iterator[str]:

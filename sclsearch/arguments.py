@@ -8,7 +8,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, fields
 from functools import cache, wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -56,10 +56,12 @@ _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Declaration of a dataclass's field as an option, in the metadata of its `Annotated` type."""
+    """Declaration of a dataclass's field as an option, in the metadata of its `Annotated` type.
 
-    text: str = ""  # meaning, default and an example; empty if the class's docstring has it
-    panel: str = ""  # heading of its group in `--help`
+    Its meaning, its default and an example are the field's entry in the docstring of the class.
+    """
+
+    panel: str  # heading of its group in `--help`
     more: bool = False  # whether only `--help-all` shows it
     name: str = ""  # on the command line; empty if it is the field's
     metavar: str | None = None  # form of the value in `--help`
@@ -67,10 +69,10 @@ class Option:
     kind: Any = None  # type on the command line; None if it is the field's
 
 
-def declared(*kinds: type) -> dict[str, tuple["Field[Any]", Option]]:
-    """Return the fields of dataclasses that are options, by name, with their texts."""
+def declared(*kinds: type) -> dict[str, tuple["Field[Any]", Option, str]]:
+    """Return the fields of dataclasses that are options, by name, with their options and texts."""
     return {
-        one.name: (one, replace(option, text=option.text or entries(kind, "Attributes")[one.name]))
+        one.name: (one, option, entries(kind, "Attributes")[one.name])
         for kind in kinds
         for one in fields(kind)
         for option in get_args(one.type)
@@ -90,7 +92,7 @@ def options_in_docstring(*kinds: type) -> Callable[[Callable[_P, _R]], Callable[
     """Return a decorator that adds the options of dataclasses to a function's docstring."""
 
     def decorated(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        lines = [f"{name}: {option.text}" for name, (_, option) in declared(*kinds).items()]
+        lines = [f"{name}: {text}" for name, (_, _, text) in declared(*kinds).items()]
         function.__doc__ = "\n    ".join([f"{function.__doc__}\n    Options:", *lines])
         return function
 

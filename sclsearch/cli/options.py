@@ -137,12 +137,12 @@ _KEYWORD = Parameter.KEYWORD_ONLY
 
 def option(name: str, **changes: Any) -> Any:
     """Return the command line's option of a field."""
-    field, found = _FIELDS[name]
+    field, found, text = _FIELDS[name]
     names = [found.name] if found.name else []
     if _plain(field.type) is bool:
         names = [f"--{name.replace('_', '-')}"]
     details = {
-        "help": found.text,
+        "help": text,
         "rich_help_panel": found.panel,
         "hidden": found.more,
         "metavar": found.metavar,
@@ -152,7 +152,7 @@ def option(name: str, **changes: Any) -> Any:
 
 
 def _parameter(name: str, **changes: Any) -> Parameter:
-    field, found = _FIELDS[name]
+    field, found, _ = _FIELDS[name]
     default = None if field.default_factory is not MISSING else field.default
     return Parameter(
         name,
@@ -201,7 +201,7 @@ _SETTINGS = (
 _TUNE = _group(*_FIELDS, *_SETTINGS, *_RESOURCES)
 _TRAIN = {
     **{name: one for name, one in _TUNE.items() if name not in {*SEARCH_OPTIONS, "space"}},
-    "task": _parameter("task", help=f"{_FIELDS['task'][1].text} Required without --from.").replace(
+    "task": _parameter("task", help=f"{_FIELDS['task'][2]} Required without --from.").replace(
         default=None
     ),
     "method": _parameter(

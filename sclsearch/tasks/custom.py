@@ -67,49 +67,36 @@ class CustomTask:
     Attributes:
         path: Training rows, or all rows; files are CSV, TSV, JSON, JSON Lines or Parquet, which
             may be compressed as `.gz`.
+        text: Column of the text, twice for pairs of texts. Default: text or sentence, or the other
+            of two columns.
+        label: Column of the label. Default: label, or the other of two columns.
+        validation: Validation rows.
+        test: Test rows.
+        split_column: Column of each row's split: train, validation or test.
+        fractions: Fractions of training, validation and test rows, drawn stratified by class. With
+            no test rows there is no test score. Example: 0.8,0.1,0.1.
+        metric: accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy, or pearson in
+            regression.
+        regression: The labels are numbers.
+        id: Column that identifies a row in reports. Default: the row's number.
+        delimiter: Delimiter of a CSV file: a character or tab. Default: detected.
         name: Name of the task if the rows are in memory; a file gives its own name.
     """
 
     path: Path
-    text: Annotated[
-        str | Sequence[str] | None,
-        Option(
-            "Column of the text, twice for pairs of texts. Default: text or sentence, or the other "
-            "of two columns.",
-            OWN,
-            kind=list[str] | None,
-        ),
-    ] = None
-    label: Annotated[
-        str | None, Option("Column of the label. Default: label, or the other of two columns.", OWN)
-    ] = None
-    validation: Annotated[Path | None, _more("Validation rows.")] = None
-    test: Annotated[Path | None, _more("Test rows.")] = None
-    split_column: Annotated[
-        str | None, _more("Column of each row's split: train, validation or test.")
-    ] = None
+    text: Annotated[str | Sequence[str] | None, Option(panel=OWN, kind=list[str] | None)] = None
+    label: Annotated[str | None, Option(panel=OWN)] = None
+    validation: Annotated[Path | None, _more()] = None
+    test: Annotated[Path | None, _more()] = None
+    split_column: Annotated[str | None, _more()] = None
     fractions: Annotated[
         Annotated[tuple[float, float, float], BeforeValidator(_numbers)] | None,
-        _more(
-            "Fractions of training, validation and test rows, drawn stratified by class. With no "
-            "test rows there is no test score. Example: 0.8,0.1,0.1.",
-            kind=str | None,
-        ),
+        _more(kind=str | None),
     ] = None
-    metric: Annotated[
-        str | None,
-        _more(
-            "accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy, or pearson in "
-            "regression."
-        ),
-    ] = None
-    regression: Annotated[bool, _more("The labels are numbers.")] = False
-    id: Annotated[
-        str | None, _more("Column that identifies a row in reports. Default: the row's number.")
-    ] = None
-    delimiter: Annotated[
-        str | None, _more("Delimiter of a CSV file: a character or tab. Default: detected.")
-    ] = None
+    metric: Annotated[str | None, _more()] = None
+    regression: Annotated[bool, _more()] = False
+    id: Annotated[str | None, _more()] = None
+    delimiter: Annotated[str | None, _more()] = None
     name: InitVar[str | None] = None
 
     def __post_init__(self, name: str | None) -> None:
