@@ -237,12 +237,8 @@ def select(
 ) -> Report:
     """Return the report of a study under any selection rule, without training.
 
-    Args:
-        study: The study's name.
-        rule: Selection rule, for example `mean`, `best`, `top-3` or `mean/best`. None uses the
-            rule of the study's first run.
-        storage: Storage of the study.
-        seeds: Number of replicates to use, from the first; None uses all.
+    `rule` is `mean`, `best`, `top-3`, `mean/best` or alike; None uses the rule of the study's
+    first run. `seeds` is the number of replicates to use, from the first; None uses all.
     """
     place = storage_folder(storage, make=False)
     return report(place, study, None if rule is None else parse_rule(rule), seeds)
@@ -306,14 +302,9 @@ def write_report(
     Example:
         >>> write_report("scl-cola", "ce-cola", output="report")  # doctest: +SKIP
 
-    Args:
-        studies: Names of one or more studies.
-        output: Folder to write: missing, empty, or with an earlier report, which is replaced.
-        rule: Selection rule that chooses the winners; None uses each study's own rule.
-        storage: Storage of the studies.
-        texts: Whether to show texts of the task.
-        data_dir: Folder of the task's files, if they moved.
-        method: Custom method of the studies, as `FILE.py:CLASS` or its class.
+    `output` is missing, empty, or an earlier report, which is replaced. A `rule` of None is each
+    study's own rule. `texts` shows texts of the task. `data_dir` is the folder of the task's files,
+    if they moved, and `method` the custom method of the studies.
     """
     from sclsearch.reports.page import PageOptions, write_page
 
