@@ -1,20 +1,21 @@
-"""Search space files: lookup, YAML, and validation, of their form and then of their values."""
+"""Search spaces from files: lookup, YAML, validation, and the practical space of an encoder."""
 
-import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from sclsearch.arguments import fault_reason, path_of, place_of
 from sclsearch.canonical import check_regular, one_line
+from sclsearch.encoders.models import EncoderTraits
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class, method_name
-from sclsearch.spaces.space import Choice, Parameters, Range, Space
+from sclsearch.spaces.space import Choice, Parameter, Parameters, Range, Space
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -149,7 +150,7 @@ def _form_fault(fault: ErrorDetails) -> Fault:
     kinds: Mapping[object, type] = {"choice": Choice, "float": Range, "log": Range}
     if path[:1] == ["space"] and path[2:3] and path[2] in kinds:
         # Pydantic adds the type of a parameter to the path.
-        known = [field.name for field in dataclasses.fields(kinds[path.pop(2)])]
+        known = [field.name for field in fields(kinds[path.pop(2)])]
     return place_of(path), fault_reason(fault, known)
 
 
@@ -185,5 +186,64 @@ def _typed(space: Space, method: "type[Method]") -> Space:
     }
     published = tuple(typed(method, values, "") for values in space.published)
     fixed = typed(method, space.fixed, "")
-    found = dataclasses.replace(space, parameters=parameters, published=published, fixed=fixed)
+    found = replace(space, parameters=parameters, published=published, fixed=fixed)
     return found.with_settings({})  # without the fixed values of published configurations
+
+
+# Multiples of the learning rate at the start: ends of its range, and that of post-training.
+LOWEST_RATE, HIGHEST_RATE, POST_TRAINING = 0.2, 3.0, 0.5
+LENGTHS = tuple(part * 2**power for power in range(4, 13) for part in (1, 1.5))
+"""Maximum lengths in tokens: 16, 24, 32, 48, … 6144."""
+COVERED = 0.95
+"""Share of the texts that the maximum length must not cut."""
+
+
+def practical_space(
+    space: Space, method: "type[Method]", traits: EncoderTraits, max_length: int
+) -> Space:
+    """Return a method's practical space for an encoder.
+
+    The range of the learning rate is that of `EncoderTraits.learning_rate`, for every method alike.
+    """
+    start, usual = traits.learning_rate, usual_values(method, traits, max_length)
+    del usual["learning_rate"]
+    low, high = _two_digits(start * LOWEST_RATE), _two_digits(start * HIGHEST_RATE)
+    rates = Range(low, high, "log")
+    parameters: dict[str, Parameter] = {"learning_rate": rates, **space.parameters}
+    heads = parameters.get("heads")
+    if isinstance(heads, Choice):  # LaCon cuts the embedding into slices of one width
+        divisors = tuple(n for n in heads.values if traits.width % int(str(n)) == 0)
+        parameters["heads"] = replace(heads, values=divisors)
+    published = tuple({"learning_rate": start, **values} for values in space.published)
+    changed = replace(space, parameters=parameters, published=published, practical=True)
+    return replace(changed, fixed={**space.fixed, **usual})
+
+
+def usual_values(
+    method: "type[Method]", traits: EncoderTraits, max_length: int
+) -> dict[str, object]:
+    """Return the hyperparameters that suit encoder and texts, as `practical_space` fixes them."""
+    from sclsearch.methods.fields import field_types
+
+    found: dict[str, object] = {"learning_rate": traits.learning_rate, "max_length": max_length}
+    if hasattr(method, "post_learning_rate"):
+        found["post_learning_rate"] = _two_digits(traits.learning_rate * POST_TRAINING)
+    # Contrasted embeddings are means over tokens, and so is the input of a linear probe.
+    types = get_type_hints(method)
+    for name in ("pooling", "scl_features", "contrast_pooling"):
+        if name in field_types(method):
+            of_head = name == "pooling" and "head_hidden" in get_args(types[name])
+            found[name] = traits.head_pooling if of_head else "mean"
+    return found
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.1e}")
+
+
+def covering_length(lengths: Iterable[int], positions: int | None) -> int:
+    """Return the maximum length that leaves 95 % of the texts whole, in steps."""
+    ordered = sorted(lengths)
+    covered = ordered[min(int(COVERED * len(ordered)), len(ordered) - 1)]
+    step = next((length for length in LENGTHS if length >= covered), LENGTHS[-1])
+    return int(min(step, positions or step))

@@ -24,12 +24,14 @@ from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
     PAPER,
     PRACTICAL,
+    covering_length,
     find_space,
     load_space,
     practical_file,
+    practical_space,
     shipped_spaces,
+    usual_values,
 )
-from sclsearch.spaces.practical import covering_length, practical_space, usual_values
 from sclsearch.spaces.space import Space, Values
 from sclsearch.study.spec import Precision, RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study

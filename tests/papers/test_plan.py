@@ -25,8 +25,7 @@ from sclsearch.papers.reproduce import (
 )
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
-from sclsearch.spaces.load import load_space, practical_file
-from sclsearch.spaces.practical import practical_space
+from sclsearch.spaces.load import load_space, practical_file, practical_space
 from sclsearch.spaces.space import Space
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions

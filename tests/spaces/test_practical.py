@@ -7,8 +7,7 @@ import pytest
 from sclsearch.encoders.models import EncoderTraits
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import build
-from sclsearch.spaces.load import load_space, practical_file
-from sclsearch.spaces.practical import covering_length, practical_space
+from sclsearch.spaces.load import covering_length, load_space, practical_file, practical_space
 from sclsearch.spaces.space import Choice, Range, Space
 
 SMALL = EncoderTraits(384, 6, "bert", 512, pooler=True, sentence_pooling="mean")
