@@ -68,14 +68,14 @@ def _tried(what: str, look: Callable[[], str], *, needed: bool = False) -> Findi
 def _cpu() -> str:
     from sclsearch.ray_backend.start import cores
 
-    return f"{cores()} cores: as many seed runs at a time, one thread each"
+    return f"{cores()} cores: as many seed runs at a time, with one thread each"
 
 
 def _gpu() -> str:
     import torch
 
     if not torch.cuda.is_available():
-        raise SclsearchError("none that torch sees: seed runs train on the CPU in float32")
+        raise SclsearchError("torch detects no GPU: seed runs train on the CPU in float32")
     from sclsearch.training.device import fast_bf16
 
     devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
@@ -88,7 +88,7 @@ def _mps() -> Iterator[Finding]:
 
     runs = mps_runs()
     if runs is not None:
-        how = "train at the same time" if runs else f"take turns. Start it: {START_MPS}"
+        how = "train at the same time" if runs else f"take turns. Start MPS: {START_MPS}"
         yield Finding("mps", runs, f"seed runs that share a GPU {how}")
 
 
@@ -108,7 +108,7 @@ def _hub() -> str:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        raise SclsearchError("HF_HUB_OFFLINE is set: its cache alone is used")
+        raise SclsearchError("HF_HUB_OFFLINE is set: only the local cache is used")
     try:
         urlopen(constants.ENDPOINT, timeout=5).close()
     except (ValueError, HTTPException) as error:
@@ -149,7 +149,7 @@ def _not_yet(path: Path) -> str:
     from sclsearch.store.storage import check_writable, nearest
 
     check_writable(nearest(path))
-    return f"{path}: not there yet; the first search makes it"
+    return f"{path}: does not exist yet; the first search creates it"
 
 
 def _tracking(tracking: str | None, storage: Storage) -> str:
@@ -157,7 +157,7 @@ def _tracking(tracking: str | None, storage: Storage) -> str:
     from sclsearch.tracking.server import connect, masked, sqlite_file, tracking_uri
 
     if tracking == NO_TRACKING:
-        return "left out"
+        return "off"
     uri = tracking_uri(tracking, storage)
     database = sqlite_file(uri)
     if database is not None and not database.exists():
@@ -206,7 +206,7 @@ def ui(
 ) -> None:
     """Serve the MLflow UI on 127.0.0.1 until Ctrl-C; print the address of each experiment.
 
-    Write to MLflow first what it lacks of the storage's studies, except running ones.
+    First log the storage's studies that MLflow lacks, except running ones.
 
     Options:
         --port: Port of the server on 127.0.0.1.

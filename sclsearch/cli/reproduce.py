@@ -95,7 +95,7 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
             {"cell": one.cell, "task": one.spec and one.spec.task, **asdict(cost)}
             for one, cost in costs
         ]
-        print_json({"works": costs_with_tasks, "not_made": without})
+        print_json({"studies": costs_with_tasks, "not_reproduced": without})
     else:
         show_costs(Console(), costs, planned)
 
@@ -123,7 +123,7 @@ def _make(
     if as_json:
         # Convert the published value to our unit: a table may use percent.
         rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in scores]
-        print_json({"table": table.name, "figures": rows, "pairs": compare_rows(scores)})
+        print_json({"table": table.name, "scores": rows, "pairs": compare_rows(scores)})
     else:
         show_scores(Console(), table, scores)
     if stopped:

@@ -51,15 +51,15 @@ def train(
         str | None, typer.Option("--from", metavar="STUDY", rich_help_panel=SEARCH)
     ] = None,
 ) -> None:
-    """Train one configuration with every seed: the space's starting point, changed by --set.
+    """Train one configuration with every seed: the space's default one, changed by --set.
 
     --from takes the configuration of another study's winner instead.
 
     Example: sclsearch train --method scl --task cola --set tau=0.3
 
     Options:
-        --from: Take every hyperparameter of this study's winner, its method, task, model and
-            protocol; other options replace these.
+        --from: Take method, task, model, protocol and hyperparameters of this study's winner;
+            other options override them.
     """
     if from_ is not None:
         _train(options, *winner_spec_and_options(options, from_))

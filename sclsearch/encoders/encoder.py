@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORWARD_ERRORS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 """Errors of a forward pass whose inputs an architecture does not support."""
 DEPENDENCE = 1e-3
-"""Relative difference of two states above which rounding is not the cause."""
+"""Largest relative difference of two states that counts as rounding error."""
 
 
 class Encoder(nn.Module):
@@ -61,12 +61,12 @@ class Encoder(nn.Module):
         ids, mask = _test_texts()
         forward = partial(self.hidden, ids, mask, torch.zeros_like(ids), (0.0,))
         self.packs = self.trims = self.takes_masks = False
-        self.model.train(False)  # the model may have dropout that follows no given rate
+        self.model.train(False)  # it may have dropout that `install` did not replace
         padded = forward()  # [4, 4, d]
-        # Without it, each view is a forward pass of its own.
+        # Otherwise each view needs a separate forward pass.
         self.per_row_dropout = self._views.attention_seen
         self.causal = torch.allclose(padded[0, 0], padded[1, 0])
-        # Neither padding nor other texts of a batch affect the states of a text.
+        # Test whether padding or other texts change the states of a text.
         alone = self.hidden(ids[1:2, :2], mask[1:2, :2], torch.zeros_like(ids[1:2, :2]), (0.0,))[0]
         difference = (alone - padded[1, :2]).abs().mean()
         self.independent = bool(difference <= DEPENDENCE * alone.abs().mean())
@@ -78,11 +78,11 @@ class Encoder(nn.Module):
             own = partial(self.model, **given)
             self.takes_masks = _equal(lambda: own().last_hidden_state, padded, mask)
         self.model.train()
-        # The model has no noise at dropout 0.
+        # Test whether the model is free of noise at dropout 0.
         self.governed = torch.allclose(forward()[mask], padded[mask])
         self.model.train(False)
         if layered and self.per_row_dropout:
-            # The layers work without padding; the last one also without positions not read.
+            # Test whether the layers work without padding, and the last one on position 0 alone.
             self.packs = True
             self.packs = _equal(forward, padded, mask)
             self.trims = True
@@ -109,7 +109,7 @@ class Encoder(nn.Module):
         """Input embeddings of all tokens, `[vocabulary, e]`, in a stage with `whole_vocabulary`."""
         words: nn.Embedding = self.model.get_input_embeddings()  # type: ignore[assignment]
         if type(words) is CutEmbedding:
-            message = "the embeddings are cut to the tokens of the texts: set whole_vocabulary"
+            message = "the embedding matrix has only the tokens of the texts: set whole_vocabulary"
             raise RuntimeError(message)
         return words.weight
 
@@ -155,7 +155,7 @@ class Encoder(nn.Module):
             inputs["attention_mask"] = _by_keys(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
-        # On a GPU, counting the tokens would block the host, and short rows do not fill the GPU.
+        # Not on a GPU: counting tokens blocks the host, and padding of short rows costs little.
         packed = self.packs and not ids.is_cuda
         with (
             self._views.packing.packed(mask) if packed else nullcontext(),
@@ -215,8 +215,8 @@ def _equal(forward: Callable[[], Tensor], padded: Tensor, mask: Tensor) -> bool:
     try:
         states = forward()
     except FORWARD_ERRORS:
-        # Positions that enter every layer, such as rotary ones, have the shape of padded rows.
-        # The modules for keys and values may have unknown names.
+        # It fails if every layer gets position embeddings in the padded shape, as rotary ones, or
+        # if the modules for keys and values have unknown names.
         return False
     same_shape = states.shape == padded.shape
     return same_shape and torch.allclose(states[mask], padded[mask], atol=1e-4)

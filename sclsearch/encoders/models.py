@@ -166,7 +166,7 @@ LINEAR_HEADS = frozenset({"distilbert", "electra"})
 
 @dataclass(frozen=True, slots=True)
 class EncoderTraits:
-    """Size, pooler and text length of an encoder, on which a practical search space depends."""
+    """Size, pooler and text length of an encoder; they determine the practical search space."""
 
     width: int  # d, the size of a token's state
     layers: int
@@ -185,11 +185,11 @@ class EncoderTraits:
 
     @property
     def head_pooling(self) -> Literal["mean", "cls_raw", "cls_pooled", "head_hidden"]:
-        """Input of a classification head: as the encoder was trained, else as transformers has it.
+        """Pooling for a classification head.
 
-        A sentence encoder's own pooling is far better than its first token with few rows. Others
-        read the first token, so that an export has the head of its architecture; without such a
-        head it is the mean.
+        A sentence encoder keeps the pooling with which it was trained, which is far better with few
+        rows. Other encoders use the first token, as the classifier of their architecture in
+        transformers does, so that transformers loads an export; without such a classifier the mean.
         """
         if self.sentence_pooling:
             return "mean" if self.sentence_pooling == "mean" else "cls_raw"

@@ -63,7 +63,7 @@ class RowDropout(nn.Dropout):
         return x * (kept / keep).to(x.dtype)
 
 
-@cache  # a CUDA graph reads the tensor at its address
+@cache  # a replayed CUDA graph reads the tensor at the same address
 def _keep(dropout_rates: tuple[float, ...], device: torch.device) -> Tensor:
     rates = torch.tensor(dropout_rates)
     if device.type == "cuda":  # a copy from pageable memory would block the host

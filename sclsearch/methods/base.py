@@ -111,8 +111,8 @@ class Model(nn.Module):
     def class_weights(self) -> Tensor | None:
         """Weight of each class in the cross-entropy, `[C]`; None for equal weights.
 
-        Pass it to the loss as `weight`. A seed run with weights that the last stage does not read
-        fails, because they would have no effect.
+        Pass it to the loss as `weight`. If class weights are set and the last stage never reads
+        this property, the seed run fails, because they would have no effect.
         """
         self.class_weights_read = True
         return self._class_weights
@@ -210,8 +210,7 @@ class Stage:
 class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     """Base class of training methods: frozen dataclasses whose fields are hyperparameters.
 
-    Everything that a method does not override is cross-entropy fine-tuning of the encoder and a
-    head, in one stage.
+    The defaults implement cross-entropy fine-tuning of the encoder and a head, in one stage.
 
     Attributes:
         protocol: Name of the paper's protocol on full data.
@@ -270,7 +269,7 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
         """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression.
 
         The class with the highest score is the prediction. The engine calls it in evaluation mode
-        with one view, the base class's `terms` in training mode with the views of the stage.
+        with one view; the default `terms` calls it in training mode with all views of the stage.
         """
         z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
         scores: Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
@@ -292,5 +291,5 @@ def reads_paraphrases(method: Method, training: Training) -> bool:
 
 
 def reads_unlabeled(method: Method, training: Training) -> bool:
-    """Return whether a stage of a method reads no labels."""
+    """Return whether a method has a stage that needs no labels, and so reads unlabeled texts."""
     return not all(stage.labeled for stage in method.stages(training))

@@ -107,7 +107,7 @@ def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tup
 
 
 def typed(method: type[Method], values: Mapping[str, object], where: str) -> dict[str, object]:
-    """Return values converted to the types of their fields: 1 of a float field is 1.0.
+    """Return values converted to the types of their fields, for example 1 to 1.0.
 
     Raise SclsearchError with a line per unknown or invalid field, which begins with `where`.
     """
@@ -155,8 +155,7 @@ def load_custom_method(place: str) -> type[Any]:
 def check_custom_method(kind: type[Any], place: str) -> None:
     """Check the class of a custom method, and resolve its annotations.
 
-    Workers get the class without its module, in which annotations that are texts have their
-    meaning.
+    Ray sends workers the class without its module, so string annotations must be resolved first.
     """
     parameters = vars(kind).get("__dataclass_params__")
     if not (issubclass(kind, Method) and parameters is not None and parameters.frozen):
@@ -171,7 +170,7 @@ def check_custom_method(kind: type[Any], place: str) -> None:
                 f"--method {place}: {field.name} is a field of every method. Rename it."
             )
     try:
-        kind()  # a search space need not set every field
+        kind()  # every field needs a default, because a search space may leave it out
         field_types(kind)
     except Exception as error:
         raise SclsearchError(

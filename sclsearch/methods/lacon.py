@@ -47,8 +47,8 @@ class LabelMatching(Method):
 
     Attributes:
         tau: Temperature τ; the paper sweeps 0.05 to 0.5 and recommends 0.1 to 0.2.
-        lam: λ, weight of LER, 0 for none; not stated; in the paper's sweep of 0.1 to 1 a
-            wide range works well, while zero and large values do not.
+        lam: λ, weight of LER, 0 for none; the paper states no value: in its sweep of 0.1 to 1
+            most values work well, zero and large ones do not.
         heads: m, number of slices of the embedding that ICL' compares separately, a divisor of its
             width; 1 gives ICL; the paper's best on RTE is 6.
         icl: Include ICL' in the loss; false is an ablation of the paper.
@@ -118,7 +118,7 @@ class LabelMatching(Method):
 
 @dataclass(frozen=True)
 class LaCon(LabelMatching):
-    """Texts and trained label vectors drawn together in both directions; the nearest label wins.
+    """Contrast of texts and trained label vectors in both directions; predicts the nearest label.
 
     The loss is `instance_centered` + `label_centered` + λ `label_embedding_regularizer`: Eq. (4) to
     (7) of Zhang et al., 2022, https://arxiv.org/abs/2205.10227. `label_scores`, Eq. (8), predict.
@@ -136,7 +136,7 @@ class LaCon(LabelMatching):
 
 @dataclass(frozen=True)
 class LaConFusion(LabelMatching):
-    """LaCon whose g reads an average of all tokens, weighted by their match with the labels.
+    """LaCon with label-aware attention pooling over all tokens.
 
     Section 2.6, Eq. (9): the label vectors also weight the tokens' last states. The paper states
     neither the width of the convolution nor the rows that it mixes nor the ReLU. Rows and ReLU
@@ -146,7 +146,7 @@ class LaConFusion(LabelMatching):
     The loss is that of `lacon`. Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
 
     Attributes:
-        fusion_kernel: Tokens in the convolution's window, odd; not stated in the paper; 5.
+        fusion_kernel: Tokens in the convolution's window, odd; the paper states none; 5 here.
     """
 
     fusion_kernel: Annotated[int, Ge(1)] = 5
@@ -181,8 +181,8 @@ class WithLabelVectors(Method):
     """Cross-entropy fine-tuning with trained label vectors.
 
     Attributes:
-        label_lr_mult: Multiplier of the learning rate for the label vectors; not stated in the
-            paper; 1. The label vectors have no weight decay.
+        label_lr_mult: Multiplier of the learning rate for the label vectors; the paper states
+            none; 1 here. The label vectors have no weight decay.
     """
 
     protocol: ClassVar[str] = "lacon"
@@ -198,7 +198,7 @@ class WithLabelVectors(Method):
 
 @dataclass(frozen=True)
 class LEAM(WithLabelVectors):
-    """Cross-entropy on an average of the tokens, weighted by their match with label vectors.
+    """Cross-entropy on tokens pooled by their attention to label vectors.
 
     The classifier also classifies the label vectors. LEAM reads word vectors. Here the tokens are
     the encoder's last states, as in LaCon's comparison, which does not state its settings. LEAM
@@ -253,7 +253,7 @@ class LEAM(WithLabelVectors):
 
 @dataclass(frozen=True)
 class LSAN(WithLabelVectors):
-    """Cross-entropy on text vectors of each label, from the text's attention and the label's.
+    """Cross-entropy on one text vector per label, from self-attention and label attention.
 
     LSAN reads a bidirectional LSTM and ends in a sigmoid. Here the tokens are the encoder's last
     states, and softmax replaces the sigmoid, as in LaCon's comparison. LSAN's label vectors are

@@ -38,7 +38,7 @@ from sclsearch.tasks.paraphrases import paraphrase_source
 
 ABOUT_CELL = ("warning", "doubt")
 """Kinds of notes that name the cell."""
-OUT_OF_TIME = "the time budget is used; the same command goes on"
+OUT_OF_TIME = "the time budget is used up; the same command resumes"
 SCALED_CONFIGS = 2
 # Training fields of both phases, if there are two.
 SHARED = frozenset(f"{phase}{field.name}" for phase in ("", "post_") for field in fields(Training))
@@ -76,7 +76,7 @@ def plan_cells(
 
     At the paper's scale a study has one configuration, the cell's settings. At a smaller scale it
     is a search over two learning rates, because those of large encoders do not suit a small one.
-    All rows of a table search the same range, so none has better terms. Of the cell's settings, the
+    All rows of a table search the same range, so they compare fairly. Of the cell's settings, the
     fields of its method and those that distinguish it from others of its table are fixed; other
     fields of the search space have the values of its first published configuration.
 
@@ -142,15 +142,15 @@ def plan_cells(
 
 def _reason(cell: Cell, options: RunOptions, temperature: float | None) -> str:
     if not cell.trainable:
-        return "a mean of others" if cell.row.method else "published only"
+        return "a mean of other cells" if cell.row.method else "not a method of sclsearch"
     augmentation = cell.block.augmentation
     if augmentation and temperature not in (None, augmentation.temperature):
         return (
-            f"its paraphrases have T={augmentation.temperature:g}, those of the file "
+            f"needs paraphrases at T={augmentation.temperature:g}, but the file has "
             f"T={temperature:g}"
         )
     if cell.block.first_task and storage_path(options.storage).local is None:
-        return "its encoder is kept in the storage, which must be a folder that all machines have"
+        return "its fine-tuned encoder needs a --storage folder that all machines can read"
     return ""
 
 
@@ -160,7 +160,10 @@ def _start(method: str) -> Settings:
 
 
 def _scaled_settings(table: Table, cell: Cell) -> Settings:
-    """Return the start of the practical space with the cell's own and distinguishing fields."""
+    """Return the practical space's first configuration with settings of the cell.
+
+    These are the fields of its method, and the training fields in which similar cells differ.
+    """
     start = _start(str(cell.row.method))
     papers = {"head_lr_mult": 1.0} if "head_lr_mult" in start else {}
     similar = [other for other in table.cells if _similarity(cell) == _similarity(other)]
@@ -228,8 +231,8 @@ class CellScore:
 class StudyCost:
     """Remaining cost of a study, or the `reason` why it cannot be planned.
 
-    `missing` counts the seed runs that the run store lacks. The name is empty while the study's
-    encoder is not trained.
+    `missing` counts the seed runs that the run store lacks. `study` is empty until the encoder from
+    which it starts is trained.
     """
 
     study: str = ""
@@ -391,14 +394,14 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
 
 
 def _encoder_folder(options: RunOptions, record: ExportRecord) -> Path:
-    # In the storage, so that the workers of a cluster can read it; one folder per plan.
+    # In the storage, so that the workers of a cluster can read it; one folder per seed run.
     storage = storage_folder(options.storage, make=False)
     return Path(storage) / "encoders" / f"{record.task}-{record.key[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
 class RowComparison:
-    """Paired comparison of a row with the first reproduced one on one task under one condition.
+    """Paired comparison of a row with the table's first reproduced row, on a task and condition.
 
     `adjusted` is p, adjusted for all comparisons of the table (Holm).
     """

@@ -87,7 +87,7 @@ def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> 
         console.print(grid(headings, rows, optional=("condition",)))
         console.print("all: mean over all seeds that finished", style="dim")
         _show_comparisons(console, reproduced)
-        console.print("\n[bold]Why they may differ[/]")
+        console.print("\n[bold]Differences from the paper[/]")
         notes = (*(note for one in reproduced for note in one.notes), *table.notes)
         for note in dict.fromkeys(notes):
             console.print(f"- {escape(note)}")
@@ -120,7 +120,7 @@ def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None
         if reason:
             cells.setdefault(reason, []).append(cell.name)
     if cells:
-        console.print("\n[bold]Not made[/]")
+        console.print("\n[bold]Not reproduced[/]")
     for reason, names in cells.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         console.print(f"- {escape(names[0])}{more}: {escape(reason)}")

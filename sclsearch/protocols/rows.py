@@ -66,7 +66,7 @@ def from_train(data: TaskData) -> Splits:
 
 
 def plain_pool(data: TaskData) -> Splits:
-    """Return `from_train`; a user's own task without a test split has no test rows."""
+    """Return the rows from which `plain` draws; no test rows if a user's task has no test split."""
     if not data.task.own or "test" in data.splits:
         return from_train(data)
     train = whole(data, "train")
@@ -74,7 +74,7 @@ def plain_pool(data: TaskData) -> Splits:
 
 
 def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Splits:
-    """Return the splits with a stratified share of the training rows as validation instead.
+    """Return the splits after moving a stratified share of the training rows to validation.
 
     Training has a row of every class, so a class with a single row is absent from validation.
     """
@@ -121,7 +121,7 @@ def draw_subset(
         return pool.take(stratified(pool.labels(data), total, rng))
     if data.task.regression:
         raise SclsearchError(
-            f"--shots: needs a task of classes, but {data.task.name} has scores. Pass --train-size."
+            f"--shots: needs classes, but {data.task.name} is a regression. Pass --train-size."
         )
     fewest = min(class_counts(data, pool).values())
     if not 1 <= size.per_class <= fewest:

@@ -14,16 +14,16 @@ from sclsearch.tasks.base import TaskData
 FRESH_REPLICATES = "fresh replicates"
 """Text after the name of a protocol in the title of a study of fresh replicates."""
 CONFIGS = 20
-"""Usual number of configurations of a search."""
+"""Default number of configurations of a search."""
 EFFORT = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
-"""Most rows of a user's own file, and its usual numbers of configurations and of seeds."""
+"""Default size of a search for a user's own file: most rows, configurations, seeds."""
 FEW_ROWS, SPLITS = 2_000, 10
 """Rows of a user's own file up to which seeds draw their own validation rows, and the number of
 different draws."""
 USUAL = {"epochs": (None, 10), "post_epochs": (8, 5)}
-"""Batch size in the practical spaces, None for that of training, and epochs by stage."""
+"""Default batch size and epochs of a stage, by its field; None for the batch size of `Training`."""
 ENOUGH_EPOCHS = 3
-"""Epochs of which no protocol trains fewer: rows for which these suffice are not few."""
+"""Smallest number of epochs of any protocol; where it gives enough updates, epochs stay as set."""
 # Limits at laptop scale: replicates, updates per stage, validation rows and test rows.
 REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
 
@@ -71,11 +71,11 @@ def with_enough_updates(protocol: Protocol) -> Protocol:
 
 
 def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Protocol, int]:
-    """Return the protocol and the usual number of configurations for the rows of a task.
+    """Return the protocol and the default number of configurations for the rows of a task.
 
     A user's own files have fewer seeds and configurations the more rows they have. Without
-    validation rows of their own, few rows are divided anew into training and validation rows by
-    each of 10 seeds.
+    validation rows of their own, few rows are divided at random into training and validation rows,
+    in 10 different ways that the seeds take in turn.
     """
     configs = CONFIGS
     if data.task.own and protocol.name == "plain":

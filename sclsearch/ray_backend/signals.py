@@ -10,7 +10,7 @@ from types import FrameType
 from sclsearch.errors import SclsearchError
 
 END_SIGNAL = signal.SIGUSR1
-"""Signal on which Ray Tune ends in order, as on Ctrl-C."""
+"""Signal on which Ray Tune ends gracefully, as on Ctrl-C."""
 
 _ONE_SIGNAL_SECONDS = 5.0
 
@@ -39,7 +39,7 @@ def restored_signal_handlers() -> Iterator[None]:
 
 
 def before_ctrl_c(announce: Callable[[], object]) -> None:
-    """Call a function before the present handler of Ctrl-C; main thread only."""
+    """Install a handler of Ctrl-C that calls `announce`, then the present one; main thread only."""
     handler = signal.getsignal(signal.SIGINT)
 
     def announced(number: int, frame: FrameType | None) -> None:
@@ -52,10 +52,10 @@ def before_ctrl_c(announce: Callable[[], object]) -> None:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Make SIGTERM end the body in order, as Ctrl-C does; main thread only.
+    """Make SIGTERM end the body gracefully, as Ctrl-C does; main thread only.
 
     While Tune runs, the handler asks it to stop; before, the handler raises KeyboardInterrupt.
-    `timeout` sends SIGTERM to the process and then to its group.
+    The shell command `timeout` sends SIGTERM to the process and then to its group.
     A signal soon after the first therefore does not count as a second one.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -56,7 +56,8 @@ def sweep() -> None:
             if folder.stat().st_uid == os.getuid() and _is_dead(owner):
                 session = Path(owner["session"] or "none")
                 if session.name.startswith("session_") and session.exists():
-                    # A Ray process that is still ending may make it again: the next sweep looks.
+                    # A Ray process that is shutting down may create it again: keep the record for
+                    # the next sweep.
                     shutil.rmtree(session, ignore_errors=True)
                 else:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -152,12 +153,12 @@ def _shut_down() -> None:
 def _start(quiet: Mapping[str, Any]) -> Path:
     """Start Ray for this process alone; return its session folder.
 
-    Ray uses the loopback interface, so that other machines cannot reach it, only if it cannot form
-    a cluster, as on a Mac. For 127.0.0.1 it would listen on every interface.
+    Ray binds to loopback, where other machines cannot reach it, only if clusters are disabled, as
+    they are by default on a Mac. Even with 127.0.0.1 it would otherwise listen on every interface.
     """
     sweep()
-    # `timeout` sends SIGTERM to the whole process group, and without Ray a search cannot end in
-    # order. Linux ends the processes of other groups with the search, too.
+    # `timeout` sends SIGTERM to the whole process group, and without Ray a search cannot end
+    # gracefully. On Linux the processes of other groups end with the search, too.
     apart = {"process_group": 0} if sys.platform == "linux" else {}
     try:
         with (

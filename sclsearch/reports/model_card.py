@@ -117,11 +117,11 @@ def write_model_card(
     found: Report,
     study: StudyRecord,
     storage: Storage,
-    begun: Path,
+    base_folder: Path,
 ) -> None:
     """Write the model card of an export to its folder.
 
-    `begun` is the folder of the encoder that was fine-tuned; its card may name a license.
+    `base_folder` has the encoder before fine-tuning; its card may name a license.
     """
     from huggingface_hub import ModelCard
 
@@ -131,7 +131,7 @@ def write_model_card(
     if record.baseline:
         winner, fresh = linear_baseline(found), None
     run = RunStore(storage).get(record.key)
-    license_ = _license(record.base, begun)
+    license_ = _license(record.base, base_folder)
     space = study.identity["space"]
     fixed = (space.get("fixed") or {}).items()
     card = ModelCard.from_template(
@@ -234,14 +234,14 @@ def _hub_name(base: str) -> str | None:
     return base if base.count("/") == 1 and base[0].isalnum() and not folder.is_dir() else None
 
 
-def _license(base: str, begun: Path) -> str | None:
+def _license(base: str, folder: Path) -> str | None:
     from huggingface_hub import ModelCard
     from yaml import YAMLError
 
-    own = begun / CARD_FILE
+    own = folder / CARD_FILE
     known = ALIASES[base].license if base in ALIASES else None
     if not own.is_file():
-        own = begun.parent / CARD_FILE if begun.name == ENCODER else own
+        own = folder.parent / CARD_FILE if folder.name == ENCODER else own
     try:
         found = ModelCard.load(own, ignore_metadata_errors=True).data.to_dict().get("license")
     except (OSError, ValueError, YAMLError):
@@ -306,7 +306,7 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
 
 
 def _on_other_rows(metric: str, accuracy: float, run: SeedRun | None) -> str:
-    """Return by how much the accuracy may differ on other test rows; empty for other metrics.
+    """Return a sentence with the 95 % interval on other test rows; empty but for accuracy.
 
     The interval of a share of n rows is that of Agresti and Coull (1998).
     """
@@ -316,8 +316,8 @@ def _on_other_rows(metric: str, accuracy: float, run: SeedRun | None) -> str:
     share = (accuracy * rows + 2) / (rows + 4)
     points = 196 * (share * (1 - share) / (rows + 4)) ** 0.5
     return (
-        f" The spread is that of the seeds. On other rows than these {rows}, the score may differ "
-        f"by {points:.0f} points (95 %)."
+        f" The ± is over seeds. With other test rows than these {rows}, the score may differ by "
+        f"{points:.0f} points (95 %)."
     )
 
 
@@ -330,16 +330,17 @@ def _summary(
         reported = counted(len(winner.reported), "reported seed")
         yield f"{test} {test_result(winner)} over the {reported}."
     if winner.plain:
-        quote = ": quote this" if fresh is None else ""
+        quote = ": report this number" if fresh is None else ""
         yield (
             f"{test} {with_spread(*winner.plain)} over all {counted(winner.succeeded, 'seed')}"
             f"{quote}.{_on_other_rows(found.metric, winner.plain[0], run)}"
         )
     if fresh is not None:
-        chose = "weights and orders are new, the rows chose the winner" if fresh.same_rows else ""
+        rows = "new initial weights and orders, but rows that also chose the winner"
+        use = rows if fresh.same_rows else "not used to choose the winner"
         yield (
             f"{test} {with_spread(fresh.mean, fresh.std)} over "
-            f"{counted(fresh.seeds, 'fresh seed')}: {chose or 'they chose nothing'}. Quote this."
+            f"{counted(fresh.seeds, 'fresh seed')}: {use}. Report this number."
         )
     for line in found.baselines:
         if line.plain:

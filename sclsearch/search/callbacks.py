@@ -50,7 +50,7 @@ class Callback:
 
 
 def notify(callbacks: Sequence[Callback], event: str, *args: Any, **options: Any) -> None:
-    """Call the method named `event` of each callback; an exception's error names the callback."""
+    """Call the method named `event` of each callback; an error names the callback."""
     for callback in callbacks:
         try:
             getattr(callback, event)(*args, **options)
@@ -98,7 +98,7 @@ class Progress(Callback):
     def tick(self, finished_seconds: Sequence[float], running_seconds: Sequence[float]) -> None:
         """Update the display, at a readable rate.
 
-        A finished trial has the seconds that it took, a running one those since its start.
+        `finished_seconds` are the durations of finished trials, `running_seconds` ages of others.
         """
         now = time.monotonic()
         self.finished_seconds, self.running_seconds = finished_seconds, running_seconds

@@ -136,7 +136,7 @@ def _measured(
 def _update_seconds(
     folder: Path, name: str, numerics: Numerics, threads: int, rows: int, length: int, chunk: int
 ) -> float:
-    """Return the seconds of one update by cross-entropy; the content of the batch is no matter."""
+    """Return the seconds of one update by cross-entropy; the batch may have any content."""
     backend = backend_for(numerics)
     device = backend.device
     seconds, before = [], torch.get_num_threads()

@@ -126,7 +126,7 @@ def _no_gpu() -> str:
 
 
 def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
-    """Print the notes; of a new study also its space, its seed runs and their time here."""
+    """Print the notes and, for a new study, its space, its size and the estimated time here."""
     for note in scheduler.notes:
         console.print(note, markup=False, soft_wrap=True)
     if console.quiet or not new:
@@ -209,7 +209,7 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
     except Exception as error:  # a search does not depend on its baselines
         if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
             raise
-        console.print(f"Without baselines: {error}", markup=False, soft_wrap=True)
+        console.print(f"Baselines not evaluated: {error}", markup=False, soft_wrap=True)
         return
     store.save_baselines({**stored, **found})
 
@@ -217,14 +217,14 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
 def free_slots_warning(slots: int, concurrency: int, missing: int) -> str:
     """Return a warning if a cluster has room for more seed runs than can run at a time."""
     most = min(concurrency, missing)
-    remedy = "Use a smaller one." if missing <= concurrency else "Raise --concurrency."
+    remedy = "Use a smaller cluster." if missing <= concurrency else "Raise --concurrency."
     return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {remedy}"
 
 
 def worker_context(scheduler: Scheduler) -> "WorkerContext":
     """Return the data that Ray passes to every trial.
 
-    Its arrays lie in shared memory; texts would be copied.
+    Ray shares arrays between workers. Texts are left out, because it would copy them.
     """
     from sclsearch.ray_backend.worker import WorkerContext, versions_here
 

@@ -144,7 +144,10 @@ class Race:
         self.scores = np.vstack([self.scores, np.full(self.stages[-1], math.nan)])
 
     def values(self, seeds: int, scores: Scores | None = None) -> Scores:
-        """Return each score by the first seeds, of top-k by their best share; NaN if one lacks."""
+        """Return each configuration's score over its first seeds, `[C]`; NaN if one is missing.
+
+        Under top-k it is the mean over the best ⌈k · seeds / n⌉ of them.
+        """
         best = np.sort((self.scores if scores is None else scores)[:, :seeds], axis=1)
         if self.top.k is not None:
             best = best[:, -math.ceil(self.top.k * seeds / self.stages[-1]) :]
@@ -155,10 +158,11 @@ class Race:
         return self.next((), all_open=True) is None
 
     def next(self, running: Collection[Place], *, all_open: bool) -> Place | None:
-        """Return configuration and seed to train next; None if none is needed now.
+        """Return the configuration and the seed to train next; None if none is needed now.
 
-        A worker that this stage does not need takes seeds that the best so far need in the next.
-        Before `all_open`, when configurations are still to be added, there are first seeds alone.
+        If the current stage needs no more workers, the best configurations so far get seeds of the
+        next stage. While configurations are still to be added (`all_open` is False), only seeds of
+        the first stage are trained.
         """
         numbers, seeds = self._stage()
         if not all_open:
@@ -198,9 +202,10 @@ class Race:
         return numbers[np.lexsort((numbers, -self.values(seeds)[numbers]))]
 
     def _width(self, ranked: Numbers, seeds: int) -> float:
-        """Return the band times the standard error of a difference over all seeds, given the first.
+        """Return `band` standard errors of the difference of two final scores.
 
-        It is estimated from the better half, without effects of configurations and seeds.
+        They follow from the first `seeds` scores. The variance is the residual variance of the
+        better half, after effects of configurations and seeds.
         """
         half = self.scores[ranked[: max(2, -(-len(ranked) // 2))], :seeds]
         rest = half - half.mean(1, keepdims=True) - half.mean(0) + half.mean()

@@ -123,12 +123,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 class SearchScores:
     """Scores of the configurations of one search, `[configurations, replicates]`.
 
-    Of equal configurations the first one wins.
+    Ties go to the first configuration.
     """
 
     validation: Numbers  # the metric's minimum for failed seeds
     test: Numbers  # NaN for failed seeds
-    trained: npt.NDArray[np.bool_]  # that no race skipped; all of at least one configuration
+    trained: npt.NDArray[np.bool_]  # False where a race skipped the seed run
     top: Top
 
     def filled(self, found: Numbers) -> Numbers:
@@ -158,11 +158,11 @@ class SearchScores:
 def search_interval(
     comparison: Comparison, a: SearchScores, b: SearchScores, subsets: Sequence[Hashable]
 ) -> tuple[float, float] | None:
-    """Return the 95 % interval of the difference of two searches, wider than the winners' one.
+    """Return the 95 % interval of two searches' difference, at least as wide as the winners' one.
 
     Each resample of a percentile bootstrap draws configurations of both searches and the shared
-    replicates by subset, and chooses both winners by validation score anew. A search of one
-    configuration or under three pairs have no interval.
+    replicates by subset, and chooses both winners by validation score anew. The result is None for
+    a search of one configuration, or for fewer than three pairs.
     """
     names = list(subsets) if len(set(subsets)) > 1 else list(range(len(subsets)))
     groups = [[n for n, one in enumerate(names) if one == name] for name in dict.fromkeys(names)]

@@ -109,7 +109,7 @@ class SpaceFile(BaseModel, strict=True, extra="forbid"):
 
 
 def load_space(path: Path, method: "type[Method] | str | None") -> Space:
-    """Return the validated search space of a file, with None of any method that the file names."""
+    """Return the validated search space of a file; with None the file may name any method."""
     if isinstance(method, str):
         method = method_class(method)
     where = _shown(path)
@@ -160,7 +160,7 @@ def _value_faults(space: Space, method: "type[Method]") -> Iterator[Fault]:
     if space.method != (expected := method_name(method)):
         yield "method", f"must be {expected!r}, got {space.method!r}"
     if "chunk_tokens" in space.parameters:
-        yield "space.chunk_tokens", "sets the use of memory alone; move it to fixed"
+        yield "space.chunk_tokens", "trades memory for time and changes no score; move it to fixed"
     for name, parameter in space.parameters.items():
         for value in parameter.bounds:
             yield from ((f"space.{name}", why) for _, why in field_errors(method, {name: value}))
@@ -175,7 +175,7 @@ def _value_faults(space: Space, method: "type[Method]") -> Iterator[Fault]:
 
 
 def _typed(space: Space, method: "type[Method]") -> Space:
-    """Return the space with values of the types of the method's fields: 1 of a float is 1.0."""
+    """Return the space with values of the types of the method's fields, such as 1.0 for 1."""
     from sclsearch.methods.fields import typed
 
     parameters = {
@@ -187,10 +187,10 @@ def _typed(space: Space, method: "type[Method]") -> Space:
     published = tuple(typed(method, values, "") for values in space.published)
     fixed = typed(method, space.fixed, "")
     found = replace(space, parameters=parameters, published=published, fixed=fixed)
-    return found.with_settings({})  # without the fixed values of published configurations
+    return found.with_settings({})  # removes fixed values from published configurations
 
 
-# Multiples of the learning rate at the start: ends of its range, and that of post-training.
+# Factors of `EncoderTraits.learning_rate`: the ends of the searched range, and post-training.
 LOWEST_RATE, HIGHEST_RATE, POST_TRAINING = 0.2, 3.0, 0.5
 LENGTHS = tuple(part * 2**power for power in range(4, 13) for part in (1, 1.5))
 """Maximum lengths in tokens: 16, 24, 32, 48, … 6144."""
@@ -203,7 +203,7 @@ def practical_space(
 ) -> Space:
     """Return a method's practical space for an encoder.
 
-    The range of the learning rate is that of `EncoderTraits.learning_rate`, for every method alike.
+    For every method the learning rate ranges from 0.2 to 3 times `EncoderTraits.learning_rate`.
     """
     start, usual = traits.learning_rate, usual_values(method, traits, max_length)
     del usual["learning_rate"]
@@ -242,7 +242,7 @@ def _two_digits(value: float) -> float:
 
 
 def covering_length(lengths: Iterable[int], positions: int | None) -> int:
-    """Return the maximum length that leaves 95 % of the texts whole, in steps."""
+    """Return the smallest of `LENGTHS` that truncates at most 5 % of the texts."""
     ordered = sorted(lengths)
     covered = ordered[min(int(COVERED * len(ordered)), len(ordered) - 1)]
     step = next((length for length in LENGTHS if length >= covered), LENGTHS[-1])

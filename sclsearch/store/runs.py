@@ -49,7 +49,7 @@ class RowResults:
 
     @classmethod
     def decoded(cls, content: bytes) -> Self:
-        """Return the results in the bytes of such a file."""
+        """Return the results from the bytes of a `.npz` file."""
         try:
             with np.load(BytesIO(content), allow_pickle=False) as file:
                 arrays = dict(file)
@@ -67,7 +67,7 @@ class RowResults:
 Evaluation = Mapping[str, Any]
 BATCH = 500
 LEAST_DIGITS = 4
-"""Least characters of a key that name a seed run."""
+"""Minimum length of a key prefix."""
 _REMEDY = "Move it away, then run the command that trained it; it trains the seed run again."
 
 
@@ -127,7 +127,7 @@ class SeedRun:
         before, now = self.validated(metric), again.validated(metric)
         return (
             f"seed run {self.key[:12]}: trained again, its validation {metric} is {now:.4f} "
-            f"instead of {before:.4f}. Another processor computes other last digits."
+            f"instead of {before:.4f}. Processors round differently."
         )
 
     def validated(self, metric: str) -> float | None:
@@ -190,7 +190,7 @@ class RunStore:
         """Store a finished seed run unless the store has it; return True if it was stored.
 
         Scores replace a stored failure, because another study may have stopped its retries earlier.
-        A test score is added to equal validation scores without one.
+        If the store has the same evaluations without a test score, the test score is added.
 
         `rows` are its labels and class probabilities; None for a failed seed run.
         """

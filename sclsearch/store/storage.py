@@ -74,7 +74,7 @@ class LocalPath:
                 os.scandir(self.path.parent).close()
                 return self._content()
             if self.path.is_symlink():
-                raise DamagedError(f"{self}: its link leads to no file. {ADVICE}") from None
+                raise DamagedError(f"{self}: is a broken link. {ADVICE}") from None
             return None
 
     def write(self, content: bytes) -> None:
@@ -252,7 +252,7 @@ def storage_path(storage: Storage) -> StoragePath:
         try:
             return LocalPath(Path(storage).expanduser().resolve())
         except RuntimeError as error:
-            raise SclsearchError(f"--storage {storage}: {error} Give its whole path.") from error
+            raise SclsearchError(f"--storage {storage}: {error} Pass an absolute path.") from error
     bucket = found["rest"].rstrip("/")
     scheme = found["scheme"].lower()
     if scheme not in PACKAGES or not found["slash"] or not bucket:

@@ -329,7 +329,7 @@ class StudyStore:
             return None
 
     def keep_weights(self, key: str) -> None:
-        """Delete all stored weights but those of one seed run, also partly written ones."""
+        """Delete the weights of all other seed runs, also partly written ones."""
         folder = self.folder / "weights"
         for name in folder.files():
             if name != f"{key}.safetensors":
@@ -393,15 +393,15 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
     store = StudyStore(storage, name)
     name, record = store.name, store.record()
     if record is None:
-        begun = [one for one in study_names(storage) if one.startswith(name)]
-        begun = [one for one in begun if not _repeats(storage, one)] or begun
-        if len(begun) > 1:
+        matches = [one for one in study_names(storage) if one.startswith(name)]
+        matches = [one for one in matches if not _repeats(storage, one)] or matches
+        if len(matches) > 1:
             raise SclsearchError(
                 f"{name!r}: must be the beginning of one study's name, got that of "
-                f"{', '.join(begun)}. Give more of it."
+                f"{', '.join(matches)}. Give more of the name."
             )
-        if begun:
-            return existing_study(storage, begun[0])
+        if matches:
+            return existing_study(storage, matches[0])
         raise SclsearchError(
             f"Unknown study {name!r} in {storage}.{suggestion(name, study_names(storage))}"
         )
@@ -425,7 +425,7 @@ def _parse(kind: type[_R], place: StoragePath, stored: dict[str, Any], name: str
         raise DamagedError(f"{place}: is of another version: {error}. {_REMEDY[kind]}") from error
     own = str(stored["name"] if "name" in stored else stored["number"])
     if own != name:
-        raise DamagedError(f"{place}: must be of {name!r}, got {own!r}. {_REMEDY[kind]}")
+        raise DamagedError(f"{place}: is the record of {own!r}, not of {name!r}. {_REMEDY[kind]}")
     return record
 
 

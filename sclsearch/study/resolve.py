@@ -254,7 +254,7 @@ def _loaded_space(
 
 
 def usual_length(data: TaskData, folder: Path, positions: int | None) -> int:
-    """Return the `max_length` that leaves 95 % of the training texts whole.
+    """Return the `max_length` that truncates at most 5 % of the training texts.
 
     `positions` is the number of tokens that the encoder in `folder` can read; None for no limit.
     """
@@ -268,9 +268,9 @@ def usual_length(data: TaskData, folder: Path, positions: int | None) -> int:
 def _usual_space(
     spec: StudySpec, protocol: Protocol, size: Size | None, data: TaskData, folder: Path
 ) -> tuple[str, str]:
-    """Return the name of the space of a study without `space`, and the reason.
+    """Return the default space, `paper` or `practical`, and the reason.
 
-    A paper's space is for the paper's encoder, task and amount of data alone.
+    It is the paper's only for the paper's encoder, task and amount of data.
     """
     traits, paper = encoder_traits(folder), ALIASES[protocol.model]
     if data.task.own or protocol.name == "plain":
@@ -288,8 +288,8 @@ def _usual_space(
 def _start(space: Space, by_protocol: Values) -> Values:
     """Return the published configuration to train when nothing is searched.
 
-    If the space has several, this is the first that agrees with most fields of the protocol. For
-    example, a space may have one for few rows and one for all rows.
+    If the space has several, for example one for few rows and one for all rows, it is the one that
+    agrees with the protocol in the most fields; ties go to the first.
 
     `by_protocol` may be for any batch size, since only epochs depend on it.
     """
@@ -381,6 +381,6 @@ def _numerics(precision: Precision, options: RunOptions) -> Numerics:
 def _fast_on_gpu() -> Precision:
     from sclsearch.training.device import backend_here, fast_bf16
 
-    # The driver of a cluster may have no GPU; those of the workers are then taken to be fast.
+    # The driver of a cluster may have no GPU: assume that the workers' GPUs are fast in bfloat16.
     here = backend_here().device
     return "bf16" if here.type == "cpu" or fast_bf16(here) else "fp32"

@@ -101,7 +101,7 @@ def restore_spec(
 def restore_method(
     origin: Mapping[str, Any], digest: str, given: "str | type[Method] | None", where: str
 ) -> "str | type[Method] | None":
-    """Return the method to train again: None for the origin's, or the given one if it is the same.
+    """Return `given` if it is the recorded custom method; None for a built-in method.
 
     `digest` is the recorded one of the method's file; empty for a method of sclsearch.
     """

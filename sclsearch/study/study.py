@@ -121,8 +121,8 @@ class Study:
             )
         if self.unlabeled is None and (unlabeled := self.data.splits["train"].unlabeled):
             reads = reads_unlabeled(*self._built({}))
-            use = "; --unlabeled all gives them to the stages that read no labels" if reads else ""
-            found.append(f"training rows without a label that are not read: {unlabeled}{use}")
+            use = "; --unlabeled all adds them to the stages without labels" if reads else ""
+            found.append(f"training rows without a label that are not used: {unlabeled}{use}")
         return [*found, *self.data.notes]
 
     @property
@@ -282,8 +282,8 @@ class Study:
             return
         if self.data.task.regression:
             raise SclsearchError(
-                f"class_weights: 'balanced' needs classes, but {self.data.task.name} has scores. "
-                "Leave it out."
+                f"class_weights: 'balanced' needs classes, but {self.data.task.name} is a "
+                "regression. Leave it out."
             )
         if not getattr(self.method.kind, "cross_entropy", True):
             raise SclsearchError(

@@ -80,13 +80,13 @@ class Split:
 class TaskData:
     """Task with its rows.
 
-    Splits by name are always `train`; `validation` and `test` if their labels are available; others
-    by their own name, `validation_mismatched`.
+    `splits` always has `train`. It has `validation` and `test` if their labels are available, and
+    may have others, such as `validation_mismatched`.
     """
 
     task: Task
     splits: Mapping[str, Split]
-    source: str  # origin of the rows, for people: a folder, a hub revision
+    source: str  # origin of the rows, shown in reports: a folder, a hub revision
     digest: str = ""  # SHA-256 of texts and labels of all splits, without unlabeled rows
     unlabeled_digest: str = ""  # SHA-256 of the unlabeled texts; empty if there are none
     notes: tuple[str, ...] = ()  # for readers of the scores

@@ -52,8 +52,8 @@ class CustomTask:
     """Description of a task in a user's own rows.
 
     The splits come from files, from a column, or from a random draw by fractions. A split with a
-    file has fraction 0. If none is given, a quarter of the rows are test rows, but 40 if there are
-    as many; validation rows are then drawn from the others, by the protocol.
+    file has fraction 0. If none is given, a quarter of the rows are test rows: at least 40, but at
+    most 40 % of a small file, and at most 2,000. The protocol draws validation rows from the rest.
 
     Example:
         >>> task = CustomTask(frame, "text", "label", name="mine")  # doctest: +SKIP

@@ -132,7 +132,7 @@ class Writer:
                 parent = self._find(record, path[:-1])
                 tags[PARENT] = parent.info.run_id
                 if len(path) == 1:
-                    # MLflow sorts equal scores by start, latest first: lowest number first.
+                    # MLflow sorts ties by start time, latest first: earlier ones get later times.
                     start = parent.info.start_time - path[0]
             name = identity.partition("@")[0]
             if path == record.path:
@@ -216,8 +216,8 @@ class MLflowLogger:
     def sync(self, state: SearchState, *, ended: bool = True) -> None:
         """Write the records of a state that MLflow lacks; a second call writes only new ones.
 
-        Pass the same state in each call. Forecasts and winner are written only after the search has
-        ended.
+        Pass the same state in each call. The winner, and the status of configurations that a race
+        left out, are written only after the search has ended.
         """
         since, self._synced = self._synced, counts(state)
         if ended or since != self._synced:
@@ -265,7 +265,7 @@ class MLflowLogger:
 
 
 def failure_reason(error: Exception) -> str:
-    """Return a one-line reason; for a broken connection, the system's without MLflow's wrapper."""
+    """Return a one-line reason: the system's error rather than MLflow's for a broken connection."""
     cause = _origin(error)
     lines = masked(str(cause)).strip().splitlines() or [type(cause).__name__]
     return lines[0][:200].removesuffix(".")

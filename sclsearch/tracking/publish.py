@@ -60,7 +60,7 @@ def publish(
 
     The study's run gets the winner, the report and its HTML page; its experiment gets a table of
     all configurations. The winner becomes a model if its weights are stored, its method belongs to
-    sclsearch and no other configuration may well win.
+    sclsearch and no configuration needs a further seed.
     """
     _, record = existing_study(storage, found.study)
     with quietly():
@@ -250,7 +250,7 @@ def register(client: Any, name: str, model_id: str, run_id: str) -> str:
 
 
 def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> ExportRecord:
-    # The run's description warns of a useless winner.
+    # Also a useless winner: the run's description has the warning.
     record = export(found, storage, exported, ExportOptions(force=True))
     with warnings.catch_warnings():
         # MLflow warns of its own type hints, and of a model without an example input.

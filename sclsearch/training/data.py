@@ -79,8 +79,8 @@ def tokenize_task(
 ) -> TokenizedTask:
     """Return the tokenized task, with each text or pair truncated to `max_length` tokens.
 
-    Of the `paraphrases` of training texts, the first two are tokenized. Rows outside `used`, which
-    has row numbers by split, get no tokens; without it all rows do.
+    Of the `paraphrases` of training texts, the first two are tokenized. `used` has the row numbers
+    to tokenize, by split; None tokenizes all rows.
     """
     splits = {}
     for name in data.splits if used is None else used:

@@ -81,7 +81,7 @@ def test_the_hub_is_not_contacted_in_offline_mode(workdir: Path) -> None:
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     hub = next(f for f in findings(workdir, None, None) if f.what == "hub")
     assert not hub.works
-    assert hub.detail == "HF_HUB_OFFLINE is set: its cache alone is used"
+    assert hub.detail == "HF_HUB_OFFLINE is set: only the local cache is used"
 
 
 @pytest.mark.parametrize("endpoint", ["hf-mirror.com", "http://hf mirror.com"])

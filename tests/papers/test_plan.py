@@ -149,8 +149,8 @@ def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(
 @pytest.mark.parametrize(
     ("name", "reasons"),
     [
-        ("gunel/table-2", {"": 12, "a mean of others": 2}),
-        ("lacon/table-7", {"": 15, "published only": 5}),
+        ("gunel/table-2", {"": 12, "a mean of other cells": 2}),
+        ("lacon/table-7", {"": 15, "not a method of sclsearch": 5}),
         ("cmlm/table-1", {"": 120}),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_transfer_first_fine_tunes_an_encoder_as_in_another_table(
 def test_a_transfer_has_no_study_in_an_object_store(planned: Planned, options: RunOptions) -> None:
     remote = replace(options, storage="s3://bucket/folder")
     assert {one.reason for one in planned("gunel/table-7", options=remote)} == {
-        "its encoder is kept in the storage, which must be a folder that all machines have"
+        "its fine-tuned encoder needs a --storage folder that all machines can read"
     }
     assert all(one.spec for one in planned("gunel/table-4", options=remote))
 
@@ -243,7 +243,7 @@ def test_without_a_temperature_all_noisy_conditions_are_one_study_with_a_note(
 ) -> None:
     file.write_text('{"paraphrases": 1, "source": "a test"}\n')
     cells = planned("gunel/table-5", scale=scale, paraphrases=file if with_file else None)
-    assert Counter(one.reason for one in cells) == {"": 30, "a mean of others": 6}
+    assert Counter(one.reason for one in cells) == {"": 30, "a mean of other cells": 6}
     assert len(list(distinct_studies(cells))) == 12
     for one in cells:
         if one.spec:
@@ -261,7 +261,7 @@ def test_a_file_reproduces_only_the_conditions_of_its_temperature(
     assert Counter(one.cell.block.name for one in found) == {"Original": 6, "T=0.5": 6}
     assert {one.note for one in found} == {""}
     reasons = Counter(one.reason for one in cells if one.cell.block.augmentation)
-    others = (f"its paraphrases have T={t}, those of the file T=0.5" for t in (0.3, 0.7, 0.9))
+    others = (f"needs paraphrases at T={t}, but the file has T=0.5" for t in (0.3, 0.7, 0.9))
     assert reasons == {"": 6, **dict.fromkeys(others, 6)}
 
 

@@ -40,7 +40,7 @@ from tests.papers.conftest import DEMO, QUIET, stored, write_table
 
 Cells = Callable[..., list[PlannedCell]]
 
-OUT_OF_TIME = "the time budget is used; the same command goes on"
+OUT_OF_TIME = "the time budget is used up; the same command resumes"
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_user_error_is_the_reason_for_a_missing_score(
     assert cost_of(invalid, list).reason == score.reason
     assert not study_names(options.storage)
     (mean,) = cells("Both,CE,Demo")
-    assert reproduce_cell(mean, QUIET).reason == "a mean of others"
+    assert reproduce_cell(mean, QUIET).reason == "a mean of other cells"
 
 
 def test_notes_name_model_assumptions_scale_and_selection(cells: Cells, small: Path) -> None:

@@ -70,8 +70,8 @@ def test_scores_are_printed_beside_the_published_ones(demo: Table) -> None:
         "CE Demo 45.0 ± 1.4 50.0 ± 1.0 -5.0 45.0 2/3",
         "CE + SCL Demo 55.0 ± 1.4 60.0 -5.0 55.0 2/3",
         "Rows against CE, over all seeds",
-        "- N=20, CE, Mean and 1 more: a mean of others",
-        "- N=20, Theirs, Demo: published only",
+        "- N=20, CE, Mean and 1 more: a mean of other cells",
+        "- N=20, Theirs, Demo: not a method of sclsearch",
         *(f"- {note}" for note in (*NOTES, "Table 3 says 51, the text 15")),
     ):
         assert text.count(line) == 1, line
@@ -87,8 +87,8 @@ def test_a_table_without_scores_shows_reasons_and_no_empty_grid() -> None:
     planned = laptop(table, "Avg")
     text = printed(show_scores, table, made_up_scores(planned, table))
     assert "diff" not in text
-    assert "Why they may differ" not in text
-    assert "full, CE, Avg and 1 more: a mean of others" in " ".join(text.split())
+    assert "Differences from the paper" not in text
+    assert "full, CE, Avg and 1 more: a mean of other cells" in " ".join(text.split())
     assert "condition" not in printed(show_costs, [], planned)
 
 

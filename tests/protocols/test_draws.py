@@ -101,7 +101,7 @@ def test_a_size_that_the_pool_cannot_give_is_refused(
 
 def test_shots_are_refused_for_a_task_with_scores(labeled: Labeled) -> None:
     data = labeled(train=[0.5, 1.0, 1.5])
-    with pytest.raises(SclsearchError, match=r"--shots: .* toy has scores"):
+    with pytest.raises(SclsearchError, match=r"--shots: .* toy is a regression"):
         draw_subset(data, Rows("train", np.arange(3)), Size(per_class=1), all_seeds(0))
 
 

@@ -176,11 +176,14 @@ def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
     write_study: WriteStudy, tmp_path: Path
 ) -> None:
     storage = write_study([(60, 50), (62, 54)], parameters=[])
-    assert "over all 2 seeds: quote this." in card_of(storage, tmp_path / "winner")
+    assert "over all 2 seeds: report this number." in card_of(storage, tmp_path / "winner")
     write_study([(1, 48), (1, 52)], name="again", confirms="made-up", fresh=7)
     text = card_of(storage, tmp_path / "confirmed")
-    assert "over all 2 seeds. The spread" in text
-    assert "0.5000 ± 0.0283 over 2 fresh seeds: they chose nothing. Quote this." in text
+    assert "over all 2 seeds. The ± is over seeds" in text
+    assert (
+        "0.5000 ± 0.0283 over 2 fresh seeds: not used to choose the winner. Report this number."
+        in text
+    )
     assert "name: accuracy, mean of 2 fresh seeds" in text
 
 
@@ -191,4 +194,4 @@ def test_the_card_says_if_fresh_seeds_read_the_rows_of_the_search(
     storage = write_study([(60, 50), (62, 54)], parameters=[], rows=splits)
     write_study([(1, 48), (1, 52)], name="again", confirms="made-up", fresh=7, rows=splits)
     text = card_of(storage, tmp_path / "confirmed")
-    assert "2 fresh seeds: weights and orders are new, the rows chose the winner. Quote" in text
+    assert "new initial weights and orders, but rows that also chose the winner. Report" in text

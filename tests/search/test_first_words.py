@@ -65,7 +65,7 @@ def test_a_search_completes_with_a_note_if_the_tracking_server_is_unreachable(
     ("slots", "concurrency", "missing", "advice"),
     [
         (800, 64, 5000, "at most 64 run at a time. Raise --concurrency."),
-        (800, 800, 20, "at most 20 run at a time. Use a smaller one."),
+        (800, 800, 20, "at most 20 run at a time. Use a smaller cluster."),
     ],
 )
 def test_free_slots_of_a_cluster_give_a_warning_with_advice(

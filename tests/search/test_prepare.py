@@ -110,4 +110,4 @@ def test_a_search_without_memory_for_its_baselines_ends_normally(
     monkeypatch.setattr("sclsearch.training.evaluation.baselines", exhausted)
     printed = io.StringIO()
     complete_baselines(prepare(study="mine").begin(), Console(file=printed))
-    assert printed.getvalue() == "Without baselines: CUDA out of memory\n"
+    assert printed.getvalue() == "Baselines not evaluated: CUDA out of memory\n"

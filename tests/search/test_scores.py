@@ -41,7 +41,7 @@ def test_a_method_uses_a_correlation_or_its_error_names_the_regression_methods(
 def test_class_weights_of_a_regression_are_refused(
     make_spec: MakeSpec, stsb: RunOptions, write_space: WriteSpace, tiny_bert: Path
 ) -> None:
-    message = "^class_weights: 'balanced' needs classes, but stsb has scores"
+    message = "^class_weights: 'balanced' needs classes, but stsb is a regression"
     spec = make_spec(method="ce", task="stsb", space=None)
     with pytest.raises(SclsearchError, match=message):
         resolve(replace(spec, settings={"class_weights": "balanced"}), stsb)

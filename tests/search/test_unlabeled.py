@@ -172,7 +172,7 @@ def test_without_the_option_unlabeled_rows_change_only_a_note(
     assert [with_.seed_run_spec({}, n).identity["rows"] for n in range(3)] == [
         without.seed_run_spec({}, n).identity["rows"] for n in range(3)
     ]
-    note = "training rows without a label that are not read: 30"
+    note = "training rows without a label that are not used: 30"
     assert with_.notes == [note, *without.notes]
     reader = study_of(mixed, "tapt", None).notes
     assert f"{note}; --unlabeled all gives them to the stages that read no labels" in reader

@@ -153,7 +153,7 @@ def test_a_space_survives_a_yaml_round_trip(file: Path, entries: dict[str, Any])
         (
             "high: 1e-2}",
             "high: 1e-2}\n  chunk_tokens: {type: choice, values: [1, 2]}",
-            "space.chunk_tokens: sets the use of memory alone",
+            "space.chunk_tokens: trades memory for time",
         ),
         ("tau: 1}", "tau: -1}", "fixed.tau: must be greater than 0, got -1"),
         ("tau: 1}", "tau: null}", "fixed.tau: must be a valid number"),

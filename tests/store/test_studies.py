@@ -59,7 +59,7 @@ def test_a_study_comes_back_exactly_and_is_created_once(store: StudyStore) -> No
 def test_the_record_of_another_study_is_damage(store: StudyStore, tmp_path: Path) -> None:
     store.create(RECORD)
     shutil.copytree(tmp_path / "studies" / "first", tmp_path / "studies" / "copy")
-    with pytest.raises(DamagedError, match=r"study\.json: must be of 'copy', got 'first'\. Move"):
+    with pytest.raises(DamagedError, match=r"is the record of 'first', not of 'copy'\. Move"):
         StudyStore(tmp_path, "copy").record()
 
 
