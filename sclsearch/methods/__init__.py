@@ -1,4 +1,4 @@
-"""Registry of the training methods; a new method needs a file and one line in `METHODS`."""
+"""Registry of the training methods. CONTRIBUTING.md lists what a new method needs."""
 
 import inspect
 import pkgutil

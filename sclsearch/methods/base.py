@@ -215,12 +215,14 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     Attributes:
         protocol: Name of the paper's protocol on full data.
         few_shot: Name of the paper's protocol for a given number of training texts.
-        regression: True if the method supports regression tasks; False by default.
+        regression: True if the method supports regression tasks; False by default. Subclasses
+            inherit it.
         cross_entropy: True, the default, if the last stage has a cross-entropy, so that
             `class_weights` applies.
         cuda_graphs: Set it to True in a class of your own if an update depends on nothing but the
             batch, the weights and random numbers, not on Python values that change between updates.
             Updates on a GPU are then replayed as CUDA graphs. A subclass must set it again.
+            Methods of sclsearch always have graphs, so their updates must meet the condition.
         training: Default training settings of the method, if they differ from those of `Training`.
         pooling: Embedding that the head classifies, `mean` by default. Here it is a constant. To
             make it a hyperparameter, declare it as a field of the method: `pooling: Pooling =

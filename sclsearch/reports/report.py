@@ -35,7 +35,7 @@ class SeedLine:
     validation: float | None
     test: float | None
     failure: str | None
-    seconds: float = 0.0
+    seconds: float = 0.0  # of training, validation and test
     untested: bool = False
 
 

@@ -98,7 +98,7 @@ class SeedRun:
     # By split, at the kept evaluation.
     predictions: Mapping[str, list[float]] = field(default_factory=dict)
     started: float = 0.0  # Unix seconds
-    seconds: float = 0.0  # wall-clock time
+    seconds: float = 0.0  # wall-clock time of training, validation and test
     environment: Mapping[str, Any] = field(default_factory=dict)  # versions, threads and device
     failure: Failure | None = None
 

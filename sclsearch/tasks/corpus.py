@@ -7,7 +7,7 @@ import logging
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class Corpus:
     """Task with the location and format of its rows."""
 
     task: Task  # its labels have the order of the hub's
-    origin: str  # where users can get the files, for people
+    origin: str  # where users can get the files
     folder: str  # of the files, as named by the distribution
     files: Mapping[str, str]  # of each split with labels
     columns: tuple[str, ...]  # of the files: the texts, then the label
@@ -96,8 +96,16 @@ def load_corpora(toml: str) -> Mapping[str, Corpus]:
         tasks = shared.pop("tasks")
         for name, own in tasks.items():
             hub = shared.get("hub", {}) | own.get("hub", {})
-            corpora[name] = _fields(name, {**shared, **own, "hub": hub})
+            keys = {**shared, **own, "hub": hub}
+            if unknown := keys.keys() - _KEYS:
+                raise ValueError(
+                    f"corpora.toml: {name}: unknown keys: {', '.join(sorted(unknown))}"
+                )
+            corpora[name] = _fields(name, keys)
     return TypeAdapter(dict[str, Corpus]).validate_python(corpora)
+
+
+_KEYS = frozenset(one.name for kind in (Task, Corpus) for one in fields(kind)) | {"first_number"}
 
 
 def _fields(name: str, keys: dict[str, Any]) -> dict[str, Any]:

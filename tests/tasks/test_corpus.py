@@ -15,7 +15,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 from sclsearch.arguments import check_fields
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import CORPORA, load_task
-from sclsearch.tasks.corpus import Corpus, from_hub, load_corpus
+from sclsearch.tasks.corpus import Corpus, from_hub, load_corpora, load_corpus
 
 SCORES = ("5.0", "3.8")
 # Rows of each class, by split; QQP and MNLI are samples.
@@ -304,3 +304,9 @@ def test_loading_takes_little_more_memory_than_two_copies_of_the_texts(tmp_path:
     tracemalloc.stop()
     texts = sum(sys.getsizeof(text) for (text,) in loaded.splits["train"].texts)
     assert peak < 2.5 * texts
+
+
+def test_an_unknown_key_of_a_corpus_is_refused() -> None:
+    toml = '[one]\ncolums = ["text", "label"]\ntasks.mood = {}\n'
+    with pytest.raises(ValueError, match=r"corpora\.toml: mood: unknown keys: colums"):
+        load_corpora(toml)
