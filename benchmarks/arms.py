@@ -16,13 +16,13 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.points import POINTS, SETTINGS, Setup, training_data
+from benchmarks.points import POINTS, SETTINGS, Run, Setup, training_data
 from benchmarks.trainers import Case
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks.metrics import value
+from sclsearch.training.data import batches_in_order, rows_of
 from sclsearch.training.device import fast_bf16
 from sclsearch.training.engine import train
-from sclsearch.training.spec import TrainingData
 
 RAY = importlib.util.find_spec("ray") is not None
 OURS = "sclsearch tune" if RAY else "engine"
@@ -71,14 +71,18 @@ class Unit:
         return sum(_trained_tokens(training_data(self.setup, *case)) for case in self.cases)
 
 
-def _trained_tokens(data: TrainingData) -> int:
+def _trained_tokens(data: Run) -> int:
     """Return the tokens that go through the encoder forward and backward, in all views."""
     stages, total = data.spec.stages, 0
     for position, stage in enumerate(stages):
         if stage.frozen_pooling is None:
-            lengths = data.tokens.splits[data.rows_of(stage).split].lengths
-            for update, index in enumerate(data.order(stage, len(stages) - 1 - position)):
-                total += len(stage.dropout_rates_at(update)) * int(lengths[index].sum())
+            rows, remaining = rows_of(*data, stage), len(stages) - 1 - position
+            lengths = data.tokens[rows.split].lengths_of(rows.index)
+            settings, order = stage.training, data.spec.replicate.order
+            for update, positions in enumerate(
+                batches_in_order(len(rows.index), settings, remaining, order, None)
+            ):
+                total += len(stage.dropout_rates_at(update)) * int(lengths[positions].sum())
     return total
 
 
@@ -191,4 +195,4 @@ def one_score(setup: Setup, case: Case) -> float:
     """Return the test score of one seed run."""
     torch.set_num_threads(1)
     data = training_data(setup, *case)
-    return value(data.spec.metric, train(data).test)
+    return value(data.spec.metric, train(*data).test)

@@ -75,7 +75,6 @@ def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float
     from sclsearch.tasks.metrics import value
     from sclsearch.training.engine import train
     from sclsearch.training.evaluation import predict
-    from sclsearch.training.spec import TrainingData
 
     spec = StudySpec(task=task, model="minilm", searched=False)
     study = resolve(spec, RunOptions(gpus_per_trial=0))
@@ -98,7 +97,7 @@ def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float
         return np.asarray(study.data.splits[rows.split].y[rows.index], np.int64)
 
     with patch("sclsearch.training.engine.predict", and_test):
-        result = train(TrainingData(run, tokens))
+        result = train(run, tokens)
     evaluations: list[Any] = result.evaluations
     scores = [value("accuracy", one["validation"]) for one in evaluations]
     y = labels(splits.test)

@@ -79,7 +79,7 @@ def update_rows(models: Sequence[str], shapes: Sequence[str], updates: int) -> I
             batch, length = map(int, shape.split("x"))
             many = Load(rows=batch * updates, length=length, batch=batch, model=model)
             few = Load(rows=batch * FEW, length=length, batch=batch, model=model)
-            train(few.data)  # loads kernels
+            train(*few.data)  # loads kernels
             seconds = {
                 graphs: (_seconds(many, graphs=graphs) - _seconds(few, graphs=graphs))
                 / (updates - FEW)
@@ -98,7 +98,7 @@ def update_rows(models: Sequence[str], shapes: Sequence[str], updates: int) -> I
 
 
 def _seconds(load: Load, *, graphs: bool) -> float:
-    return train(load.data, graphs=graphs).seconds
+    return train(*load.data, graphs=graphs).seconds
 
 
 _start: Barrier
@@ -113,11 +113,11 @@ def _join(start: Barrier) -> None:
 def _shared(load: Load) -> tuple[float, float]:
     """Return the seconds of a process's seed runs and its peak memory in MB."""
     torch.set_num_threads(1)
-    train(load.data)
+    train(*load.data)
     _start.wait()
     begun = time.perf_counter()
     for _ in range(SEED_RUNS):
-        train(load.data)
+        train(*load.data)
     return time.perf_counter() - begun, peak_memory()
 
 

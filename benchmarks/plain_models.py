@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel
 
-from sclsearch.training.spec import TrainingData
+from benchmarks.points import Run
 
 
 class Embedder(nn.Module):
@@ -30,7 +30,7 @@ class Embedder(nn.Module):
 class Joint(nn.Module):
     """`scl`: cross-entropy and contrast in one loss."""
 
-    def __init__(self, data: TrainingData) -> None:
+    def __init__(self, data: Run) -> None:
         super().__init__()
         self.fields: Any = data.spec.method
         self.dropout = nn.Dropout(data.spec.training.dropout)
@@ -55,7 +55,7 @@ class Joint(nn.Module):
 class Contrast(nn.Module):
     """`supcl-seq`, first stage: a forward for each dropout rate."""
 
-    def __init__(self, data: TrainingData) -> None:
+    def __init__(self, data: Run) -> None:
         super().__init__()
         self.fields: Any = data.spec.method
         self.embedder = Embedder(data.spec.model, data.spec.training.dropout)
@@ -83,7 +83,7 @@ class Contrast(nn.Module):
 class Probe(nn.Module):
     """`supcl-seq`, second stage: a linear layer on the frozen encoder."""
 
-    def __init__(self, data: TrainingData, embedder: Embedder) -> None:
+    def __init__(self, data: Run, embedder: Embedder) -> None:
         super().__init__()
         self.embedder = embedder.requires_grad_(requires_grad=False)
         self.dropout = nn.Dropout(data.spec.training.dropout)
@@ -107,8 +107,8 @@ class Probe(nn.Module):
         return {"loss": F.cross_entropy(logits, labels), "logits": logits}
 
 
-def _linear(embedder: Embedder, data: TrainingData) -> nn.Linear:
-    layer = nn.Linear(embedder.model.config.hidden_size, data.tokens.classes)
+def _linear(embedder: Embedder, data: Run) -> nn.Linear:
+    layer = nn.Linear(embedder.model.config.hidden_size, len(data.spec.task.labels))
     nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size, by_split
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
-from sclsearch.training.data import TokenizedTask, tokenize_task
-from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.data import Tokens, tokenize_task
+from sclsearch.training.spec import SeedRunSpec
 
 PROTOCOL = PROTOCOLS["gunel-fewshot"]
 SETTINGS: Mapping[str, Mapping[str, object]] = MappingProxyType(
@@ -74,9 +74,14 @@ class Setup:
         return {**EVERYWHERE, "epochs": self.epochs or epochs}
 
 
-def training_data(
-    setup: Setup, method: str, values: Mapping[str, object], number: int
-) -> TrainingData:
+class Run(NamedTuple):
+    """Specification of a seed run, and the tokens of each split."""
+
+    spec: SeedRunSpec
+    tokens: Mapping[str, Tokens]
+
+
+def training_data(setup: Setup, method: str, values: Mapping[str, object], number: int) -> Run:
     """Return a seed run of replicate `number`."""
     data = _data(setup)
     kind: Any = method_class(method)
@@ -101,7 +106,7 @@ def training_data(
         model_digest=_digest(folder),
         numerics="cuda-bf16" if torch.cuda.is_available() else "cpu-fp32",
     )
-    return TrainingData(spec, _tokens(setup, folder, training.max_length))
+    return Run(spec, _tokens(setup, folder, training.max_length))
 
 
 @cache
@@ -115,7 +120,7 @@ def _digest(folder: Path) -> str:
 
 
 @cache
-def _tokens(setup: Setup, folder: Path, length: int) -> TokenizedTask:
+def _tokens(setup: Setup, folder: Path, length: int) -> dict[str, Tokens]:
     data = _data(setup)
     first = PROTOCOL.splits(data, Size(setup.train_size), PROTOCOL.replicate(0))
     # Each replicate has other training rows.

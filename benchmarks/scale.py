@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from benchmarks.machine import cores, header, markdown, peak_memory
+from benchmarks.points import Run
 from sclsearch.encoders import savings
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
@@ -39,9 +40,9 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import storage_folder
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.base import Task
-from sclsearch.training.data import TokenizedTask, Tokens
+from sclsearch.training.data import Tokens
 from sclsearch.training.engine import train
-from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.spec import SeedRunSpec
 
 FIRST, LAST = 1000, 4000
 """Token ids are drawn from these."""
@@ -76,11 +77,11 @@ class Load:
     model: str = "minilm"
 
     @property
-    def data(self) -> TrainingData:
+    def data(self) -> Run:
         """Input of the engine."""
         folder = model_folder(self.model)
         kind: Any = method_class(self.method)
-        return TrainingData(
+        return Run(
             SeedRunSpec(
                 task=Task("random", "random tokens", ("no", "yes"), "accuracy"),
                 data_digest="random",
@@ -101,15 +102,11 @@ class Load:
                 model_digest="",
                 numerics="cuda-bf16" if torch.cuda.is_available() else "cpu-fp32",
             ),
-            TokenizedTask(
-                {
-                    "train": _random(self.rows, self.length),
-                    "validation": _random(HELD_OUT, self.length),
-                    "test": _random(HELD_OUT, self.length),
-                },
-                classes=2,
-                pad=0,
-            ),
+            {
+                "train": _random(self.rows, self.length),
+                "validation": _random(HELD_OUT, self.length),
+                "test": _random(HELD_OUT, self.length),
+            },
         )
 
 
@@ -128,6 +125,7 @@ def _random(rows: int, length: int) -> Tokens:
         starts=np.arange(rows + 1) * length,
         y=rng.integers(0, 2, rows),
         max_length=length,
+        pad=0,
     )
 
 
@@ -137,7 +135,7 @@ def measured(load: Load) -> tuple[float, float]:
     savings.LIMIT = load.limit
     data = load.data
     load_encoder(data.spec.model, load.model)  # a worker reads it only once
-    return train(data).seconds, peak_memory()
+    return train(*data).seconds, peak_memory()
 
 
 def alone(load: Load) -> tuple[float, float]:

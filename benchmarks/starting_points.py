@@ -125,13 +125,12 @@ def seed_run(study: Study, seed: int) -> dict[str, Any]:
     """Train one seed; return its scores, the kept update and the seconds."""
     from sclsearch.tasks.metrics import value
     from sclsearch.training.engine import train
-    from sclsearch.training.spec import TrainingData
 
     splits = study.splits(seed)
     spec = study.seed_run_spec({}, seed, splits)
     tokens = study.tokenized([splits])[spec.training.max_length]
     began = time.perf_counter()
-    result = train(TrainingData(spec, tokens))
+    result = train(spec, tokens)
     kept: Any = result.evaluations[result.kept]
     last: Any = result.evaluations[-1]
     return {

@@ -20,9 +20,8 @@ from torch import nn
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
 from benchmarks.plain_models import Contrast, Joint, Probe
-from benchmarks.points import Setup, training_data
+from benchmarks.points import Run, Setup, training_data
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.training.spec import TrainingData
 
 Case = tuple[str, dict[str, object], int]
 """Method, values of the configuration, number of the replicate."""
@@ -43,10 +42,10 @@ class Rows(torch.utils.data.Dataset[Mapping[str, object]]):
         return self.rows[index]
 
 
-def rows_of(data: TrainingData, part: str) -> Rows:
+def rows_of(data: Run, part: str) -> Rows:
     """Return the rows of a split for Trainer."""
     rows = getattr(data.spec.splits, part)
-    tokens = data.tokens.splits[rows.split]
+    tokens = data.tokens[rows.split]
     return Rows(
         [
             {
@@ -59,7 +58,7 @@ def rows_of(data: TrainingData, part: str) -> Rows:
     )
 
 
-def arguments(data: TrainingData, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
+def arguments(data: Run, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
     """Return the settings of a stage for Trainer."""
     spec, settings = data.spec, data.spec.method.stages(data.spec.training)[stage].training
     steps = -(-len(spec.splits.train.index) // settings.batch_size) * settings.epochs
@@ -96,9 +95,7 @@ def accuracy(found: Any) -> dict[str, float]:
     return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
 
 
-def trainer(
-    data: TrainingData, model: nn.Module, stage: int, folder: str, *, evaluated: bool
-) -> Trainer:
+def trainer(data: Run, model: nn.Module, stage: int, folder: str, *, evaluated: bool) -> Trainer:
     """Return a Trainer of a stage."""
     return Trainer(
         model=model,
@@ -128,7 +125,7 @@ def score(setup: Setup, case: Case) -> float:
         return tested(last, data)
 
 
-def tested(last: Trainer, data: TrainingData) -> float:
+def tested(last: Trainer, data: Run) -> float:
     """Return the accuracy of the kept model on test rows."""
     predicted: Any = last.predict(rows_of(data, "test"))
     return float(predicted.metrics["test_accuracy"])
@@ -155,7 +152,7 @@ class Searched(Trainer):
         return result
 
 
-def joint_of(data: TrainingData) -> Any:
+def joint_of(data: Run) -> Any:
     """Return a function that makes the model of a trial."""
     return lambda: Joint(data)
 

@@ -27,11 +27,11 @@ from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.state import with_result
 from sclsearch.study.study import Study
-from sclsearch.training.data import TokenizedTask
+from sclsearch.training.data import Tokens
 from sclsearch.training.device import is_of_machine, is_out_of_memory
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult, save_weights
-from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.spec import SeedRunSpec
 
 PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", "optuna")
 
@@ -155,7 +155,7 @@ class WorkerContext:
     study: Study  # without its texts
     name: str
     storage: Storage
-    tokens: Mapping[int, TokenizedTask]  # by `max_length`
+    tokens: Mapping[int, Mapping[str, Tokens]]  # by `max_length` and split
     splits: Mapping[int, Splits]  # by replicate number
     threads: int  # torch threads per seed run
     origin: Mapping[str, Any]  # what `rerun` needs to train a seed run again
@@ -270,9 +270,9 @@ def _again(
 ) -> tuple[SeedRun, TrainingResult]:
     threads = int(stored.environment.get("threads", context.threads))
     torch.set_num_threads(threads)
-    data = TrainingData(spec, context.tokens[spec.training.max_length])
     try:
-        result = train(data, graphs=context.graphs)
+        tokens = context.tokens[spec.training.max_length]
+        result = train(spec, tokens, graphs=context.graphs)
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise  # a retry may succeed
@@ -301,8 +301,8 @@ def attempt(
         environment=environment(context.threads, context.gpus),
     )
     try:
-        data = TrainingData(spec, context.tokens[spec.training.max_length])
-        result = train(data, test=test, graphs=context.graphs)
+        tokens = context.tokens[spec.training.max_length]
+        result = train(spec, tokens, test=test, graphs=context.graphs)
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise
@@ -315,10 +315,10 @@ def attempt(
 
 def row_results(spec: SeedRunSpec, context: WorkerContext, result: TrainingResult) -> RowResults:
     """Return labels and class probabilities of the rows that a training result has evaluated."""
-    splits = context.tokens[spec.training.max_length].splits
+    tokens = context.tokens[spec.training.max_length]
     evaluated = {"validation": spec.splits.validation, "test": spec.splits.test}
     labels = {
-        name: splits[evaluated[name].split].y[evaluated[name].index]
+        name: tokens[evaluated[name].split].y[evaluated[name].index]
         for name in result.probabilities
     }
     return RowResults(labels, result.probabilities)

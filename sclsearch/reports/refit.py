@@ -20,7 +20,7 @@ from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.state import with_result
 from sclsearch.study.study import Study
 from sclsearch.tasks.base import Split, TaskData
-from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.spec import SeedRunSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,6 +86,7 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
     """
     import torch
 
+    from sclsearch.training.data import rows_of
     from sclsearch.training.engine import train
     from sclsearch.training.evaluation import NonFiniteLossError
     from sclsearch.training.optimizer import updates_per_epoch
@@ -94,9 +95,7 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
     spec = replace(winner.spec, splits=splits, data_digest=data.digest, keep="last")
     tokens = replace(winner.study, data=data).tokenized([splits])[spec.training.max_length]
     stage = spec.stages[-1]
-    per_epoch = updates_per_epoch(
-        len(TrainingData(spec, tokens).rows_of(stage).index), stage.training
-    )
+    per_epoch = updates_per_epoch(len(rows_of(spec, tokens, stage).index), stage.training)
     epochs = median(float(run.evaluations[run.kept]["epoch"]) for run in winner.runs)
     updates = max(1, round(epochs * per_epoch))
     threads = int(winner.runs[0].environment.get("threads", 1))
@@ -104,7 +103,7 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
         own = replace(spec, replicate=all_seeds(seed), last_updates=updates)
         try:
             with torch.random.fork_rng(), _threads(threads):
-                result = train(TrainingData(own, tokens), test=False)
+                result = train(own, tokens, test=False)
         except NonFiniteLossError as error:
             raise SclsearchError(f"--refit: {error} Choose another winner by --rule.") from error
         yield RefittedModel(own, result.weights, replace(counts, updates=updates))
@@ -128,7 +127,7 @@ def train_again(
     study, spec = restore_seed_run(run, data_dir, method)
     tokens = study.tokenized([spec.splits])[spec.training.max_length]
     with torch.random.fork_rng(), _threads(int(run.environment.get("threads", 1))):
-        result = train(TrainingData(spec, tokens))
+        result = train(spec, tokens)
     if warning := run.difference(with_result(run, result), spec.metric):
         _LOG.warning("%s", warning)
     return result

@@ -184,7 +184,6 @@ def check_custom_method(study: Study, splits: Splits) -> None:
 
     from sclsearch.training.engine import train
     from sclsearch.training.evaluation import NonFiniteLossError
-    from sclsearch.training.spec import TrainingData
 
     some = Splits(_few(splits.train), _few(splits.validation), _few(splits.test))
     values = next(iter(study.space.published), {})
@@ -192,7 +191,7 @@ def check_custom_method(study: Study, splits: Splits) -> None:
     tokens = study.tokenized([some])[spec.training.max_length]
     try:
         with torch.random.fork_rng():
-            train(TrainingData(spec, tokens))
+            train(spec, tokens)
     except NonFiniteLossError:
         pass  # depends on values and rows, which differ between seed runs
     except SclsearchError:

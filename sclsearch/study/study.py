@@ -23,7 +23,7 @@ from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord
 from sclsearch.study.spec import Sampler
 from sclsearch.tasks.base import Index, TaskData, Texts
 from sclsearch.tasks.paraphrases import Paraphrases, ParaphraseSource
-from sclsearch.training.data import TokenizedTask, join, joined_rows, tokenize_task
+from sclsearch.training.data import Tokens, join, joined_rows, tokenize_task
 from sclsearch.training.spec import Numerics, SeedRunSpec
 
 SAMPLE = 200
@@ -215,7 +215,7 @@ class Study:
         values = (self.defaults["max_length"].value, *listed)
         return tuple(sorted({int(str(value)) for value in values}))
 
-    def tokenized(self, replicates: Iterable[Splits]) -> dict[int, TokenizedTask]:
+    def tokenized(self, replicates: Iterable[Splits]) -> dict[int, dict[str, Tokens]]:
         """Return token ids, and paraphrases if the study reads them, by `max_length`."""
         replicates = list(replicates)
         used = by_split(rows for splits in replicates for rows in splits.rows.values())

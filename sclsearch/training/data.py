@@ -1,4 +1,8 @@
-"""Data of a seed run: tokenized texts as flat arrays, added paraphrases, and batches of tensors."""
+"""Data of a seed run: tokenized texts as flat arrays, added paraphrases, and batches of tensors.
+
+A text of a file passes five types: `DataFrame`, `Split` and `TaskData` when it is loaded, `Tokens`
+and `Batch` when it is trained on. `SeedRunSpec.splits` selects rows by their numbers alone.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +13,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sclsearch.methods.base import Batch, Training
+from sclsearch.methods.base import Batch, Stage, Training
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Index, Labels, Split, TaskData, Texts
 from sclsearch.training.optimizer import purpose, updates_of, updates_per_epoch
+from sclsearch.training.spec import SeedRunSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+PARAPHRASES = "paraphrases"
+"""Name of the tokens of all first paraphrases of the training texts, then all second ones; without
+tokens for a text that has none."""
 GPU_WIDTHS = 32
 """On a GPU, batches are padded to a multiple of this length, so that few shapes of batches occur.
 
@@ -35,6 +43,11 @@ class Tokens:
     starts: npt.NDArray[np.int64]  # start of each row, and the end of the last row, [rows + 1]
     y: Labels  # [rows]
     max_length: int  # most tokens of a row; longer texts are truncated
+    pad: int  # token id of padding
+
+    @property
+    def regression(self) -> bool:
+        return np.issubdtype(self.y.dtype, np.floating)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -50,37 +63,17 @@ class Tokens:
         return np.unique(self.ids[np.repeat(read, self.lengths)])
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedTask:
-    """Tokenized task: the form that the engine reads."""
-
-    splits: Mapping[str, Tokens]
-    classes: int  # C, 0 in regression
-    pad: int  # token id of padding
-    # All first paraphrases of the training texts, then all second ones; without tokens for a text
-    # that has none. None if no stage reads paraphrases.
-    paraphrases: Tokens | None = None
-
-    def paraphrases_of(self, index: Index) -> tuple[Tokens, Index]:
-        """Return all paraphrases, and the row numbers of both paraphrases of some texts."""
-        if self.paraphrases is None:
-            raise ValueError(
-                "a stage reads paraphrases, but the task was tokenized without paraphrases"
-            )
-        return self.paraphrases, np.concatenate([index, index + len(self.paraphrases.y) // 2])
-
-
 def tokenize_task(
     data: TaskData,
     tokenizer: "PreTrainedTokenizerBase",
     max_length: int,
     paraphrases: Mapping[Texts, tuple[Texts, ...]] | None = None,
     used: Mapping[str, Index] | None = None,
-) -> TokenizedTask:
-    """Return the tokenized task, with each text or pair truncated to `max_length` tokens.
+) -> dict[str, Tokens]:
+    """Return the tokens of each split, with each text or pair truncated to `max_length` tokens.
 
-    Of the `paraphrases` of training texts, the first two are tokenized. `used` has the row numbers
-    to tokenize, by split; None tokenizes all rows.
+    Of the `paraphrases` of training texts, the first two are tokenized, as `PARAPHRASES`. `used`
+    has the row numbers to tokenize, by split; None tokenizes all rows.
     """
     splits = {}
     for name in data.splits if used is None else used:
@@ -88,14 +81,12 @@ def tokenize_task(
         wanted = range(len(split)) if used is None else {*used[name].tolist()}
         texts = [row if number in wanted else None for number, row in enumerate(split.texts)]
         splits[name] = _encode(texts, split.y, tokenizer, max_length)
-    both = None
     if paraphrases is not None:
         rows, y = data.splits["train"].texts, data.splits["train"].y
         known = paraphrases.keys()
         texts = [paraphrases[row][n] if row in known else None for n in (0, 1) for row in rows]
-        both = _encode(texts, np.concatenate([y, y]), tokenizer, max_length)
-    pad = tokenizer.pad_token_id
-    return TokenizedTask(splits, len(data.task.labels), 0 if pad is None else int(pad), both)
+        splits[PARAPHRASES] = _encode(texts, np.concatenate([y, y]), tokenizer, max_length)
+    return splits
 
 
 def _encode(
@@ -116,6 +107,7 @@ def _encode(
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         y=y,
         max_length=max_length,
+        pad=int(tokenizer.pad_token_id or 0),
     )
 
 
@@ -138,6 +130,41 @@ def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
     """Return the drawn rows and their K paraphrases, among the `total` rows of all texts."""
     starts = np.arange(0, total, total // (1 + count))
     return Rows(drawn.split, (starts[:, None] + drawn.index).reshape(-1))
+
+
+def rows_of(spec: SeedRunSpec, tokens: Mapping[str, Tokens], stage: Stage) -> Rows:
+    """Return the training rows of a stage; include unlabeled texts if it reads no labels."""
+    if not stage.labeled and spec.splits.unlabeled is not None:
+        return spec.splits.unlabeled
+    drawn = spec.splits.train
+    return joined_rows(drawn, spec.joined, len(tokens[drawn.split].y))
+
+
+def inputs(
+    spec: SeedRunSpec, tokens: Mapping[str, Tokens], stage: Stage, index: Index
+) -> tuple[Tokens, Index]:
+    """Return the input of a stage for some rows: their texts, or two paraphrases of each."""
+    if stage.reads == "paraphrases":
+        return _both_paraphrases(tokens, index)
+    return tokens[spec.splits.train.split], index
+
+
+def occurring(spec: SeedRunSpec, tokens: Mapping[str, Tokens]) -> Index:
+    """Return the ids of all tokens in the texts of a seed run, and of padding, ascending."""
+    splits = spec.splits
+    train = tokens[splits.train.split]
+    trained = splits.unlabeled or joined_rows(splits.train, spec.joined, len(train.y))
+    read = [(tokens[r.split], r.index) for r in (trained, splits.validation, splits.test)]
+    if PARAPHRASES in tokens:
+        read.append(_both_paraphrases(tokens, trained.index))
+    found = [split.occurring(index) for split, index in read]
+    return np.unique(np.concatenate([*found, [train.pad]])).astype(np.int64)
+
+
+def _both_paraphrases(tokens: Mapping[str, Tokens], index: Index) -> tuple[Tokens, Index]:
+    """Return all paraphrases, and the row numbers of both paraphrases of some texts."""
+    both = tokens[PARAPHRASES]
+    return both, np.concatenate([index, index + len(both.y) // 2])
 
 
 def batches_in_order(
@@ -185,14 +212,14 @@ def padded_widths(tokens: Tokens, index: Index, device: torch.device) -> npt.NDA
 
 
 def collate(
-    tokens: Tokens, index: Index, pad: int, dropout_rates: tuple[float, ...], device: torch.device
+    tokens: Tokens, index: Index, dropout_rates: tuple[float, ...], device: torch.device
 ) -> Batch:
     """Return rows of a split as a batch, padded to one width; see `padded_widths`."""
     starts, lengths = tokens.starts[index], tokens.lengths_of(index)
     columns = np.arange(padded_widths(tokens, index, device).max())
     mask = columns < lengths[:, None]  # [B, T]
     source = np.where(mask, starts[:, None] + columns, 0)
-    ids = np.where(mask, tokens.ids[source], pad)
+    ids = np.where(mask, tokens.ids[source], tokens.pad)
     types = np.where(mask, tokens.types[source], 0)
     content = mask & tokens.content[source]
     return Batch(
@@ -207,10 +234,8 @@ def collate(
 
 def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
     """Return the labels of some rows, `[B]`: int64 classes or float32 scores."""
-    y = tokens.y[index]
-    return on_device(
-        y.astype(np.float32 if np.issubdtype(y.dtype, np.floating) else np.int64), device
-    )
+    y = tokens.y[index].astype(np.float32 if tokens.regression else np.int64)
+    return on_device(y, device)
 
 
 def on_device(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:

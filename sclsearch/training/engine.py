@@ -18,7 +18,14 @@ from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.metrics import validation_loss, value
-from sclsearch.training.data import collate
+from sclsearch.training.data import (
+    Tokens,
+    batches_in_order,
+    collate,
+    inputs,
+    occurring,
+    rows_of,
+)
 from sclsearch.training.device import Backend, GraphedUpdates, Update, backend_for
 from sclsearch.training.evaluation import (
     Features,
@@ -39,35 +46,40 @@ from sclsearch.training.optimizer import (
     updates_of,
     updates_per_epoch,
 )
-from sclsearch.training.spec import TrainingData
+from sclsearch.training.spec import SeedRunSpec
 
 LOSS_RECORDS = 20
 """Most loss records of a stage that is not evaluated."""
 
 
-def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> TrainingResult:
+def train(
+    spec: SeedRunSpec, tokens: Mapping[str, Tokens], *, test: bool = True, graphs: bool = True
+) -> TrainingResult:
     """Train and evaluate one seed run; without validation rows, keep its last weights.
 
+    `tokens` has each split of the task, tokenized at the seed run's `max_length`.
     With `graphs`, updates on a GPU are replayed as CUDA graphs; the results are the same.
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.
         SclsearchError: The encoder lacks a capability that the method needs.
     """
-    started, spec = time.perf_counter(), data.spec
+    started = time.perf_counter()
     test = test and len(spec.splits.test.index) > 0
     backend = backend_for(spec.numerics)
     with backend.stream():
         encoder = load_encoder(spec.model, spec.model_name, backend.device)
-        result = TrainingResult(notes=(*encoder.notes, *spec.method.check(encoder), *data.notes))
+        notes = (*encoder.notes, *spec.method.check(encoder), *_truncation_notes(spec, tokens))
+        result = TrainingResult(notes)
         for position in range(len(spec.stages)):
-            _train_stage(data, position, encoder, result, backend, test=test, graphs=graphs)
+            _train_stage(spec, tokens, position, encoder, result, backend, test=test, graphs=graphs)
     result.seconds = time.perf_counter() - started
     return result
 
 
 def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
-    data: TrainingData,
+    spec: SeedRunSpec,
+    tokens: Mapping[str, Tokens],
     position: int,
     encoder: Encoder,
     result: TrainingResult,
@@ -76,30 +88,31 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     test: bool,
     graphs: bool,
 ) -> None:
-    spec, replicate = data.spec, data.spec.replicate
-    stage = spec.stages[position]
-    training, rows = stage.training, data.rows_of(stage)
+    replicate, stage = spec.replicate, spec.stages[position]
+    training, rows = stage.training, rows_of(spec, tokens, stage)
+    classes = len(spec.task.labels)
     remaining, device = len(spec.stages) - 1 - position, backend.device
     last = remaining == 0
 
     # Model: the encoder of the previous stage, and new modules with their own seed.
     torch.manual_seed(seed_for(replicate.initialization, purpose("parts", remaining)))
-    balanced = training.class_weights == "balanced" and stage.labeled
-    weights = _class_weights(data, rows, device) if balanced else None
-    model = Model(encoder, stage.new_modules(encoder, data.tokens.classes), weights).to(device)
+    balanced = training.class_weights == "balanced" and stage.labeled and classes > 0
+    weights = _class_weights(tokens, rows, classes).to(device) if balanced else None
+    model = Model(encoder, stage.new_modules(encoder, classes), weights).to(device)
     frozen = stage.frozen_pooling is not None
     encoder.requires_grad_(not frozen)
     encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
     if frozen:
-        features = _features(data, position, model, backend)
+        features = _features(spec, tokens, position, model, backend)
     elif not stage.whole_vocabulary:
-        occurring = torch.from_numpy(data.occurring).to(device)
-        vocabulary = CutEmbedding.install(encoder.model, occurring)
+        kept_tokens = torch.from_numpy(occurring(spec, tokens)).to(device)
+        vocabulary = CutEmbedding.install(encoder.model, kept_tokens)
 
     # Schedule.
     per_epoch = updates_per_epoch(len(rows.index), training)
-    total = updates_of(len(rows.index), training, spec.most_updates(remaining))
+    most = spec.most_updates(remaining)
+    total = updates_of(len(rows.index), training, most)
     evaluated = last and len(spec.splits.validation.index) > 0
     points = (
         evaluation_points(spec.evaluate, per_epoch, total)
@@ -117,15 +130,16 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     if graphs and spec.graphs and not stage.whole_vocabulary:
         update_weights = GraphedUpdates(update_weights, training.chunk_tokens)
 
-    for update, index in enumerate(data.order(stage, remaining), start=1):
+    order = batches_in_order(len(rows.index), training, remaining, replicate.order, most)
+    for update, positions in enumerate(order, start=1):
+        index = rows.index[positions]
         scale = lr_scale(update, total, training.warmup_ratio)
         set_learning_rates(optimizer, scale)
         if features is not None:
-            batch = features.batch(data.tokens.splits[rows.split], rows.split, index)
+            batch = features.batch(tokens[rows.split], rows.split, index)
         else:
-            tokens, read = data.read(stage, index)
             rates = stage.dropout_rates_at(update - 1)
-            batch = collate(tokens, read, data.tokens.pad, rates, device)
+            batch = collate(*inputs(spec, tokens, stage, index), rates, device)
         model.train()
         terms = update_weights(batch)
         if last and weights is not None and not model.class_weights_read:
@@ -147,7 +161,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             result.stages.append({"stage": stage.name, **record})
             continue
         evaluation, predictions, probabilities = _evaluate(
-            data, spec.splits.validation, model, features, backend
+            spec, tokens, spec.splits.validation, model, features, backend
         )
         result.evaluations.append({**record, "validation": evaluation})
         # Few validation rows often give equal scores; the loss tells such checkpoints apart.
@@ -167,7 +181,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             vocabulary.decay = best_decay
         if test:
             result.test, result.predictions["test"], result.probabilities["test"] = _evaluate(
-                data, spec.splits.test, model, features, backend
+                spec, tokens, spec.splits.test, model, features, backend
             )
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
@@ -192,33 +206,47 @@ def make_update(
 
 
 def _evaluate(
-    data: TrainingData, rows: Rows, model: Model, features: Features | None, backend: Backend
+    spec: SeedRunSpec,
+    tokens: Mapping[str, Tokens],
+    rows: Rows,
+    model: Model,
+    features: Features | None,
+    backend: Backend,
 ) -> tuple[dict[str, Any], list[float], Probabilities]:
-    found = predict(model, data.spec.method, data.tokens, rows, features, backend)
-    evaluation = evaluate_predictions(data.spec, data.tokens, rows, *found)
+    found = predict(model, spec.method, tokens, rows, features, backend)
+    evaluation = evaluate_predictions(spec, tokens, rows, *found)
     return evaluation, found[0].tolist(), found[1]
 
 
-def _features(data: TrainingData, position: int, model: Model, backend: Backend) -> Features:
+def _features(
+    spec: SeedRunSpec, tokens: Mapping[str, Tokens], position: int, model: Model, backend: Backend
+) -> Features:
     """Return the embeddings of all rows that a stage with a frozen encoder reads.
 
     A later test computes them all again: in other batches the last digits would differ.
     """
-    spec, stage = data.spec, data.spec.stages[position]
+    stage = spec.stages[position]
     last = position == len(spec.stages) - 1
     evaluated = (spec.splits.validation, spec.splits.test) if last else ()
-    read = (data.rows_of(stage), *evaluated)
-    return compute_features(model, data.tokens, read, str(stage.frozen_pooling), backend)
+    read = (rows_of(spec, tokens, stage), *evaluated)
+    return compute_features(model, tokens, read, str(stage.frozen_pooling), backend)
 
 
-def _class_weights(data: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:
-    """Return the weight n / (C n_c) of each class in a stage's rows, `[C]`; None in regression."""
-    classes = data.tokens.classes
-    if not classes:
-        return None
-    y = data.tokens.splits[rows.split].y[rows.index]
+def _class_weights(tokens: Mapping[str, Tokens], rows: Rows, classes: int) -> Tensor:
+    """Return the weight n / (C n_c) of each class in a stage's rows, `[C]`."""
+    y = tokens[rows.split].y[rows.index]
     counts = np.bincount(y.astype(np.int64), minlength=classes).clip(1)
-    return torch.from_numpy(len(y) / (classes * counts)).float().to(device)
+    return torch.from_numpy(len(y) / (classes * counts)).float()
+
+
+def _truncation_notes(spec: SeedRunSpec, tokens: Mapping[str, Tokens]) -> tuple[str, ...]:
+    """Return a note on how many test texts reach `max_length`; nothing if none does."""
+    rows, longest = spec.splits.test, spec.training.max_length
+    full = tokens[rows.split].lengths_of(rows.index) >= longest
+    if not full.any():
+        return ()
+    count = f"{full.sum()} of {len(full)} test texts"
+    return (f"max_length={longest}: {count} reach it; longer texts are truncated",)
 
 
 def _mean_terms(

@@ -26,7 +26,6 @@ from sclsearch.protocols.base import Rows, Splits, by_split
 from sclsearch.tasks.base import Index, Labels, TaskData
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.data import (
-    TokenizedTask,
     Tokens,
     by_length,
     by_tokens,
@@ -80,17 +79,20 @@ class Features:
 
 @torch.no_grad()
 def compute_features(
-    model: Model, task: TokenizedTask, rows: tuple[Rows, ...], pooling: str, backend: Backend
+    model: Model,
+    tokens: Mapping[str, Tokens],
+    rows: tuple[Rows, ...],
+    pooling: str,
+    backend: Backend,
 ) -> Features:
     """Return the embeddings of all rows that a stage reads; compute each of them once."""
     model.eval()
     position: dict[str, npt.NDArray[np.int64]] = {}
     values, count = [], 0
     for split, index in by_split(rows).items():
-        tokens = task.splits[split]
-        position[split] = np.full(len(tokens.y), -1, dtype=np.int64)
-        for chosen in _batches(tokens, index, None, backend):
-            batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, backend.device)
+        position[split] = np.full(len(tokens[split].y), -1, dtype=np.int64)
+        for chosen in _batches(tokens[split], index, None, backend):
+            batch = collate(tokens[split], index[chosen], ONE_VIEW, backend.device)
             with backend.autocast():
                 values.append(model.embed(batch, pooling).float())
             position[split][index[chosen]] = np.arange(count, count + len(chosen))
@@ -101,7 +103,7 @@ def compute_features(
 def predict(
     model: Model,
     method: Method,
-    task: TokenizedTask,
+    tokens: Mapping[str, Tokens],
     rows: Rows,
     features: Features | None,
     backend: Backend,
@@ -112,12 +114,12 @@ def predict(
     NonFiniteLossError if the last update broke the weights.
     """
     compute = partial(method.scores, model)
-    scores = outputs_of(model, compute, task, rows, features, backend)
+    scores = outputs_of(model, compute, tokens, rows, features, backend)
     if not np.isfinite(scores).all():
         raise NonFiniteLossError(
             f"{rows.split}: scores are NaN or infinite. Lower the learning rate."
         )
-    if not task.classes:
+    if tokens[rows.split].regression:
         return scores.astype(np.float64), np.empty((len(scores), 0), np.float32)
     return scores.argmax(1).astype(np.int64), class_probabilities(method, scores)
 
@@ -131,7 +133,7 @@ def class_probabilities(method: Method, scores: npt.NDArray[np.float32]) -> Prob
 def outputs_of(
     model: Model,
     compute: Callable[[Batch], Tensor],
-    task: TokenizedTask,
+    tokens: Mapping[str, Tokens],
     rows: Rows,
     features: Features | None,
     backend: Backend,
@@ -143,15 +145,15 @@ def outputs_of(
     as fit on a GPU, unless `batch_size` is given.
     """
     model.eval()
-    tokens = task.splits[rows.split]
+    split = tokens[rows.split]
     outputs: list[Tensor] = []
-    order = list(_batches(tokens, rows.index, batch_size, backend))
+    order = list(_batches(split, rows.index, batch_size, backend))
     for chosen in order:
         index = rows.index[chosen]
         batch = (
-            collate(tokens, index, task.pad, ONE_VIEW, backend.device)
+            collate(split, index, ONE_VIEW, backend.device)
             if features is None
-            else features.batch(tokens, rows.split, index)
+            else features.batch(split, rows.split, index)
         )
         with backend.autocast():
             outputs.append(compute(batch).float())
@@ -169,7 +171,7 @@ def _batches(tokens: Tokens, index: Index, size: int | None, backend: Backend) -
 
 def evaluate_predictions(
     spec: SeedRunSpec,
-    task: TokenizedTask,
+    tokens: Mapping[str, Tokens],
     rows: Rows,
     predictions: Predictions,
     probabilities: Probabilities,
@@ -178,9 +180,9 @@ def evaluate_predictions(
 
     For classes, `log_loss` is added: the mean of -log p of the true classes, in nats.
     """
-    y = task.splits[rows.split].y[rows.index]
+    y = tokens[rows.split].y[rows.index]
     found = evaluate(spec.task, y, predictions)
-    if task.classes:
+    if not spec.task.regression:
         true = probabilities[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
         found["log_loss"] = float(-np.log(true.clip(LEAST_PROBABILITY)).mean())
     return found
@@ -248,7 +250,7 @@ Evaluations = Mapping[str, Mapping[str, Any]]
 
 def baselines(
     data: TaskData,
-    tokens: TokenizedTask,
+    tokens: Mapping[str, Tokens],
     splits: Mapping[int, Splits],
     encoder: Encoder,
     *,
@@ -292,7 +294,7 @@ def _of_replicate(
 
 
 def linear_head(
-    encoder: Encoder, data: TaskData, tokens: TokenizedTask, rows: Rows, *, gpu: bool
+    encoder: Encoder, data: TaskData, tokens: Mapping[str, Tokens], rows: Rows, *, gpu: bool
 ) -> Head:
     """Return the linear model, fitted on some rows, as a head on the encoder's mean over tokens.
 

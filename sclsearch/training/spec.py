@@ -1,18 +1,14 @@
-"""Specification of a seed run, its key, and the data that its training reads."""
+"""Specification of a seed run, its key, and its cost."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from sclsearch.canonical import digest
 from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import resolved
-from sclsearch.protocols.base import Evaluate, Replicate, Rows, Splits
-from sclsearch.tasks.base import Index, Task
-from sclsearch.training.data import TokenizedTask, Tokens, batches_in_order, joined_rows
+from sclsearch.protocols.base import Evaluate, Replicate, Splits
+from sclsearch.tasks.base import Task
 from sclsearch.training.optimizer import evaluation_points, updates_of, updates_per_epoch
 
 ENGINE_VERSION = 7
@@ -100,61 +96,6 @@ class SeedRunSpec:
     @property
     def key(self) -> str:
         return digest(self.identity)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingData:
-    """Specification of a seed run, and the task tokenized at its `max_length`."""
-
-    spec: SeedRunSpec
-    tokens: TokenizedTask
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Note for reports on how many test texts reach `max_length`; empty if none does."""
-        rows, longest = self.spec.splits.test, self.spec.training.max_length
-        full = self.tokens.splits[rows.split].lengths_of(rows.index) >= longest
-        if not full.any():
-            return ()
-        count = f"{full.sum()} of {len(full)} test texts"
-        return (f"max_length={longest}: {count} reach it; longer texts are truncated",)
-
-    @property
-    def train(self) -> Rows:
-        drawn = self.spec.splits.train
-        return joined_rows(drawn, self.spec.joined, len(self.tokens.splits[drawn.split].y))
-
-    def rows_of(self, stage: Stage) -> Rows:
-        """Return the training rows of a stage; include unlabeled texts if it reads no labels."""
-        unlabeled = self.spec.splits.unlabeled
-        return self.train if stage.labeled or unlabeled is None else unlabeled
-
-    def order(self, stage: Stage, remaining: int) -> Iterator[Index]:
-        """Yield the rows of each batch of a stage that `remaining` stages follow."""
-        rows = self.rows_of(stage)
-        seed, most = self.spec.replicate.order, self.spec.most_updates(remaining)
-        for positions in batches_in_order(len(rows.index), stage.training, remaining, seed, most):
-            yield rows.index[positions]
-
-    def read(self, stage: Stage, index: Index) -> tuple[Tokens, Index]:
-        """Return the input of a stage for some rows: their texts, or two paraphrases of each."""
-        if stage.reads == "paraphrases":
-            return self.tokens.paraphrases_of(index)
-        return self.tokens.splits[self.spec.splits.train.split], index
-
-    @property
-    def occurring(self) -> Index:
-        """Ids of all tokens in the texts that the seed run reads, and of padding, ascending."""
-        splits = self.spec.splits
-        trained = splits.unlabeled or self.train
-        found = [
-            self.tokens.splits[rows.split].occurring(rows.index)
-            for rows in (trained, splits.validation, splits.test)
-        ]
-        if self.tokens.paraphrases is not None:
-            views, both = self.tokens.paraphrases_of(trained.index)
-            found.append(views.occurring(both))
-        return np.unique(np.concatenate([*found, [self.tokens.pad]])).astype(np.int64)
 
 
 FORWARD = 1 / 3

@@ -39,18 +39,6 @@ def test_one_view_has_the_dropout_of_the_plain_model(
     torch.testing.assert_close(found, expected)
 
 
-def test_each_view_holds_every_row_in_order(bert: Encoder, inputs: Inputs) -> None:
-    states = bert.hidden(*inputs, (0.0, 0.0, 0.0))
-    torch.testing.assert_close(states.chunk(3)[2], bert.hidden(*inputs, (0.0,)))
-
-
-def test_padding_does_not_change_the_states(encoder: Encoder, inputs: Inputs) -> None:
-    ids, mask, types = inputs
-    whole = encoder.hidden(ids, mask, types, (0.0,))[1, :4]
-    cut = encoder.hidden(ids[1:2, :4], mask[1:2, :4], types[1:2, :4], (0.0,))[0]
-    torch.testing.assert_close(whole, cut, atol=1e-4, rtol=1e-4)
-
-
 def test_masks_built_for_a_gpu_give_the_same_states(
     encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,16 +68,6 @@ def test_relu_is_between_the_layers_of_g(layers: int) -> None:
     torch.testing.assert_close(g(Z), expected)
 
 
-def test_g_without_layers_is_the_identity() -> None:
-    assert torch.equal(projection(4, layers=0)(Z), Z)
-
-
-def test_initial_weights_of_g_have_the_deviation_of_bert_at_its_width() -> None:
-    torch.manual_seed(0)
-    weight = next(projection(768, layers=1).parameters())
-    assert weight.std().item() == pytest.approx(0.0208, rel=0.01)
-
-
 def test_label_vectors_have_the_standard_deviation_of_bert() -> None:
     torch.manual_seed(0)
     vectors = label_vectors(50, 64)

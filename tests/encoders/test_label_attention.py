@@ -8,9 +8,7 @@ from torch import Tensor
 from sclsearch.encoders.heads import (
     LabelSpecificAttention,
     WindowAttention,
-    check_window,
 )
-from sclsearch.errors import SclsearchError
 
 LENGTHS = (6, 3, 1)
 
@@ -66,14 +64,6 @@ def test_token_weights_equal_the_formula_of_leam(
         torch.testing.assert_close(z[row], expected @ states[row, :length])
 
 
-def test_token_weights_do_not_depend_on_vector_lengths(
-    states: Tensor, mask: Tensor, labels: Tensor
-) -> None:
-    attention = WindowAttention(4, 3)
-    weights = attention.weights(states, labels, mask)
-    torch.testing.assert_close(attention.weights(9 * states, labels / 7, mask), weights)
-
-
 def test_text_vectors_equal_the_formula_of_lsan(
     states: Tensor, mask: Tensor, labels: Tensor
 ) -> None:
@@ -91,9 +81,3 @@ def test_text_vectors_equal_the_formula_of_lsan(
             gates = attention.label_gate(by_label).sigmoid(), attention.own_gate(own).sigmoid()
             share = gates[0] / (gates[0] + gates[1])
             torch.testing.assert_close(found[row, label], share * by_label + (1 - share) * own)
-
-
-def test_a_window_size_must_be_odd() -> None:
-    check_window(5, "kernel")
-    with pytest.raises(SclsearchError, match=r"^kernel: must be odd, .* got 4\. Use 3 or 5\.$"):
-        check_window(4, "kernel")

@@ -141,25 +141,6 @@ def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Save) -> None
     assert "embeddings" not in " ".join(head.state_dict())
 
 
-def test_half_precision_head_weights_are_loaded_as_float32(
-    with_head: Save,
-) -> None:
-    file = with_head() / "model.safetensors"
-    halves = {name: weight.half() for name, weight in load_file(file).items()}
-    save_file(halves, file, {"format": "pt"})
-    found = load_encoder(file.parent, "half").masked_lm
-    assert torch.equal(found["bias"], halves["cls.predictions.bias"].float())
-    assert {weight.dtype for weight in found.values()} == {torch.float32}
-
-
-def test_the_embeddings_have_a_gradient_through_the_head(bert: Encoder, inputs: Inputs) -> None:
-    states = torch.ones(2, 16)
-    masked_lm_head(bert)(states, bert.embeddings).square().sum().backward()
-    gradient = bert.embeddings.grad
-    assert gradient is not None
-    assert gradient.any()
-
-
 def test_the_mask_token_is_that_of_the_tokenizer(tiny_bert: Path) -> None:
     encoder = load_encoder(tiny_bert, "tiny")
     assert encoder.mask_token == 4

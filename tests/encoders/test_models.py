@@ -139,12 +139,6 @@ def test_minilm_is_a_sentence_encoder_with_a_pooler(minilm: Path) -> None:
     assert (alias.width, alias.layers) == (384, 6)
 
 
-def test_a_path_and_a_name_have_no_part_in_the_traits(minilm: Path, tmp_path: Path) -> None:
-    copied = copytree(minilm, tmp_path / "bert-large")
-    assert encoder_traits(copied) == encoder_traits(minilm)
-    assert model_digest(copied) == model_digest(minilm)
-
-
 @pytest.mark.parametrize(
     ("config", "expected"),
     [

@@ -19,11 +19,6 @@ from sclsearch.methods.base import (
 from sclsearch.methods.scl import CE
 
 
-def test_labels_are_repeated_for_each_view(batch: Batch) -> None:
-    views = replace(batch, y=torch.tensor([4, 7]), dropout_rates=(0.0, 0.1, 0.2)).view_y
-    assert views.tolist() == [4, 7, 4, 7, 4, 7]
-
-
 def test_rows_of_views_have_the_order_of_their_labels(bert: Encoder, batch: Batch) -> None:
     model = Model(bert, nn.ModuleDict()).eval()
     views = replace(batch, dropout_rates=(0.0, 0.0))
@@ -47,11 +42,6 @@ def test_cached_features_of_paraphrases_are_an_error() -> None:
             reads="paraphrases",
             frozen_pooling="mean",
         )
-
-
-def test_a_stage_without_rates_has_one_view_at_the_training_dropout() -> None:
-    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {})
-    assert [stage.dropout_rates_at(update) for update in (0, 1, 99)] == [(0.3,)] * 3
 
 
 def test_monitored_terms_are_not_in_the_loss() -> None:

@@ -132,10 +132,6 @@ def test_tapt_has_the_masked_lm_loss_of_transformers(
     torch.testing.assert_close(terms["mlm"], expected)
 
 
-def test_a_new_masked_lm_head_is_noted(bert: Encoder) -> None:
-    assert TAPT().check(bert) == ("masked-LM head: new, because the checkpoint of tiny has none",)
-
-
 @pytest.mark.parametrize("pooling", ["cls_raw", "mean"])
 @pytest.mark.parametrize("tau", [0.07, 0.5])
 def test_cssl_contrasts_first_paraphrases_with_second_ones(
@@ -170,11 +166,6 @@ def test_post_training_has_separate_settings_and_fine_tuning_is_cross_entropy(
 
 
 Draw = Callable[[Tensor, Tensor], Tensor]
-
-
-def one_text(batch: Batch) -> Batch:
-    names = ("ids", "mask", "types", "content", "y")
-    return replace(batch, **{name: getattr(batch, name)[:1] for name in names})
 
 
 def complement(content: Tensor, first: Tensor) -> Tensor:
@@ -252,12 +243,6 @@ def test_a_batch_without_selected_tokens_has_a_finite_loss(made: Made, batch: Ba
     stage.loss(terms).backward()  # type: ignore[no-untyped-call]
     assert terms["mlm"] == 0
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-
-
-def test_a_batch_of_one_text_has_finite_terms(made: Made, batch: Batch) -> None:
-    method = CMLM()
-    terms = method.post_terms(made(method, stage=0), one_text(batch))
-    assert all(term.isfinite() for term in terms.values())
 
 
 def test_the_monitored_term_has_no_gradient_and_is_not_in_the_loss(

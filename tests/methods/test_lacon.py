@@ -150,14 +150,6 @@ def test_the_fields_of_leam_determine_its_modules(bert: Encoder) -> None:
     assert rates == [0.3, 0.3]
 
 
-def test_the_mlp_of_leam_has_dropout_in_training_only(made: Made, batch: Batch) -> None:
-    method = LEAM(mlp_dropout=0.5)
-    model = made(method).eval()
-    assert torch.equal(method.scores(model, batch), method.scores(model, batch))
-    model.train()
-    assert not torch.equal(method.scores(model, batch), method.scores(model, batch))
-
-
 def test_an_even_kernel_is_an_error(bert: Encoder) -> None:
     method = LEAM()
     assert method.check(bert) == ()

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from sclsearch.methods.base import Batch, Pooling, Training
 from sclsearch.methods.scl import CE
 from sclsearch.methods.supcl_seq import DropoutAug, SimCSE, SupCLSeq
-from sclsearch.objectives import nt_xent, sup_con
+from sclsearch.objectives import sup_con
 from tests.methods.conftest import Made
 
 Rates = tuple[float, ...]
@@ -69,33 +69,17 @@ def test_regression_scores_equal_to_one_decimal_are_positives(made: Made, batch:
     assert found.item() > 0
 
 
-def test_the_probe_minimizes_cross_entropy_on_classes(made: Made, batch: Batch) -> None:
+@pytest.mark.parametrize("classes", [0, 2])
+def test_the_probe_minimizes_cross_entropy_or_squared_error(
+    made: Made, batch: Batch, classes: int
+) -> None:
     method, features = SupCLSeq(), torch.rand(8, 16)
-    model = made(method)
-    logits = model.new_modules["head"](features, 0.0)
-    terms = method.terms(model, replace(batch, features=features))
+    y, model = batch.y if classes else torch.rand(8), made(method, classes=classes)
+    scores = model.new_modules["head"](features, 0.0)
+    terms = method.terms(model, replace(batch, features=features, y=y))
     assert list(terms) == ["probe"]
-    torch.testing.assert_close(terms["probe"], F.cross_entropy(logits, batch.y))
-
-
-def test_the_probe_minimizes_squared_error_on_scores(made: Made, batch: Batch) -> None:
-    method, features, y = SupCLSeq(), torch.rand(8, 16), torch.rand(8)
-    model = made(method, classes=0)
-    found = method.terms(model, replace(batch, features=features, y=y))["probe"]
-    torch.testing.assert_close(found, ((model.new_modules["head"](features, 0.0) - y) ** 2).mean())
-
-
-def test_simcse_contrasts_two_views_by_nt_xent(made: Made, batch: Batch) -> None:
-    method = SimCSE(tau=0.2, dropouts=(0.1, 0.1))
-    contrast, _ = method.stages(Training())
-    model, views = made(method, stage=0), replace(batch, dropout_rates=contrast.dropout_rates_at(0))
-    torch.manual_seed(4)
-    a, b = model.embed(views, "cls_pooled").chunk(2)
-    assert not torch.equal(a, b)
-    torch.manual_seed(4)
-    terms = contrast.terms(model, views)
-    assert list(terms) == ["sup_con"]
-    torch.testing.assert_close(terms["sup_con"], nt_xent(a, b, tau=0.2))
+    expected = F.cross_entropy(scores, y) if classes else ((scores - y) ** 2).mean()
+    torch.testing.assert_close(terms["probe"], expected)
 
 
 def test_simcse_takes_every_other_view_of_a_text_as_positive(made: Made, batch: Batch) -> None:

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
 from torch import Tensor
 
 from sclsearch.objectives import instance_centered, label_centered, label_embedding_regularizer
@@ -80,15 +79,6 @@ def test_label_embedding_regularizer_equals_loops_over_pairs(seed: int, classes:
     mean = label_embedding_regularizer(labels).item()
     assert mean == pytest.approx(sum(costs) / len(costs))
     assert 0 <= mean <= TOP
-
-
-@pytest.mark.parametrize("tau", [0.05, 0.3, 5.0])
-def test_instance_centered_with_one_head_equals_pytorch_metric_learning(tau: float) -> None:
-    h, labels, y = random_rows(1, 7), random_rows(2, 4), torch.tensor([0, 1, 2, 3, 3, 1, 3])
-    oracle = NormalizedSoftmaxLoss(4, 6, temperature=tau)
-    oracle.W = torch.nn.Parameter(labels.T)
-    expected = oracle(h, y).item()
-    assert instance_centered(h, labels, y, tau=tau).item() == pytest.approx(expected)
 
 
 def test_label_centered_of_one_class_has_value_and_gradient_0() -> None:

@@ -69,16 +69,6 @@ def data() -> TaskData:
     return replace(demo, splits={name: demo.splits[name] for name in ("train", "test")})
 
 
-def test_without_validation_rows_a_fifth_of_the_training_rows_is_held_out(data: TaskData) -> None:
-    splits = PLAIN.splits(data, None, PLAIN.replicate(0))
-    assert (len(splits.train.index), len(splits.validation.index)) == (1600, 400)
-    assert not set(splits.train.index) & set(splits.validation.index)
-    assert np.bincount(splits.validation.labels(data)).tolist() == [200, 200]
-    assert splits.test.split == "test"
-    assert "validation: 400 rows, 20% of the 2000 training rows" in splits.notes
-    assert PLAIN.splits(data, None, PLAIN.replicate(1)).digests == splits.digests
-
-
 def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
     protocol = with_splits(PLAIN, 3)
     found = [protocol.splits(data, None, protocol.replicate(number)) for number in range(5)]

@@ -20,7 +20,7 @@ from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.paraphrases import EDA_VERSION, eda
-from sclsearch.training.data import TokenizedTask, Tokens
+from sclsearch.training.data import PARAPHRASES, Tokens
 from tests.workspace import MakeSpec, Prepare, Resolved
 
 ROWS = 20
@@ -61,7 +61,7 @@ def drawn_texts(study: Study) -> set[Texts]:
     return {texts[row] for number in range(10) for row in study.splits(number).train.index}
 
 
-def tokens_of(study: Study) -> TokenizedTask:
+def tokens_of(study: Study) -> dict[str, Tokens]:
     return study.tokenized([study.splits(0)])[LENGTH]
 
 
@@ -108,21 +108,21 @@ def test_paraphrases_join_only_training_rows(resolved: Resolved) -> None:
     study, few = resolved(**NOISY), resolved(**FEW_SHOT)
     tokens, before = tokens_of(study), tokens_of(few)
     total, rows = len(study.data.splits["train"]), study.splits(0).train.index
-    train = tokens.splits["train"]
-    assert train.y.tolist() == before.splits["train"].y.tolist() * 4
+    train = tokens["train"]
+    assert train.y.tolist() == before["train"].y.tolist() * 4
     read = np.flatnonzero(train.lengths)
     assert read.tolist() == [row + total * view for view in range(4) for row in rows]
     for row in rows:
-        assert row_of(train, row) == row_of(before.splits["train"], row)
-    others = tokens.splits.keys() - {"train"}
-    assert others == before.splits.keys() - {"train"}
+        assert row_of(train, row) == row_of(before["train"], row)
+    others = tokens.keys() - {"train"}
+    assert others == before.keys() - {"train"}
     for name in others:
-        assert np.array_equal(tokens.splits[name].ids, before.splits[name].ids)
-        assert np.array_equal(tokens.splits[name].starts, before.splits[name].starts)
+        assert np.array_equal(tokens[name].ids, before[name].ids)
+        assert np.array_equal(tokens[name].starts, before[name].starts)
 
 
 def test_the_tokens_of_joined_rows_are_pinned(on_demo: Study) -> None:
-    tokens, splits = tokens_of(on_demo).splits["train"], on_demo.splits(0)
+    tokens, splits = tokens_of(on_demo)["train"], on_demo.splits(0)
     whole = hashlib.sha256(tokens.ids.tobytes() + np.flatnonzero(tokens.lengths).tobytes())
     assert len(np.flatnonzero(tokens.lengths)) == 4 * len(splits.train.index)
     assert whole.hexdigest()[:16] == DEMO
@@ -152,7 +152,7 @@ def test_validation_rows_from_the_training_split_need_no_paraphrases(
     study = resolved(**fields, paraphrases=file)
     splits = study.splits(0)
     assert splits.validation.split == "train"
-    read = set(np.flatnonzero(tokens_of(study).splits["train"].lengths))
+    read = set(np.flatnonzero(tokens_of(study)["train"].lengths))
     total = len(study.data.splits["train"])
     joined = {row + total * view for row in splits.train.index for view in range(4)}
     assert read == joined | set(splits.validation.index)
@@ -166,9 +166,10 @@ def test_a_method_that_contrasts_paraphrases_also_reads_those_of_joined_rows(
     total, row = len(study.data.splits["train"]), int(study.splits(0).train.index[0])
     (text,) = study.data.splits["train"].texts[row]
     second = eda(eda(text, 3)[2])[1]
-    found, (_, place) = tokens.paraphrases_of(np.array([row + 3 * total]))
+    found = tokens[PARAPHRASES]
+    place = row + 3 * total + len(found.y) // 2
     expected = load_tokenizer(study.model)(second, truncation=True, max_length=LENGTH)
-    assert row_of(found, int(place)) == expected["input_ids"]
+    assert row_of(found, place) == expected["input_ids"]
 
 
 def test_a_file_without_paraphrases_of_paraphrases_is_refused_before_storing(

@@ -238,7 +238,7 @@ def test_paraphrases_join_only_the_labeled_rows(
     )
     assert with_.study.seed_run_spec({}, 0).key == without.study.seed_run_spec({}, 0).key
     own, its = (
-        next(iter(one.study.tokenized(one.splits.values()).values())).splits["train"]
+        next(iter(one.study.tokenized(one.splits.values()).values()))["train"]
         for one in (with_, without)
     )
     assert np.array_equal(own.ids, its.ids)

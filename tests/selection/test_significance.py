@@ -165,16 +165,6 @@ def test_the_interval_has_the_stated_coverage(n: int, expected: float) -> None:
     assert abs(covered - expected) < 3 * deviation
 
 
-@pytest.mark.parametrize("n", [10, 40])
-def test_the_interval_of_normal_differences_is_close_to_students(n: int) -> None:
-    from scipy.stats import norm, t
-
-    quantiles = norm.ppf((np.arange(n) + 0.5) / n)
-    ends = compare(quantiles.tolist(), [0.0] * n).interval
-    half = t.ppf(0.975, n - 1) * quantiles.std(ddof=1) / math.sqrt(n)
-    assert ends == pytest.approx((-half, half), rel=0.05)
-
-
 @given(P_VALUES)
 def test_holms_procedure_equals_bonferroni_over_all_sets_with_the_test(
     p_values: list[float],

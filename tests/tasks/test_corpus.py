@@ -5,14 +5,12 @@ import json
 import sys
 import tracemalloc
 from collections.abc import Mapping
-from copy import copy
 from pathlib import Path
 
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from sclsearch.arguments import check_fields
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import CORPORA, load_task
 from sclsearch.tasks.corpus import Corpus, from_hub, load_corpora, load_corpus
@@ -74,14 +72,6 @@ def write_files(corpus: Corpus, folder: Path) -> None:
             if corpus.header is None:
                 writer.writeheader()
             writer.writerows(records)
-
-
-def test_fields_of_a_corpus_have_their_declared_types() -> None:
-    for corpus in CORPORA.values():
-        for part in filter(None, (corpus, corpus.task, corpus.hub)):
-            converted = copy(part)
-            check_fields(converted)
-            assert converted == part
 
 
 @pytest.mark.parametrize("name", CORPORA)

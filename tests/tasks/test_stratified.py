@@ -5,7 +5,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Split
 from sclsearch.tasks.own_rows import draw_splits
 
@@ -50,12 +49,6 @@ def test_rows_with_scores_are_drawn_without_stratification() -> None:
     splits = draw_splits(Split(tuple((str(score),) for score in y), y), (0.8, 0.1, 0.1), "rows.csv")
     assert [len(split) for split in splits.values()] == [80, 10, 10]
     assert sorted(score for split in splits.values() for score in split.y) == sorted(y)
-
-
-@pytest.mark.parametrize("y", [[0, 1, 2], [0, 1], [0, 1, 1]], ids=str)
-def test_too_few_rows_are_refused(y: list[int]) -> None:
-    with pytest.raises(SclsearchError, match=r"^rows\.csv: has . rows of . classes, too few"):
-        draw_splits(numbered(y), (0.8, 0.1, 0.1), "rows.csv")
 
 
 @given(

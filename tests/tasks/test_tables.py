@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks.tables import check_quotes, read_table, text_columns
+from sclsearch.tasks.tables import read_table, text_columns
 
 RECORDS: list[dict[str, object]] = [
     {"text": "one", "label": "x"},
@@ -111,14 +111,6 @@ def test_a_file_without_a_header_starts_at_its_first_row(tmp_path: Path, separat
     rows = read_table(file, header=("label", "title", "text"))
     assert rows["text"].tolist() == ["one", "two"]
     assert rows["label"].tolist() == ["1", "2"]
-
-
-def test_a_given_delimiter_reads_a_tsv_file_as_csv(tmp_path: Path) -> None:
-    file = write(tmp_path, "rows.tsv", 'text\tlabel\n"say ""hi"""\tx\n')
-    rows = text_columns(read_table(file), PAIR, str(file))
-    with pytest.raises(SclsearchError, match=r"row 1: quoted as in CSV, .* --delimiter tab\.$"):
-        check_quotes(rows, file, None)
-    assert read_table(file, "\t")["text"].tolist() == ['say "hi"']
 
 
 def test_a_csv_cell_may_exceed_the_limit_of_the_csv_module(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import re
 from pathlib import Path
 
 import numpy as np
@@ -12,25 +11,14 @@ from hypothesis import strategies as st
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks import DEMO, TASKS, base, load_demo, load_task
-from sclsearch.tasks.base import Split, Task, TaskData, first_classes
+from sclsearch.tasks import DEMO, TASKS, base, load_task
+from sclsearch.tasks.base import Split, TaskData
 from sclsearch.tasks.metrics import METRICS
 from tools.demo.__main__ import TARGET, content
-
-NAMES = {
-    *("demo", "cola", "sst2", "mrpc", "rte", "qnli", "qqp", "mnli", "mnli-mm", "stsb", "wnli"),
-    *("yelp2", "amazon2", "dbpedia", "tnews", "ocnli", "afqmc", "iflytek", "eprstmt", "bustm"),
-    "fewclue-tnews",
-    "fewglue-rte",
-}
 
 SPLITS = ("train", "validation", "test")
 DEMO_DIGEST = "e4a362c9a35dea046f3b4fd587f390a7017363a1a781ff5cc02926f128fde915"
 ROWS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.text("é\"'")))
-
-
-def test_the_names_of_the_tasks_are_fixed() -> None:
-    assert set(TASKS) == NAMES
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -52,13 +40,6 @@ def test_the_folder_argument_precedes_the_environment_variable(
     assert load_task("wnli").source == str(glue / "WNLI")
 
 
-@pytest.mark.parametrize("name", ["reviews.csv", "./reviews", "data/reviews.jsonl"])
-def test_a_task_file_must_exist(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SclsearchError, match=rf"^--task {re.escape(name)}: the file is missing"):
-        load_task(name)
-
-
 @given(ROWS, st.integers(1, 4))
 def test_the_digest_does_not_depend_on_the_batch_size(
     rows: list[tuple[str, str]], batch: int
@@ -69,18 +50,6 @@ def test_the_digest_does_not_depend_on_the_batch_size(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "DIGESTED_AT_ONCE", batch)
         assert TaskData(DEMO, {"train": split}, "here").digest == digest({"train": whole})
-
-
-def test_the_first_classes_keep_notes_and_drop_rows() -> None:
-    task = Task("toy", "", ("a", "b", "c"), "accuracy")
-    split = Split((("one",), ("two",)), np.array([0, 2], np.int64))
-    reduced = first_classes(TaskData(task, {"train": split}, "here", notes=("made up",)), 2)
-    assert reduced.task.labels == ("a", "b")
-    assert (reduced.notes, reduced.splits["train"].texts) == (("made up",), (("one",),))
-
-
-def sentences(split: str) -> list[str]:
-    return [text for (text,) in load_demo().splits[split].texts]
 
 
 def test_the_demo_is_balanced_and_pinned() -> None:
@@ -94,16 +63,3 @@ def test_the_demo_is_balanced_and_pinned() -> None:
 
 def test_the_demo_has_the_rows_of_its_generator() -> None:
     assert gzip.decompress(TARGET.read_bytes()) == content()
-
-
-@pytest.mark.slow
-def test_a_bag_of_words_does_not_predict_the_labels_of_the_demo() -> None:
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.linear_model import LogisticRegression
-
-    splits = load_demo().splits
-    counter = CountVectorizer(token_pattern=r"\w+")
-    model = LogisticRegression(max_iter=1000)
-    model.fit(counter.fit_transform(sentences("train")), splits["train"].y)
-    for split in ("validation", "test"):
-        assert model.score(counter.transform(sentences(split)), splits[split].y) < 0.6

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,15 +19,24 @@ from sclsearch.protocols.base import Evaluate, Splits, all_seeds
 from sclsearch.protocols.papers import plain_rows
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
-from sclsearch.training.data import tokenize_task
+from sclsearch.training.data import Tokens, tokenize_task
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import TrainingResult
-from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.spec import SeedRunSpec
 
 Weights = dict[str, torch.Tensor]
-WorkFor = Callable[..., TrainingData]
+
+
+class Work(NamedTuple):
+    """Specification of a seed run, and the tokens of each split."""
+
+    spec: SeedRunSpec
+    tokens: dict[str, Tokens]
+
+
+WorkFor = Callable[..., Work]
 Trained = Callable[..., TrainingResult]
-Rebuilt = Callable[[TrainingData, TrainingResult], Model]
+Rebuilt = Callable[[Work, TrainingResult], Model]
 WeightsSeen = Callable[..., list[Weights]]
 
 ROWS: Mapping[str, int] = MappingProxyType({"train": 44, "validation": 30, "test": 30})
@@ -113,7 +122,7 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
         keep: Any = "best",
         model: Path = tiny_bert,
         **fields: object,
-    ) -> TrainingData:
+    ) -> Work:
         built, training = build(method_class(method), {**FIELDS, **OWN[method], **fields}, "toy")
         spec = SeedRunSpec(
             task=data.task,
@@ -133,9 +142,7 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
         )
         reads = {stage.reads for stage in built.stages(training)}
         given = word_orders(data) if "paraphrases" in reads else None
-        return TrainingData(
-            spec, tokenize_task(data, load_tokenizer(model), training.max_length, given)
-        )
+        return Work(spec, tokenize_task(data, load_tokenizer(model), training.max_length, given))
 
     return work_for
 
@@ -143,17 +150,17 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
 @pytest.fixture(scope="session")
 def trained(work_for: WorkFor) -> Trained:
     """Return a function that trains a method, once per method and replicate."""
-    return cache(lambda method, number=0: train(work_for(method, number)))
+    return cache(lambda method, number=0: train(*work_for(method, number)))
 
 
 @pytest.fixture
 def rebuilt() -> Rebuilt:
     """Return a function that builds the model from the weights of a seed run."""
 
-    def rebuilt(work: TrainingData, result: TrainingResult) -> Model:
+    def rebuilt(work: Work, result: TrainingResult) -> Model:
         encoder = load_encoder(work.spec.model, work.spec.model_name)
         splits = work.spec.method.stages(work.spec.training)[-1].new_modules
-        model = Model(encoder, splits(encoder, work.tokens.classes))
+        model = Model(encoder, splits(encoder, len(work.spec.task.labels)))
         model.load_state_dict(result.weights)
         return model.eval()
 

@@ -27,7 +27,8 @@ from torch.utils._pytree import tree_iter
 from sclsearch.encoders import load, row_dropout, savings
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.training import device, engine
-from sclsearch.training.spec import Numerics, TrainingData
+from sclsearch.training.data import Tokens
+from sclsearch.training.spec import Numerics, SeedRunSpec
 
 ATEN = torch.ops.aten
 GPU = torch.device("cuda", 0)
@@ -291,10 +292,12 @@ def marked(recorder: Recorder) -> Iterator[None]:
         hook.remove()
 
 
-def record(work: TrainingData, limits: Mapping[str, int]) -> list[Segment]:
+def record(
+    spec: SeedRunSpec, tokens: Mapping[str, Tokens], limits: Mapping[str, int]
+) -> list[Segment]:
     """Return the segments of a seed run; `limits` replaces constants of gradient caching."""
     row_dropout._keep.cache_clear()
     recorder = Recorder()
     with patch.dict(vars(savings), limits), FAKE, recorder, marked(recorder):
-        engine.train(work, graphs=False)  # nothing can be replayed
+        engine.train(spec, tokens, graphs=False)  # nothing can be replayed
     return recorder.segments

@@ -11,8 +11,7 @@ import torch
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.fields import load_custom_method
 from sclsearch.training.engine import train
-from sclsearch.training.spec import TrainingData
-from tests.training.conftest import WorkFor
+from tests.training.conftest import Work, WorkFor
 
 
 def load(text: str, folder: Path, name: str) -> Any:
@@ -21,8 +20,8 @@ def load(text: str, folder: Path, name: str) -> Any:
     return load_custom_method(f"{file}:{name}")
 
 
-def with_method(work: TrainingData, method: Any) -> TrainingData:
-    return replace(work, spec=replace(work.spec, method=method, method_name=type(method).__name__))
+def with_method(work: Work, method: Any) -> Work:
+    return work._replace(spec=replace(work.spec, method=method, method_name=type(method).__name__))
 
 
 def test_an_added_module_changes_neither_the_head_nor_a_loss_without_it(
@@ -30,8 +29,8 @@ def test_an_added_module_changes_neither_the_head_nor_a_loss_without_it(
 ) -> None:
     kind = load(own_method_files["projected.py"], tmp_path, "Projected")
     work = work_for("ce", epochs=2)
-    plain = train(work)
-    without, contrasted = (train(with_method(work, kind(lam=lam))) for lam in (0.0, 0.5))
+    plain = train(*work)
+    without, contrasted = (train(*with_method(work, kind(lam=lam))) for lam in (0.0, 0.5))
     assert without.predictions == plain.predictions
     assert without.weights["new_modules.projection.weight"].shape == (64, 16)
     assert all(torch.equal(tensor, without.weights[name]) for name, tensor in plain.weights.items())
@@ -53,11 +52,11 @@ def test_class_weights_that_the_loss_does_not_read_are_an_error(
     )
     if weight:
         head = "new_modules.head.out.weight"
-        assert not torch.equal(train(balanced).weights[head], train(plain).weights[head])
+        assert not torch.equal(train(*balanced).weights[head], train(*plain).weights[head])
         return
-    train(plain)
+    train(*plain)
     with pytest.raises(SclsearchError, match=r"^class_weights: 'balanced' .* loss of Smoothed"):
-        train(balanced)
+        train(*balanced)
 
 
 def test_the_debugging_script_trains_one_seed_run(

@@ -1,6 +1,7 @@
 """Tokenized texts, the order of batches, and batches as tensors."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods.base import Training
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.data import (
-    TokenizedTask,
+    Tokens,
     batches_in_order,
     by_length,
     by_tokens,
@@ -31,7 +32,7 @@ TEXTS = [("the film was good",), ("bad",), ("it was a very fine, lovely film!",)
 PAIRS = [("the film", "it was good"), ("bad", "not"), ("a very fine film", "a film and a film")]
 CPU = torch.device("cpu")
 
-Tokenized = Callable[..., TokenizedTask]
+Tokenized = Callable[..., dict[str, Tokens]]
 
 
 def batches(rows: int, training: Training, seed: int) -> list[np.ndarray]:
@@ -88,10 +89,10 @@ def test_the_width_of_a_batch_on_a_gpu_does_not_depend_on_the_other_rows(tiny_be
     data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
     tokenizer, gpu, row = load_tokenizer(tiny_bert), torch.device("cuda"), np.array([1])
     for used in (None, {"train": np.array([0, 1])}):
-        tokens = tokenize_task(data, tokenizer, 40, used=used).splits["train"]
+        tokens = tokenize_task(data, tokenizer, 40, used=used)["train"]
         assert padded_widths(tokens, row, gpu) == 32
         assert padded_widths(tokens, row, CPU) == 3
-    tokens = tokenize_task(data, tokenizer, 40).splits["train"]
+    tokens = tokenize_task(data, tokenizer, 40)["train"]
     assert padded_widths(tokens, np.array([2]), gpu) == 40
 
 
@@ -117,7 +118,7 @@ def test_copies_to_a_gpu_are_from_pinned_memory_and_do_not_block(
 
 @pytest.fixture
 def tokenized(tiny_bert: Path) -> Tokenized:
-    def tokenized(texts: list[tuple[str, ...]], max_length: int = 32) -> TokenizedTask:
+    def tokenized(texts: list[tuple[str, ...]], max_length: int = 32) -> dict[str, Tokens]:
         y = np.arange(len(texts), dtype=np.int64) % 2
         data = TaskData(
             Task("toy", "", ("no", "yes"), "accuracy"), {"train": Split(tuple(texts), y)}, "memory"
@@ -133,8 +134,8 @@ def test_every_row_has_the_ids_and_segments_of_the_tokenizer(
     tiny_bert: Path, tokenized: Tokenized, texts: list[tuple[str, ...]], max_length: int
 ) -> None:
     task = tokenized(texts, max_length)
-    assert (task.classes, task.pad) == (2, 0)
-    tokens = task.splits["train"]
+    tokens = task["train"]
+    assert (tokens.regression, tokens.pad) == (False, 0)
     tokenizer = load_tokenizer(tiny_bert)
     for row, text in enumerate(texts):
         own = tokenizer(*text, truncation=True, max_length=max_length, return_token_type_ids=True)
@@ -148,9 +149,9 @@ def test_scores_have_no_classes_and_are_float32_in_a_batch(tiny_bert: Path) -> N
     data = TaskData(
         Task("toy", "", (), "pearson"), {"train": Split((("good",),), np.array([2.5]))}, "memory"
     )
-    task = tokenize_task(data, load_tokenizer(tiny_bert), 16)
-    assert task.classes == 0
-    batch = collate(task.splits["train"], np.array([0]), task.pad, (0.1,), CPU)
+    tokens = tokenize_task(data, load_tokenizer(tiny_bert), 16)["train"]
+    assert tokens.regression
+    batch = collate(tokens, np.array([0]), (0.1,), CPU)
     assert batch.y.dtype == torch.float32
     assert batch.y.tolist() == [2.5]
 
@@ -160,9 +161,9 @@ def test_scores_have_no_classes_and_are_float32_in_a_batch(tiny_bert: Path) -> N
 def test_a_batch_holds_its_rows_in_order_with_padding_on_the_right(
     tokenized: Tokenized, texts: list[tuple[str, ...]], index: list[int]
 ) -> None:
-    tokens = tokenized(texts).splits["train"]
     pad = 3
-    batch = collate(tokens, np.array(index), pad, (0.0, 0.2), CPU)
+    tokens = replace(tokenized(texts)["train"], pad=pad)
+    batch = collate(tokens, np.array(index), (0.0, 0.2), CPU)
     longest = max(tokens.lengths[index])
     assert batch.ids.shape == batch.mask.shape == batch.types.shape == (len(index), longest)
     assert batch.ids.dtype == batch.types.dtype == batch.y.dtype == torch.int64
@@ -184,9 +185,9 @@ def test_rows_that_are_not_used_have_no_tokens(tiny_bert: Path) -> None:
     tokenizer = load_tokenizer(tiny_bert)
     some = tokenize_task(data, tokenizer, 16, used={"train": np.array([0, 2])})
     every = tokenize_task(data, tokenizer, 16)
-    assert set(some.splits) == {"train"}
-    assert some.splits["train"].lengths.tolist() == [3, 0, 3]
-    one, other = (collate(t.splits["train"], np.array([2]), 0, (0.0,), CPU) for t in (some, every))
+    assert set(some) == {"train"}
+    assert some["train"].lengths.tolist() == [3, 0, 3]
+    one, other = (collate(t["train"], np.array([2]), (0.0,), CPU) for t in (some, every))
     assert torch.equal(one.ids, other.ids)
     assert torch.equal(one.y, other.y)
 
@@ -200,11 +201,9 @@ def test_both_paraphrases_of_a_text_follow_each_other_by_halves(tiny_bert: Path)
         ("good",): (("great",), ("the good",)),
         ("fine",): (("a fine",), ("lovely",)),
     }
-    task = tokenize_task(data, tokenizer, 16, views)
-    tokens, both = task.paraphrases_of(np.array([2, 0]))
-    batch = collate(tokens, both, task.pad, (0.1,), CPU)
+    tokens = tokenize_task(data, tokenizer, 16, views)
+    both = tokens["paraphrases"]
+    batch = collate(both, np.array([2, 0, 5, 3]), (0.1,), CPU)
     read = [tokenizer.decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
     assert read == ["a fine", "great", "lovely", "the good"]
     assert batch.y.tolist() == [0, 0, 0, 0]
-    with pytest.raises(ValueError, match="without paraphrases"):
-        tokenize_task(data, tokenizer, 16).paraphrases_of(np.array([0]))

@@ -4,7 +4,6 @@ import errno
 import json
 import resource
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +31,6 @@ from sclsearch.training.evaluation import (
     NonFiniteLossError,
     baselines,
     compute_features,
-    evaluate_predictions,
     predict,
     save_tensors,
     save_weights,
@@ -42,34 +40,13 @@ from tests.training.conftest import Rebuilt, Trained, WorkFor
 CPU = torch.device("cpu")
 
 
-def test_predictions_are_in_row_order(
-    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
-) -> None:
-    work = work_for(method)
-    model = rebuilt(work, trained(method))
-    rows = work.spec.splits.validation
-    predictions, probabilities = predict(
-        model, work.spec.method, work.tokens, rows, None, Backend(CPU)
-    )
-    assert predictions.dtype == np.int64
-    batch = collate(work.tokens.splits[rows.split], rows.index, 0, (0.0,), CPU)
-    with torch.inference_mode():
-        expected = work.spec.method.scores(model, batch).argmax(1)
-    assert predictions.tolist() == expected.tolist()
-    counts: Any = evaluate_predictions(work.spec, work.tokens, rows, predictions, probabilities)[
-        "confusion"
-    ]
-    hits = int((predictions == work.tokens.splits[rows.split].y[rows.index]).sum())
-    assert counts[0][0] + counts[1][1] == hits
-
-
 def test_probabilities_are_those_of_the_methods_scores(
     work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
 ) -> None:
     work, result = work_for(method), trained(method)
     rows = work.spec.splits.test
     model = rebuilt(work, result)
-    batch = collate(work.tokens.splits["test"], rows.index, 0, (0.0,), CPU)
+    batch = collate(work.tokens["test"], rows.index, (0.0,), CPU)
     with torch.inference_mode():
         scores = work.spec.method.scores(model, batch)
         expected = work.spec.method.probabilities(scores).numpy()
@@ -81,7 +58,7 @@ def test_probabilities_are_those_of_the_methods_scores(
 def test_probabilities_in_regression_have_no_classes(
     work_for: WorkFor, toy_scores: TaskData
 ) -> None:
-    result = train(work_for("ce", data=toy_scores, epochs=1))
+    result = train(*work_for("ce", data=toy_scores, epochs=1))
     assert result.probabilities["test"].shape == (len(result.predictions["test"]), 0)
 
 
@@ -91,7 +68,7 @@ def test_nan_scores_raise_an_error(
 ) -> None:
     work = work_for("ce", data={"classes": toy, "scores": toy_scores}[kind])
     encoder = load_encoder(work.spec.model, work.spec.model_name)
-    model = Model(encoder, CE().new_modules(encoder, work.tokens.classes))
+    model = Model(encoder, CE().new_modules(encoder, len(work.spec.task.labels)))
     with torch.no_grad():
         model.get_parameter("new_modules.head.out.bias").fill_(float("nan"))
     with pytest.raises(NonFiniteLossError, match=r"^validation: scores are NaN or infinite"):
@@ -110,11 +87,11 @@ def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: 
     assert features.values.shape == (44 + 30 + 30, 16)
     assert not features.values.requires_grad
     for part in rows:
-        tokens = work.tokens.splits[part.split]
+        tokens = work.tokens[part.split]
         index = part.index[::-3].copy()
         batch = features.batch(tokens, part.split, index)
         with torch.inference_mode():
-            own = model.eval().embed(collate(tokens, index, 0, (0.0,), CPU), "mean")
+            own = model.eval().embed(collate(tokens, index, (0.0,), CPU), "mean")
         assert batch.features is not None
         torch.testing.assert_close(batch.features, own, rtol=1e-4, atol=1e-5)
         assert batch.y.tolist() == tokens.y[index].tolist()

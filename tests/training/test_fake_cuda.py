@@ -73,7 +73,7 @@ def recorded(work_for: WorkFor, tmp_path_factory: pytest.TempPathFactory) -> Ite
             spec = replace(work.spec, numerics="cuda-bf16", max_updates=updates)
             if method is not None:
                 spec = replace(spec, method=method)
-            return process.submit(record, replace(work, spec=spec), dict(limits)).result()
+            return process.submit(record, spec, work.tokens, dict(limits)).result()
 
         yield recorded
 

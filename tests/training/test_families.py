@@ -54,7 +54,7 @@ def test_each_family_trains_with_each_method(
         work = work_for(method, epochs=1, model=folder)
         rows = replace(work.spec.splits.train, index=work.spec.splits.train.index[:16])
         splits = replace(work.spec.splits, train=rows)
-        result = train(replace(work, spec=replace(work.spec, splits=splits)))
+        result = train(*work._replace(spec=replace(work.spec, splits=splits)))
         after = {name: result.weights[f"encoder.{name}"] for name in before}
         assert any(not torch.equal(before[name], weight) for name, weight in after.items())
         assert all(weight.isfinite().all() for weight in result.weights.values())
@@ -69,4 +69,4 @@ def test_other_families_are_refused_in_one_line_before_the_first_update(
     sizes, reason = REFUSED[family]
     work = work_for(model=save_tiny(family, sizes))
     with pytest.raises(SclsearchError, match=rf"^--model tiny: {reason}\. [^\n]+\.$"):
-        train(work)
+        train(*work)

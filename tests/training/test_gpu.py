@@ -9,8 +9,7 @@ import torch
 
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import TrainingResult
-from sclsearch.training.spec import TrainingData
-from tests.training.conftest import WorkFor
+from tests.training.conftest import Work, WorkFor
 
 GPU = torch.cuda.is_available()
 UPDATES = 3
@@ -32,15 +31,15 @@ def deterministic_afterwards() -> Iterator[None]:
 def in_bfloat16(work_for: WorkFor) -> WorkFor:
     """Return a function that makes the data of a short seed run in bfloat16."""
 
-    def in_bfloat16(*given: Any, **fields: Any) -> TrainingData:
+    def in_bfloat16(*given: Any, **fields: Any) -> Work:
         work = limited(work_for(*given, evaluate="end", **fields))
-        return replace(work, spec=replace(work.spec, numerics="cuda-bf16" if GPU else "cpu-bf16"))
+        return work._replace(spec=replace(work.spec, numerics="cuda-bf16" if GPU else "cpu-bf16"))
 
     return in_bfloat16
 
 
-def limited(work: TrainingData) -> TrainingData:
-    return replace(work, spec=replace(work.spec, max_updates=UPDATES))
+def limited(work: Work) -> Work:
+    return work._replace(spec=replace(work.spec, max_updates=UPDATES))
 
 
 def numbers(result: TrainingResult) -> list[float]:
@@ -57,20 +56,20 @@ def identical(one: TrainingResult, other: TrainingResult) -> bool:
 
 def test_a_bfloat16_seed_run_is_reproducible_to_the_bit(in_bfloat16: WorkFor, method: str) -> None:
     work = in_bfloat16(method)
-    assert identical(train(work), train(work))
+    assert identical(train(*work), train(*work))
 
 
 def test_without_dropout_the_losses_are_near_those_of_float32(
     work_for: WorkFor, in_bfloat16: WorkFor
 ) -> None:
-    expected = numbers(train(limited(work_for("scl", evaluate="end", **STILL))))
-    found = numbers(train(in_bfloat16("scl", **STILL)))
+    expected = numbers(train(*limited(work_for("scl", evaluate="end", **STILL))))
+    found = numbers(train(*in_bfloat16("scl", **STILL)))
     assert found != expected
     assert found == pytest.approx(expected, rel=0.05, abs=0.02)
 
 
 def test_training_in_chunks_is_reproducible_to_the_bit(in_bfloat16: WorkFor) -> None:
     work = in_bfloat16("supcl-seq", chunk_tokens=128)
-    chunked = train(work)
-    assert identical(chunked, train(work))
-    assert not identical(chunked, train(in_bfloat16("supcl-seq")))
+    chunked = train(*work)
+    assert identical(chunked, train(*work))
+    assert not identical(chunked, train(*in_bfloat16("supcl-seq")))

@@ -13,8 +13,7 @@ from sclsearch.methods.scl import CE
 from sclsearch.training import engine
 from sclsearch.training.device import CapturedUpdate, GraphedUpdates
 from sclsearch.training.engine import train
-from sclsearch.training.spec import TrainingData
-from tests.training.conftest import WorkFor
+from tests.training.conftest import Work, WorkFor
 from tests.training.test_gpu import identical
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -36,9 +35,9 @@ def graphed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GraphedUpdates]]:
     torch.use_deterministic_algorithms(mode=False)
 
 
-def on_gpu(work: TrainingData, method: CE | None = None) -> TrainingData:
+def on_gpu(work: Work, method: CE | None = None) -> Work:
     spec = replace(work.spec, numerics="cuda-bf16", method=method or work.spec.method)
-    return replace(work, spec=spec)
+    return work._replace(spec=spec)
 
 
 @GPU
@@ -46,10 +45,10 @@ def test_replayed_updates_equal_plain_ones_to_the_bit(
     work_for: WorkFor, method: str, graphed: list[GraphedUpdates]
 ) -> None:
     work = on_gpu(work_for(method, max_grad_norm=1.0, dropout=0.1))
-    replayed = train(work)
+    replayed = train(*work)
     assert graphed
     assert all(any(updates._captured.values()) for updates in graphed)
-    assert identical(replayed, train(work, graphs=False))
+    assert identical(replayed, train(*work, graphs=False))
 
 
 class Regression:

@@ -16,7 +16,6 @@ from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.paraphrases import Paraphrases, paraphrase_source
 from sclsearch.training.data import join, joined_rows, tokenize_task
 from sclsearch.training.engine import train
-from sclsearch.training.spec import TrainingData
 from tests.training.conftest import WorkFor
 
 COUNT = 3
@@ -50,11 +49,6 @@ def test_each_drawn_row_gets_its_paraphrases_with_its_label(
     assert longer.digest == data.digest
 
 
-def test_without_paraphrases_the_training_rows_are_the_drawn_ones(work_for: WorkFor) -> None:
-    work = work_for("ce")
-    assert work.train.digest == work.spec.splits.train.digest
-
-
 @pytest.mark.parametrize("method", ["scl", "supcl-seq", "tapt", "cssl"])
 def test_stages_train_as_on_a_task_with_the_paraphrases_as_rows(
     work_for: WorkFor, toy: TaskData, tiny_bert: Path, method: str
@@ -64,8 +58,8 @@ def test_stages_train_as_on_a_task_with_the_paraphrases_as_rows(
     read = source.views(longer.splits["train"].texts) if method == "cssl" else None
     spec = work_for(method, epochs=2).spec
     tokens = tokenize_task(longer, load_tokenizer(tiny_bert), spec.training.max_length, read)
-    joined = train(TrainingData(replace(spec, joined=COUNT), tokens))
-    plain = train(TrainingData(replace(spec, splits=plain_rows(longer)), tokens))
+    joined = train(replace(spec, joined=COUNT), tokens)
+    plain = train(replace(spec, splits=plain_rows(longer)), tokens)
     assert joined.evaluations == plain.evaluations
     assert joined.stages == plain.stages
     assert joined.predictions == plain.predictions

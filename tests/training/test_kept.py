@@ -56,7 +56,7 @@ def test_of_equal_evaluations_the_latest_is_kept(work_for: WorkFor, method: str,
     still = {"learning_rate": 1e-12, "epochs": 3}
     if method in {"supcl-seq", "simcse"}:
         still |= {"probe_learning_rate": 1e-12, "probe_epochs": 3}
-    result = train(work_for(method, keep=keep, **still))
+    result = train(*work_for(method, keep=keep, **still))
     evaluations: list[Any] = result.evaluations
     assert len(evaluations) == 3
     confusions = [one["validation"]["confusion"] for one in evaluations]
@@ -68,8 +68,8 @@ def test_of_equal_evaluations_the_latest_is_kept(work_for: WorkFor, method: str,
 
 def test_the_log_loss_is_that_of_scikit_learn(work_for: WorkFor) -> None:
     work = work_for("ce")
-    result = train(work)
-    y = work.tokens.splits["test"].y[work.spec.splits.test.index]
+    result = train(*work)
+    y = work.tokens["test"].y[work.spec.splits.test.index]
     probabilities = result.probabilities["test"].astype(np.float64)
     expected = log_loss(y, probabilities / probabilities.sum(1, keepdims=True), labels=[0, 1])
     assert result.test["log_loss"] == pytest.approx(expected, rel=1e-6)
@@ -80,7 +80,7 @@ def test_the_weights_are_those_of_the_kept_evaluation(
     work_for: WorkFor, weights_seen: Callable[[type], list[dict[str, torch.Tensor]]], keep: str
 ) -> None:
     seen = weights_seen(CE)
-    result = train(work_for("ce", keep=keep, evaluate=1, epochs=8, learning_rate=0.1))
+    result = train(*work_for("ce", keep=keep, evaluate=1, epochs=8, learning_rate=0.1))
     kept: Any = result.evaluations[result.kept]
     before_the_end = kept["update"] < len(seen)
     assert before_the_end == (keep == "best")
@@ -111,8 +111,8 @@ class Normed(CE):
 
 def test_buffers_are_those_of_the_kept_evaluation_too(work_for: WorkFor, rebuilt: Rebuilt) -> None:
     work = work_for("ce", evaluate=1, epochs=8, learning_rate=0.1)
-    work = replace(work, spec=replace(work.spec, method=Normed()))
-    result = train(work)
+    work = work._replace(spec=replace(work.spec, method=Normed()))
+    result = train(*work)
     kept: Any = result.evaluations[result.kept]
     assert kept["update"] < len(result.evaluations)
     assert result.weights["new_modules.norm.num_batches_tracked"] == kept["update"]

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from sclsearch.methods.base import Model, Stage, Training
@@ -49,16 +47,6 @@ def test_the_learning_rate_is_linear_on_both_sides_of_its_peak(
 ) -> None:
     found = [lr_scale(update, total, warmup_ratio) for update in range(1, total + 1)]
     assert found == scales
-
-
-@given(total=st.integers(1, 500), ratio=st.floats(0, 1))
-def test_the_learning_rate_is_positive_and_reaches_its_peak(total: int, ratio: float) -> None:
-    scales = [lr_scale(update, total, ratio) for update in range(1, total + 1)]
-    assert all(0 < scale <= 1 for scale in scales)
-    assert max(scales) == 1
-    peak = scales.index(1)
-    assert scales[: peak + 1] == sorted(scales[: peak + 1])
-    assert scales[peak:] == sorted(scales[peak:], reverse=True)
 
 
 def test_biases_norms_and_named_modules_have_no_weight_decay(model: Model) -> None:

@@ -11,8 +11,8 @@ from safetensors.numpy import load_file, save_file
 
 from sclsearch.randomness import stream
 from sclsearch.training.engine import train
-from sclsearch.training.spec import ENGINE_VERSION, TrainingData
-from tests.training.conftest import WorkFor
+from sclsearch.training.spec import ENGINE_VERSION
+from tests.training.conftest import Work, WorkFor
 
 # For each method the engine's version, the loss at each evaluation, and the test evaluation.
 PINNED: Mapping[str, tuple[int, list[float], object]] = MappingProxyType(
@@ -87,8 +87,8 @@ def pinned_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 NEAR: Mapping[str, float] = MappingProxyType({"lacon-fusion": 5e-3})
 
 
-def assert_pinned(work: TrainingData, pinned: tuple[int, list[float], object]) -> None:
-    result = train(work)
+def assert_pinned(work: Work, pinned: tuple[int, list[float], object]) -> None:
+    result = train(*work)
     evaluations: list[Any] = result.evaluations
     losses = [round(sum(one["loss"].values()), 6) for one in evaluations]
     confusion = {"confusion": result.test["confusion"]}

@@ -8,8 +8,7 @@ from transformers import PreTrainedModel
 
 from sclsearch.encoders.savings import CutEmbedding, Packing
 from sclsearch.training.engine import train
-from sclsearch.training.spec import TrainingData
-from tests.training.conftest import WorkFor
+from tests.training.conftest import Work, WorkFor
 from tests.training.test_gpu import numbers
 
 
@@ -19,7 +18,7 @@ def fields_of(method: str) -> dict[str, object]:
     return {"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 0.1, **views}
 
 
-def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
+def assert_nothing_changes(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     """Train with and without the skipped work, and compare."""
     cuts: list[CutEmbedding] = []
     original = CutEmbedding.install
@@ -32,13 +31,13 @@ def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patched:
         patched.setattr(CutEmbedding, "install", install)
-        saving = train(work)
+        saving = train(*work)
     assert len(cuts) == 1 + (work.spec.method_name == "cssl")
     with monkeypatch.context() as patched:
         patched.setattr(CutEmbedding, "install", lambda _model, _tokens: None)
         patched.setattr(Packing, "packed", lambda _self, _mask: nullcontext())
         patched.setattr(Packing, "first_position", lambda _self: nullcontext())
-        whole = train(work)
+        whole = train(*work)
     assert numbers(saving) == pytest.approx(numbers(whole), rel=1e-3, abs=1e-4)
     assert {n: t.shape for n, t in saving.weights.items()} == {
         n: t.shape for n, t in whole.weights.items()
@@ -49,21 +48,3 @@ def test_every_method_trains_as_with_padding_and_all_embeddings(
     work_for: WorkFor, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_nothing_changes(work_for(method, **fields_of(method)), monkeypatch)
-
-
-@pytest.mark.parametrize(
-    ("method", "poolings"),
-    [
-        ("ce", {"pooling": "head_hidden"}),
-        ("scl", {"pooling": "cls_raw", "scl_features": "cls_pooled"}),
-        ("supcl-seq", {"pooling": "cls_pooled"}),
-        ("lacon", {"pooling": "cls_raw"}),
-    ],
-)
-def test_poolings_of_the_first_state_train_as_with_all_states(
-    work_for: WorkFor,
-    method: str,
-    poolings: dict[str, object],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert_nothing_changes(work_for(method, **fields_of(method), **poolings), monkeypatch)

@@ -149,5 +149,5 @@ def test_a_note_counts_the_texts_that_reach_max_length(toy: TaskData, work_for: 
     full = sum(length >= 6 for length in lengths)
     assert 0 < full < len(lengths)
     note = f"max_length=6: {full} of 30 test texts reach it; longer texts are truncated"
-    assert train(work_for(max_length=6, epochs=1)).notes == (note,)
-    assert train(work_for(epochs=1)).notes == ()
+    assert train(*work_for(max_length=6, epochs=1)).notes == (note,)
+    assert train(*work_for(epochs=1)).notes == ()

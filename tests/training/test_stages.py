@@ -11,8 +11,9 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.training import engine
+from sclsearch.training.data import Tokens
 from sclsearch.training.engine import train
-from sclsearch.training.spec import TrainingData
+from sclsearch.training.spec import SeedRunSpec
 from tests.training.conftest import Weights, WeightsSeen, WorkFor
 
 
@@ -32,16 +33,21 @@ def test_each_stage_continues_with_the_encoder_and_changes_it_unless_it_is_froze
     train_stage = engine._train_stage
 
     def recorded(
-        work: TrainingData, position: int, encoder: Encoder, *others: Any, **options: Any
+        spec: SeedRunSpec,
+        tokens: dict[str, Tokens],
+        position: int,
+        encoder: Encoder,
+        *others: Any,
+        **options: Any,
     ) -> None:
         before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-        train_stage(work, position, encoder, *others, **options)
+        train_stage(spec, tokens, position, encoder, *others, **options)
         after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-        seen.append((work.spec.stages[position].frozen_pooling is not None, before, after))
+        seen.append((spec.stages[position].frozen_pooling is not None, before, after))
 
     monkeypatch.setattr(engine, "_train_stage", recorded)
     work = work_for(method, epochs=1)
-    train(work)
+    train(*work)
     assert len(seen) == len(work.spec.stages)
     for (_, _, end), (_, start, _) in pairwise(seen):
         assert same(end, start)
@@ -53,7 +59,7 @@ def test_the_probe_does_not_change_the_encoder(
     work_for: WorkFor, weights_seen: WeightsSeen
 ) -> None:
     contrast, probe = weights_seen(SupCLSeq, "contrast"), weights_seen(SupCLSeq)
-    result = train(work_for("supcl-seq"))
+    result = train(*work_for("supcl-seq"))
     trained = encoder_of(probe[0])
     assert not same(encoder_of(contrast[0]), trained)
     assert all(same(encoder_of(weights), trained) for weights in [*probe, result.weights])
@@ -63,7 +69,7 @@ def test_the_probe_does_not_change_the_encoder(
 
 def test_a_stage_starts_with_new_modules(work_for: WorkFor, weights_seen: WeightsSeen) -> None:
     first, second = weights_seen(SCL, "contrast"), weights_seen(SCL)
-    train(work_for("scl", lam=1.0, pooling="head_hidden", scl_features="head_hidden"))
+    train(*work_for("scl", lam=1.0, pooling="head_hidden", scl_features="head_hidden"))
     bias, weight = "new_modules.head.dense.bias", "new_modules.head.dense.weight"
     assert not first[0][bias].any()
     assert first[-1][bias].any()
@@ -78,7 +84,7 @@ def test_the_new_modules_of_a_stage_do_not_depend_on_the_previous_stage(
 ) -> None:
     probe = weights_seen(SupCLSeq)
     for epochs in (1, 3):
-        train(work_for("supcl-seq", epochs=epochs, probe_epochs=1))
+        train(*work_for("supcl-seq", epochs=epochs, probe_epochs=1))
     one, other = probe[0], probe[len(probe) // 2]
     assert torch.equal(one["new_modules.head.out.weight"], other["new_modules.head.out.weight"])
     assert not same(encoder_of(one), encoder_of(other))
@@ -89,7 +95,7 @@ def test_the_new_modules_of_a_stage_do_not_depend_on_the_previous_stage(
 def test_max_updates_limits_every_stage(work_for: WorkFor, method: str, most: int) -> None:
     work = work_for(method, evaluate="end", epochs=2)
     spec = replace(work.spec, max_updates=most)
-    result: Any = train(replace(work, spec=spec))
+    result: Any = train(*work._replace(spec=spec))
     planned = [6 * stage.training.epochs for stage in spec.stages]
     assert result.evaluations[-1]["update"] == min(planned[-1], most)
     assert [one["update"] for one in result.stages][-1:] == [min(u, most) for u in planned[:-1]]

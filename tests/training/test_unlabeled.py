@@ -53,9 +53,9 @@ def test_the_first_stage_reads_all_texts_and_fine_tuning_the_labeled_ones(
 ) -> None:
     few, many = (-(-rows // BATCH) * EPOCHS for rows in (LABELED, ALL))
     fields = {**METHODS[name], "batch_size": BATCH}
-    assert updates(train(work_for(name, splits=splits, **fields))) == (many, few)
+    assert updates(train(*work_for(name, splits=splits, **fields))) == (many, few)
     without = replace(splits, unlabeled=None)
-    assert updates(train(work_for(name, splits=without, **fields))) == (few, few)
+    assert updates(train(*work_for(name, splits=without, **fields))) == (few, few)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -63,13 +63,15 @@ def test_unlabeled_texts_affect_the_training_and_their_labels_do_not(
     work_for: WorkFor, toy: TaskData, splits: Splits, name: str
 ) -> None:
     split, fields = toy.splits["train"], METHODS[name]
-    before = train(work_for(name, splits=splits, **fields))
+    before = train(*work_for(name, splits=splits, **fields))
     y = np.concatenate([split.y[:LABELED], 1 - split.y[LABELED:]])
-    relabeled = train(work_for(name, data=with_unlabeled(toy, y=y), splits=splits, **fields))
+    relabeled = train(*work_for(name, data=with_unlabeled(toy, y=y), splits=splits, **fields))
     assert records(relabeled) == records(before)
     assert all(torch.equal(before.weights[name], t) for name, t in relabeled.weights.items())
     texts = (*split.texts[:LABELED], *[("it was a lovely film",)] * (ALL - LABELED))
-    reworded = train(work_for(name, data=with_unlabeled(toy, texts=texts), splits=splits, **fields))
+    reworded = train(
+        *work_for(name, data=with_unlabeled(toy, texts=texts), splits=splits, **fields)
+    )
     assert records(reworded) != records(before)
 
 
@@ -78,7 +80,7 @@ def test_stages_with_labels_ignore_unlabeled_texts(
     work_for: WorkFor, splits: Splits, name: str
 ) -> None:
     with_, without = (
-        train(work_for(name, splits=rows, epochs=1))
+        train(*work_for(name, splits=rows, epochs=1))
         for rows in (splits, replace(splits, unlabeled=None))
     )
     assert records(with_) == records(without)

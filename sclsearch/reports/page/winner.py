@@ -329,7 +329,7 @@ def embed_test_rows(
         return model.embed(batch, pooling)
 
     values = outputs_of(model, embed, tokens, rows, None, backend).astype(np.float64)
-    y = tokens.splits[rows.split].y[rows.index].astype(np.int64)
+    y = tokens[rows.split].y[rows.index].astype(np.int64)
     return Embeddings(values, y, vectors, description)
 
 
