@@ -74,7 +74,7 @@ def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float
     """Train one seed; yield the rule, the kept update and the measures of its checkpoint."""
     from sclsearch.tasks.metrics import value
     from sclsearch.training.engine import train
-    from sclsearch.training.evaluation import predict
+    from sclsearch.training.evaluation import evaluate_rows
 
     spec = StudySpec(task=task, model="minilm", searched=False)
     study = resolve(spec, RunOptions(gpus_per_trial=0))
@@ -84,19 +84,19 @@ def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float
     right: list[int] = []
     tested: dict[int, npt.NDArray[np.float32]] = {}
 
-    def and_test(model: Any, method: Any, task: Any, rows: Any, features: Any, backend: Any) -> Any:
-        found = predict(model, method, task, rows, features, backend)
+    def and_test(spec: Any, tokens: Any, rows: Any, *model: Any) -> Any:
+        found = evaluate_rows(spec, tokens, rows, *model)
         if rows is splits.validation:
-            right.append(sum(found[0] == labels(splits.validation)))
+            right.append(sum(np.array(found[1]) == labels(splits.validation)))
             if right[-1] == max(right):  # a rule may keep it
-                test = predict(model, method, task, splits.test, features, backend)
-                tested[len(right) - 1] = test[1]
+                test = evaluate_rows(spec, tokens, splits.test, *model)
+                tested[len(right) - 1] = test[2]
         return found
 
     def labels(rows: Any) -> npt.NDArray[np.int64]:
         return np.asarray(study.data.splits[rows.split].y[rows.index], np.int64)
 
-    with patch("sclsearch.training.engine.predict", and_test):
+    with patch("sclsearch.training.engine.evaluate_rows", and_test):
         result = train(run, tokens)
     evaluations: list[Any] = result.evaluations
     scores = [value("accuracy", one["validation"]) for one in evaluations]

@@ -46,10 +46,6 @@ class Tokens:
     pad: int  # token id of padding
 
     @property
-    def regression(self) -> bool:
-        return np.issubdtype(self.y.dtype, np.floating)
-
-    @property
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.starts)
 
@@ -234,8 +230,10 @@ def collate(
 
 def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
     """Return the labels of some rows, `[B]`: int64 classes or float32 scores."""
-    y = tokens.y[index].astype(np.float32 if tokens.regression else np.int64)
-    return on_device(y, device)
+    y = tokens.y[index]
+    return on_device(
+        y.astype(np.float32 if np.issubdtype(y.dtype, np.floating) else np.int64), device
+    )
 
 
 def on_device(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:

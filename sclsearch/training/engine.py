@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,11 +29,9 @@ from sclsearch.training.device import Backend, GraphedUpdates, Update, backend_f
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
-    Probabilities,
     TrainingResult,
     compute_features,
-    evaluate_predictions,
-    predict,
+    evaluate_rows,
 )
 from sclsearch.training.optimizer import (
     adamw,
@@ -160,7 +157,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if not evaluated:
             result.stages.append({"stage": stage.name, **record})
             continue
-        evaluation, predictions, probabilities = _evaluate(
+        evaluation, predictions, probabilities = evaluate_rows(
             spec, tokens, spec.splits.validation, model, features, backend
         )
         result.evaluations.append({**record, "validation": evaluation})
@@ -180,7 +177,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if vocabulary is not None:
             vocabulary.decay = best_decay
         if test:
-            result.test, result.predictions["test"], result.probabilities["test"] = _evaluate(
+            result.test, result.predictions["test"], result.probabilities["test"] = evaluate_rows(
                 spec, tokens, spec.splits.test, model, features, backend
             )
     if vocabulary is not None:
@@ -203,19 +200,6 @@ def make_update(
     optimizer.step()
     optimizer.zero_grad()  # gradients would take memory during the next forward pass
     return {name: term.detach().float() for name, term in terms.items()}
-
-
-def _evaluate(
-    spec: SeedRunSpec,
-    tokens: Mapping[str, Tokens],
-    rows: Rows,
-    model: Model,
-    features: Features | None,
-    backend: Backend,
-) -> tuple[dict[str, Any], list[float], Probabilities]:
-    found = predict(model, spec.method, tokens, rows, features, backend)
-    evaluation = evaluate_predictions(spec, tokens, rows, *found)
-    return evaluation, found[0].tolist(), found[1]
 
 
 def _features(

@@ -47,7 +47,6 @@ ONE_VIEW = (0.0,)
 LEAST_PROBABILITY = 1e-12
 """Smallest probability in a log loss, which would be infinite at 0."""
 
-Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Probabilities = npt.NDArray[np.float32]
 
 
@@ -100,28 +99,36 @@ def compute_features(
     return Features(position, torch.cat(values))
 
 
-def predict(
-    model: Model,
-    method: Method,
+def evaluate_rows(
+    spec: SeedRunSpec,
     tokens: Mapping[str, Tokens],
     rows: Rows,
+    model: Model,
     features: Features | None,
     backend: Backend,
-) -> tuple[Predictions, Probabilities]:
-    """Return the predicted class, int64, or score, float64, of each row, and the probabilities.
+) -> tuple[dict[str, Any], list[float], Probabilities]:
+    """Return the metrics of a model as the run store keeps them, its predictions and probabilities.
 
-    The probabilities of the classes are `[rows, C]`, where C is 0 in regression. Raise
+    The probabilities of the classes are `[rows, C]`, where C is 0 in regression. For classes,
+    `log_loss` is added to the metrics: the mean of -log p of the true classes, in nats. Raise
     NonFiniteLossError if the last update broke the weights.
     """
-    compute = partial(method.scores, model)
+    compute = partial(spec.method.scores, model)
     scores = outputs_of(model, compute, tokens, rows, features, backend)
     if not np.isfinite(scores).all():
         raise NonFiniteLossError(
             f"{rows.split}: scores are NaN or infinite. Lower the learning rate."
         )
-    if tokens[rows.split].regression:
-        return scores.astype(np.float64), np.empty((len(scores), 0), np.float32)
-    return scores.argmax(1).astype(np.int64), class_probabilities(method, scores)
+    y = tokens[rows.split].y[rows.index]
+    if spec.task.regression:
+        predicted = scores.astype(np.float64)
+        none = np.empty((len(scores), 0), np.float32)
+        return evaluate(spec.task, y, predicted), predicted.tolist(), none
+    classes, probabilities = scores.argmax(1), class_probabilities(spec.method, scores)
+    found = evaluate(spec.task, y, classes)
+    true = probabilities[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
+    found["log_loss"] = float(-np.log(true.clip(LEAST_PROBABILITY)).mean())
+    return found, classes.tolist(), probabilities
 
 
 def class_probabilities(method: Method, scores: npt.NDArray[np.float32]) -> Probabilities:
@@ -167,25 +174,6 @@ def _batches(tokens: Tokens, index: Index, size: int | None, backend: Backend) -
     if size is None and backend.device.type == "cuda":
         return by_tokens(padded_widths(tokens, index, backend.device), GPU_TOKENS)
     return by_length(tokens.lengths_of(index), size or EVALUATION_BATCH)
-
-
-def evaluate_predictions(
-    spec: SeedRunSpec,
-    tokens: Mapping[str, Tokens],
-    rows: Rows,
-    predictions: Predictions,
-    probabilities: Probabilities,
-) -> dict[str, Any]:
-    """Return the metrics of predictions in the form that the run store keeps.
-
-    For classes, `log_loss` is added: the mean of -log p of the true classes, in nats.
-    """
-    y = tokens[rows.split].y[rows.index]
-    found = evaluate(spec.task, y, predictions)
-    if not spec.task.regression:
-        true = probabilities[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
-        found["log_loss"] = float(-np.log(true.clip(LEAST_PROBABILITY)).mean())
-    return found
 
 
 @dataclass(slots=True)

@@ -52,12 +52,6 @@ def test_half_precision_weights_are_loaded_as_float32(
         assert torch.equal(found[name], weight.float())
 
 
-def test_a_pooler_without_stored_weights_is_removed(tiny_roberta: Path) -> None:
-    names = load_encoder(tiny_roberta, "roberta").state_dict()
-    assert names
-    assert not [name for name in names if "pooler" in name]
-
-
 def test_decoders_are_refused(broken: Path, save_tiny: Save) -> None:
     config = json.loads((broken / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps({**config, "is_decoder": True}))

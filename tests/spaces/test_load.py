@@ -1,19 +1,12 @@
 """Tests of search space files: lookup, YAML, types, and errors with their place."""
 
-import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import method_class
 from sclsearch.methods.scl import CE, SCL
 from sclsearch.spaces.load import check_file, find_space, load_space
 from sclsearch.spaces.space import Choice, Range
@@ -98,32 +91,6 @@ def test_a_task_variant_falls_back_to_the_file_of_its_base_task(tmp_path: Path) 
         (tmp_path / "scl" / f"{added}.yaml").touch()
         assert find_space("scl", "mnli-mm", tmp_path).stem == expected
     assert find_space("scl", "mnli", tmp_path).stem == "mnli"
-
-
-ENTRIES: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
-    "tau": st.lists(st.floats(0.001, 10), min_size=1, max_size=4, unique=True).map(
-        lambda values: {"type": "choice", "values": values}
-    ),
-    "lam": st.tuples(st.floats(0, 0.4), st.floats(0.5, 1)).map(
-        lambda ends: {"type": "float", "low": ends[0], "high": ends[1]}
-    ),
-    "learning_rate": st.tuples(st.floats(1e-9, 1e-4), st.floats(2e-4, 0.9)).map(
-        lambda ends: {"type": "log", "low": ends[0], "high": ends[1]}
-    ),
-    "epochs": st.lists(st.integers(1, 5), min_size=1, unique=True).map(
-        lambda values: {"type": "choice", "values": values}
-    ),
-}
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.fixed_dictionaries({}, optional=dict(ENTRIES)))
-def test_a_space_survives_a_yaml_round_trip(file: Path, entries: dict[str, Any]) -> None:
-    content = {"method": "scl", "source": "x", "published": [], "space": entries}
-    YAML(typ="safe", pure=True).dump(content, file)
-    space = load_space(file, method_class("scl"))
-    assert {name: parameter.spec() for name, parameter in space.parameters.items()} == entries
-    assert json.loads(json.dumps(space.spec())) == space.spec()
 
 
 @pytest.mark.parametrize(

@@ -69,14 +69,6 @@ def test_settings_are_fixed_and_leave_a_valid_space(
     assert len({canonical(values) for values in after.published}) == len(after.published)
 
 
-@given(spaces(), SETTINGS)
-def test_applying_settings_twice_changes_nothing(
-    base: Space, settings: Mapping[str, object]
-) -> None:
-    once = base.with_settings(settings)
-    assert once.with_settings(settings) == once
-
-
 def test_the_start_is_published_only_without_settings_in_a_papers_space() -> None:
     base = space(PROBE, {"mode": "train", "tau": 0.1})
     assert base.with_settings({}).start == "published"

@@ -135,7 +135,7 @@ def test_every_row_has_the_ids_and_segments_of_the_tokenizer(
 ) -> None:
     task = tokenized(texts, max_length)
     tokens = task["train"]
-    assert (tokens.regression, tokens.pad) == (False, 0)
+    assert tokens.pad == 0
     tokenizer = load_tokenizer(tiny_bert)
     for row, text in enumerate(texts):
         own = tokenizer(*text, truncation=True, max_length=max_length, return_token_type_ids=True)
@@ -145,12 +145,11 @@ def test_every_row_has_the_ids_and_segments_of_the_tokenizer(
         assert tokens.lengths[row] == len(own["input_ids"]) <= max_length
 
 
-def test_scores_have_no_classes_and_are_float32_in_a_batch(tiny_bert: Path) -> None:
+def test_scores_are_float32_in_a_batch(tiny_bert: Path) -> None:
     data = TaskData(
         Task("toy", "", (), "pearson"), {"train": Split((("good",),), np.array([2.5]))}, "memory"
     )
     tokens = tokenize_task(data, load_tokenizer(tiny_bert), 16)["train"]
-    assert tokens.regression
     batch = collate(tokens, np.array([0]), (0.1,), CPU)
     assert batch.y.dtype == torch.float32
     assert batch.y.tolist() == [2.5]

@@ -31,7 +31,7 @@ from sclsearch.training.evaluation import (
     NonFiniteLossError,
     baselines,
     compute_features,
-    predict,
+    evaluate_rows,
     save_tensors,
     save_weights,
 )
@@ -72,9 +72,7 @@ def test_nan_scores_raise_an_error(
     with torch.no_grad():
         model.get_parameter("new_modules.head.out.bias").fill_(float("nan"))
     with pytest.raises(NonFiniteLossError, match=r"^validation: scores are NaN or infinite"):
-        predict(
-            model, work.spec.method, work.tokens, work.spec.splits.validation, None, Backend(CPU)
-        )
+        evaluate_rows(*work, work.spec.splits.validation, model, None, Backend(CPU))
 
 
 def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: WorkFor) -> None:

@@ -17,7 +17,7 @@ from sclsearch.methods.scl import CE
 from sclsearch.tasks.metrics import value
 from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
-from sclsearch.training.evaluation import evaluate_predictions, predict
+from sclsearch.training.evaluation import evaluate_rows
 from sclsearch.training.optimizer import evaluation_points
 from tests.training.conftest import Rebuilt, Trained, WorkFor
 
@@ -117,8 +117,8 @@ def test_buffers_are_those_of_the_kept_evaluation_too(work_for: WorkFor, rebuilt
     assert kept["update"] < len(result.evaluations)
     assert result.weights["new_modules.norm.num_batches_tracked"] == kept["update"]
     model, rows = rebuilt(work, result), work.spec.splits.validation
-    predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, CPU)
-    assert predictions.tolist() == result.predictions["validation"]
+    _, predictions, _ = evaluate_rows(*work, rows, model, None, CPU)
+    assert predictions == result.predictions["validation"]
 
 
 def test_the_weights_reproduce_the_stored_predictions(
@@ -128,7 +128,7 @@ def test_the_weights_reproduce_the_stored_predictions(
     model, splits = rebuilt(work, result), work.spec.splits
     evaluations = []
     for name, rows in (("validation", splits.validation), ("test", splits.test)):
-        found = predict(model, work.spec.method, work.tokens, rows, None, CPU)
-        assert found[0].tolist() == result.predictions[name]
-        evaluations.append(evaluate_predictions(work.spec, work.tokens, rows, *found))
+        evaluation, predictions, _ = evaluate_rows(*work, rows, model, None, CPU)
+        assert predictions == result.predictions[name]
+        evaluations.append(evaluation)
     assert evaluations == [result.evaluations[result.kept]["validation"], result.test]

@@ -55,18 +55,6 @@ def test_each_stage_continues_with_the_encoder_and_changes_it_unless_it_is_froze
         assert same(before, after) == frozen
 
 
-def test_the_probe_does_not_change_the_encoder(
-    work_for: WorkFor, weights_seen: WeightsSeen
-) -> None:
-    contrast, probe = weights_seen(SupCLSeq, "contrast"), weights_seen(SupCLSeq)
-    result = train(*work_for("supcl-seq"))
-    trained = encoder_of(probe[0])
-    assert not same(encoder_of(contrast[0]), trained)
-    assert all(same(encoder_of(weights), trained) for weights in [*probe, result.weights])
-    head = "new_modules.head.out.weight"
-    assert not torch.equal(probe[0][head], probe[-1][head])
-
-
 def test_a_stage_starts_with_new_modules(work_for: WorkFor, weights_seen: WeightsSeen) -> None:
     first, second = weights_seen(SCL, "contrast"), weights_seen(SCL)
     train(*work_for("scl", lam=1.0, pooling="head_hidden", scl_features="head_hidden"))
