@@ -30,7 +30,7 @@ from sclsearch.store.cleanup import (
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.study.spec import DEFAULT_METHOD, SEARCH_OPTIONS, RunOptions, StudySpec, TuneKeywords
-from sclsearch.tasks import as_task, check_data_dir
+from sclsearch.tasks import TASKS, as_task, check_data_dir
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask, RowSource
 
@@ -107,10 +107,10 @@ def tune(
             message says what to change.
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
+    console = Console(stderr=True, quiet=not progress)
     if isinstance(method, list | tuple):
-        console = Console(stderr=True, quiet=not progress)
         return _tuned_in_turn(method, task, options, console, callbacks)
-    return _trained(_spec(method, task, options), options, callbacks, progress=progress)
+    return _trained(*chosen(task, method, options), console, callbacks)
 
 
 @options_in_docstring(CustomTask, StudySpec, RunOptions)
@@ -139,24 +139,19 @@ def train(
         raise SclsearchError(
             f"{', '.join(searching)}: only searches have this. Leave it out, or call tune."
         )
-    if from_study is not None:
-        from sclsearch.reports.commands import winner_spec
-
-        found = from_study
-        if isinstance(found, str):
-            found = select(found, storage=options.get("storage", DEFAULT_STORAGE))
-        _check_arguments(options)
-        changes = fields_of(StudySpec, options) | ({} if task is None else {"task": task})
-        spec, folder = winner_spec(found, changes, method)
-        options = {"data_dir": folder, **options}
-        return _trained(spec, options, callbacks, progress=progress)
-    if task is None:
-        raise SclsearchError("task: must be given without from_study. Pass it.")
-    spec = replace(_spec(method or DEFAULT_METHOD, task, options), searched=False)
-    return _trained(spec, options, callbacks, progress=progress)
+    spec, run_options = chosen(task, method, options, searched=False, from_study=from_study)
+    return _trained(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
 
 
-def _check_arguments(options: Mapping[str, Any]) -> None:
+def chosen(
+    task: RowSource | CustomTask | None,
+    method: "AnyMethod | None",
+    options: Mapping[str, Any],
+    *,
+    searched: bool = True,
+    from_study: str | Report | None = None,
+) -> tuple[StudySpec, RunOptions]:
+    """Return the study and the run options that `tune`, or `train` with `from_study`, describe."""
     known = TuneKeywords.__annotations__
     for name in options:
         if name not in known:
@@ -164,16 +159,49 @@ def _check_arguments(options: Mapping[str, Any]) -> None:
                 f"{name}: unknown argument.{suggestion(name, known)} Pass hyperparameters as "
                 "settings, such as settings={'epochs': 4}."
             )
+    run_options = RunOptions(**fields_of(RunOptions, options))
+    columns, changes = fields_of(CustomTask, options), fields_of(StudySpec, options)
+    if from_study is not None:
+        from sclsearch.reports.commands import winner_spec
+
+        if isinstance(from_study, str):
+            from_study = select(from_study, storage=run_options.storage)
+        spec, folder = winner_spec(from_study, changes, method)
+        if task is not None or columns:
+            spec = replace(spec, task=_changed_task(spec.task, task, columns))
+        elif run_options.data_dir is None:
+            run_options = replace(run_options, data_dir=folder)
+    else:
+        spec = _new_spec(task, method, columns, {**changes, "searched": searched})
+    check_data_dir(spec.task, run_options.data_dir)
+    return spec, run_options
 
 
-def _spec(
-    method: "str | type[Method]", task: RowSource | CustomTask, options: Mapping[str, Any]
+def _new_spec(
+    task: RowSource | CustomTask | None,
+    method: "AnyMethod | None",
+    columns: Mapping[str, Any],
+    changes: Mapping[str, Any],
 ) -> StudySpec:
-    _check_arguments(options)
+    if task is None:
+        raise SclsearchError("--task: must be given without --from. Pass it.")
     if isinstance(method, str) and "," in method:
         raise SclsearchError(f"method {method!r}: must be one name. Pass several as a list.")
-    known_task = as_task(task, **fields_of(CustomTask, options))
-    return StudySpec(method=method, task=known_task, **fields_of(StudySpec, options))
+    method = DEFAULT_METHOD if method is None else method
+    return StudySpec(task=as_task(task, **columns), method=method, **changes)
+
+
+def _changed_task(
+    before: str | CustomTask, task: RowSource | CustomTask | None, columns: Mapping[str, Any]
+) -> str | CustomTask:
+    """Return another task, or the earlier one with other columns or splits."""
+    published = isinstance(task, str) and task in TASKS
+    if published or isinstance(before, str) or isinstance(task, CustomTask):
+        return as_task(before if task is None else task, **columns)
+    if task is None:
+        return replace(before, **columns)
+    kept = {name: getattr(before, name) for name in ("text", "label", "metric", "regression")}
+    return as_task(task, **{**kept, **columns})
 
 
 def _tuned_in_turn(
@@ -188,8 +216,7 @@ def _tuned_in_turn(
             f"--method: a list must have two or more methods, got {len(methods)}. Pass a single "
             "method without a list."
         )
-    spec = _spec(methods[0], task, options)
-    run_options = _run_options(spec.task, options)
+    spec, run_options = chosen(task, methods[0], options)
     from sclsearch.search.prepare import prepare_methods
     from sclsearch.search.run import run_methods
 
@@ -204,19 +231,12 @@ def _tuned_in_turn(
     return compare_studies(reports)
 
 
-def _run_options(task: str | CustomTask, options: Mapping[str, Any]) -> RunOptions:
-    run_options = RunOptions(**fields_of(RunOptions, options))
-    check_data_dir(task, run_options.data_dir)
-    return run_options
-
-
 def _trained(
-    spec: StudySpec, options: Mapping[str, Any], callbacks: "Sequence[Callback]", *, progress: bool
+    spec: StudySpec, options: RunOptions, console: Console, callbacks: "Sequence[Callback]"
 ) -> Report:
-    run_options = _run_options(spec.task, options)
     from sclsearch.search.run import run
 
-    return _report(run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks))
+    return _report(run(spec, options, console, callbacks))
 
 
 def _report(done: "Scheduler") -> Report:

@@ -49,7 +49,7 @@ _MESSAGES: Mapping[str, str] = MappingProxyType(
 
 
 _OPTIONS = MappingProxyType({"settings": "set", "custom_method": "method", "path": "task"})
-_ARGUMENTS = MappingProxyType({"set": "settings"})
+_ARGUMENTS = MappingProxyType({"set": "settings", "from": "from_study"})
 # Group 1 matches commands: text in backquotes or after the program's name. Their options stay.
 _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 

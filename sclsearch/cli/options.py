@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, asdict
 from inspect import Parameter
 from pathlib import Path
 from types import UnionType
@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sclsearch.arguments import declared, entries, expanded, fields_of
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
-from sclsearch.study.spec import DEFAULT_METHOD, SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
+from sclsearch.study.spec import SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
@@ -285,65 +285,28 @@ def parse_settings(pairs: Sequence[str] | None, **others: object) -> dict[str, o
     return values
 
 
-def spec_and_options(values: Values, *, searched: bool) -> tuple[StudySpec, RunOptions]:
+def spec_and_options(
+    values: Values, *, searched: bool = True, from_study: str | None = None
+) -> tuple[StudySpec, RunOptions]:
     """Return the study and the run options of `tune` or `train`."""
-    task = task_of(values["task"], values)
-    _check_names(values, task)
-    known = {
-        **values,
-        "method": values["method"] or DEFAULT_METHOD,
-        "task": task,
-        "settings": _settings(values),
-        "searched": searched,
-    }
-    return StudySpec(**fields_of(StudySpec, known)), RunOptions(**fields_of(RunOptions, values))
-
-
-def winner_spec_and_options(values: Values, study: str) -> tuple[StudySpec, RunOptions]:
-    """Return the study and the run options of `train --from`."""
-    _check_names(values, None)
-    from sclsearch.reports.commands import winner_spec
-    from sclsearch.reports.report import report
-    from sclsearch.store.storage import storage_folder
-    from sclsearch.tasks import check_data_dir
-
-    found = report(storage_folder(values["storage"], make=False), study)
-    unchanged = {one.name: one.default for one in fields(StudySpec)}
-    changes = {
-        name: value
-        for name, value in fields_of(
-            StudySpec, {**values, "settings": _settings(values) or None}
-        ).items()
-        if value not in (None, unchanged[name]) and name not in {"method", "task"}
-    }
-    spec, folder = winner_spec(found, changes, values["method"])
-    if (task := _changed_task(spec.task, values)) is not None:
-        spec, folder = replace(spec, task=task), None
-    check_data_dir(spec.task, values["data_dir"])
-    changed = {**values, "data_dir": values["data_dir"] or folder}
-    return spec, RunOptions(**fields_of(RunOptions, changed))
-
-
-def _settings(values: Values) -> dict[str, object]:
-    return parse_settings(
+    settings = parse_settings(
         values["settings"], epochs=values["epochs"], learning_rate=values["learning_rate"]
     )
+    _check_names(values)
+    from sclsearch.api import chosen
+
+    named = (values["task"], values["method"])
+    options = changed_options({**values, "settings": settings, "task": None, "method": None})
+    return chosen(*named, options, searched=searched, from_study=from_study)
 
 
-def _changed_task(before: str | CustomTask, values: Values) -> str | CustomTask | None:
-    """Return the task of `train --from` if options change it: another one, or other splits."""
-    from sclsearch.tasks import TASKS, as_task
-
-    task = values["task"]
-    given = {name: value for name, value in _columns(values).items() if value}
-    if not given and task is None:
-        return None
-    if isinstance(before, str) or task in TASKS:
-        return task_of(task or str(before), values)
-    if task is None:
-        return replace(before, **given)
-    kept = {name: getattr(before, name) for name in ("text", "label", "metric", "regression")}
-    return as_task(task, **{**kept, **given})
+def changed_options(values: Values) -> dict[str, Any]:
+    """Return the declared options without those that have their default."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name in _FIELDS and value not in (None, [], {}, _FIELDS[name][0].default)
+    }
 
 
 def repeat_options(values: Values, **others: Any) -> RunOptions:
@@ -354,20 +317,17 @@ def repeat_options(values: Values, **others: Any) -> RunOptions:
     return RunOptions(**fields_of(RunOptions, changed))
 
 
-def _check_names(values: Values, task: str | CustomTask | None) -> None:
-    """Raise SclsearchError for an unknown name or an unused data folder, before slow imports."""
+def _check_names(values: Values) -> None:
+    """Raise SclsearchError for an unknown name, before slow imports."""
     from sclsearch.methods import check_method_name
     from sclsearch.protocols import find_protocol
     from sclsearch.protocols.base import Size
     from sclsearch.protocols.variants import SCALES
     from sclsearch.selection.rules import parse_rule
     from sclsearch.store.studies import StudyStore
-    from sclsearch.tasks import check_data_dir
 
     if values["method"] is not None:
         check_method_name(values["method"])
-    if task is not None:
-        check_data_dir(task, values["data_dir"])
     if values["protocol"] is not None:
         find_protocol(values["protocol"])
     if values["scale"] is not None:
@@ -377,17 +337,6 @@ def _check_names(values: Values, task: str | CustomTask | None) -> None:
     if values["study"] is not None:
         StudyStore(values["storage"], values["study"])
     Size.of(values["train_size"], values["shots"])
-
-
-def task_of(task: str, values: Values) -> str | CustomTask:
-    """Return the name of a published task, or the task in a user's own file."""
-    from sclsearch.tasks import as_task
-
-    return as_task(task, **_columns(values))
-
-
-def _columns(values: Values) -> Mapping[str, Any]:
-    return {**fields_of(CustomTask, values), "text": tuple(values["text"] or ()) or None}
 
 
 def print_json(named: Mapping[str, Any]) -> None:

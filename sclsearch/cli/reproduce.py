@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sclsearch.arguments import fields_of
 from sclsearch.cli import options as o
 from sclsearch.cli.options import print_json, repeat_options
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
@@ -172,13 +173,14 @@ def augment(
     """
     from rich.console import Console
 
-    from sclsearch.cli.options import task_of
     from sclsearch.papers.augmentation import BACKENDS, Options
     from sclsearch.papers.augmentation.write import header, select_texts, write
     from sclsearch.study.spec import StudySpec
-    from sclsearch.tasks import check_data_dir, load_task
+    from sclsearch.tasks import as_task, check_data_dir, load_task
+    from sclsearch.tasks.custom import CustomTask
 
-    named, data_dir = task_of(texts["task"], texts), texts["data_dir"]
+    columns = fields_of(CustomTask, o.changed_options(texts))
+    named, data_dir = as_task(texts["task"], **columns), texts["data_dir"]
     unlabeled = StudySpec(task=named, unlabeled=texts["unlabeled"]).unlabeled
     selection = select_texts(
         named, protocol, texts["train_size"], texts["shots"], replicates, unlabeled

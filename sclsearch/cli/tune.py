@@ -12,9 +12,8 @@ from sclsearch.cli.options import (
     print_json,
     repeat_options,
     spec_and_options,
-    winner_spec_and_options,
 )
-from sclsearch.errors import INCOMPLETE, SclsearchError
+from sclsearch.errors import INCOMPLETE
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import SEARCH, RunOptions, StudySpec
 
@@ -35,7 +34,7 @@ def tune(options: o.TuneOptions) -> None:
     methods = [name.strip() for name in options["method"].split(",")]
     for method in methods:
         check_method_name(method)
-    chosen = spec_and_options({**options, "method": methods[0]}, searched=True)
+    chosen = spec_and_options({**options, "method": methods[0]})
     if len(methods) == 1:
         _train(options, *chosen)
         return
@@ -61,12 +60,7 @@ def train(
         --from: Take method, task, model, protocol and hyperparameters of this study's winner;
             other options override them.
     """
-    if from_ is not None:
-        _train(options, *winner_spec_and_options(options, from_))
-        return
-    if options["task"] is None:
-        raise SclsearchError("--task: must be given without --from. Pass it.")
-    _train(options, *spec_and_options(options, searched=False))
+    _train(options, *spec_and_options(options, searched=False, from_study=from_))
 
 
 def rerun(

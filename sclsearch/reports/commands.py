@@ -105,8 +105,6 @@ def winner_spec(
 ) -> "tuple[StudySpec, Path | None]":
     """Return the spec of a report's winner with changes, and the data folder of its study.
 
-    The folder is None if the changes have another task.
-
     The changes are fields of `StudySpec`; `settings` has only the settings to replace. A method in
     a file must be given.
 
@@ -119,7 +117,7 @@ def winner_spec(
     winner = finished_winner(found)
     _, record = existing_study(found.storage, found.study)
     spec = with_changes(restore_study_spec(record, winner.fields, method), winner.values, changes)
-    return spec, None if "task" in changes else restore_path(record.origin.get("data_dir"))
+    return spec, restore_path(record.origin.get("data_dir"))
 
 
 def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, str]]:

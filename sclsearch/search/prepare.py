@@ -19,7 +19,7 @@ from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import Scheduler, open_configurations_for
 from sclsearch.selection.rules import Band, Race
 from sclsearch.spaces.space import learning_rate_warning
-from sclsearch.store.storage import check_writable, nearest, storage_folder, storage_path
+from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import StudyRecord, StudyStore
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import spec_record
@@ -57,10 +57,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     study = resolve(spec, options)
     configs = _configs(study, options)
     band = _band(study, options, configs)
-    place = storage_path(options.storage)
-    if dry and place.local is not None:
-        check_writable(nearest(place.local))
-    storage = storage_folder(options.storage, make=not dry)
+    storage = storage_folder(options.storage, make=not dry, check=dry)
     store = StudyStore(storage, options.study or study.default_name())
     numbers = range(study.seeds)
     shared: dict[str, Splits] = {}

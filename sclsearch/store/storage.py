@@ -263,14 +263,16 @@ def storage_path(storage: Storage) -> StoragePath:
     return RemotePath(f"{scheme}://{bucket}")
 
 
-def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
+def storage_folder(storage: Storage, *, make: bool = True, check: bool = False) -> Storage:
     """Return the absolute storage, after creating its folder or checking its object store.
 
-    A missing folder is created if `make` is True.
+    A missing folder is created if `make` is True; `check` tests whether it can be.
     """
     place = storage_path(storage)
     try:
         place.prepare(make=make)
+        if check and place.local is not None:
+            try_writing(nearest(place.local))
     except OSError as error:
         raise SclsearchError(
             f"--storage {storage}: is not a folder that can be written: {error}. Name another."
@@ -350,14 +352,19 @@ def for_each(do: Callable[[StoragePath], _T], places: Sequence[StoragePath]) -> 
 
 
 def check_writable(folder: StoragePath) -> None:
-    """Check that a folder is writable: write, read and delete a test object."""
-    mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
+    """Raise SclsearchError if a folder is not writable."""
     try:
-        write(mark, {"check": mark.name})
-        found = read(mark)
-        mark.remove()
+        try_writing(folder)
     except OSError as error:
-        raise SclsearchError(f"{folder}: is not writable: {error}.") from error
+        raise SclsearchError(f"{folder}: is not writable: {error}. Name another.") from error
+
+
+def try_writing(folder: StoragePath) -> None:
+    """Write, read and delete a test object; raise OSError if that fails."""
+    mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
+    write(mark, {"check": mark.name})
+    found = read(mark)
+    mark.remove()
     if found != {"check": mark.name}:
         raise SclsearchError(f"{folder}: does not return what was written, but {found!r}.")
 

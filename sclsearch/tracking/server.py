@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.store.storage import Storage, check_writable, nearest, publish, storage_path
+from sclsearch.store.storage import Storage, nearest, publish, storage_path, try_writing
 from sclsearch.study.spec import NO_TRACKING
 
 NO_DATABASE = (
@@ -122,7 +122,7 @@ def prepare(uri: str, *, dry: bool = False) -> None:
         return
     try:
         if dry:
-            check_writable(nearest(database.parent))
+            try_writing(nearest(database.parent))
         else:
             _create(database)
     except OSError as error:
