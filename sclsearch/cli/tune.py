@@ -104,9 +104,11 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
     if not values["dry_run"]:
         run_search(spec, options, as_json=values["json_"])
         return
-    from sclsearch.search.plan import finished, plan
+    from sclsearch.search.plan import finished, plan_prepared
+    from sclsearch.search.prepare import prepare_study
 
-    planned = plan(spec, options, partial(finished, options.storage))
+    prepared = prepare_study(spec, options, dry=True)
+    planned = plan_prepared(prepared, partial(finished, options.storage))
     print_plan(planned, as_json=values["json_"])
 
 

@@ -301,7 +301,6 @@ def fit(
     concurrency: int,
     tick: Tick,
     stopping: Callable[[], object] = lambda: None,
-    reuse_actors: bool = True,
 ) -> Ending:
     """Train the scheduler's remaining seed runs; return how the run ended.
 
@@ -324,7 +323,7 @@ def fit(
             scheduler=SeedScheduler(searcher, watchdog.hung),
             num_samples=-1,
             max_concurrent_trials=concurrency,  # without it Ray asks for one node at a time
-            reuse_actors=reuse_actors,
+            reuse_actors=True,
         ),
         run_config=tune.RunConfig(
             storage_path=str(scratch),

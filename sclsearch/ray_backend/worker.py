@@ -28,7 +28,7 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.state import with_result
 from sclsearch.study.study import Study
 from sclsearch.training.data import Tokens
-from sclsearch.training.device import is_of_machine, is_out_of_memory
+from sclsearch.training.device import backend_for, is_of_machine, is_out_of_memory
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec
@@ -99,9 +99,6 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
         UnfitNodeError: This machine does not see the study in the storage, has another model or
             other versions, or lacks a required GPU.
     """
-    # Only seed runs import torch; a node that reports its errors must answer quickly.
-    from sclsearch.training.device import backend_for
-
     try:
         _check_machine(store, versions)
         backend_for(study.numerics)

@@ -17,11 +17,10 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.scl import CE
-from sclsearch.search.prepare import check_new, prepare_study
+from sclsearch.search.prepare import check_new
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_folder
-from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tracking.server import check as check_tracking
 from sclsearch.tracking.server import find_tracking_uri, masked
@@ -160,13 +159,6 @@ def _update_seconds(
     finally:
         torch.set_num_threads(before)
     return min(seconds)
-
-
-def plan(
-    spec: StudySpec, options: RunOptions, finished: Callable[[], Sequence[SeedRun]] | None = None
-) -> dict[str, Any]:
-    """Return the plan of a search without running it; see `plan_prepared`."""
-    return plan_prepared(prepare_study(spec, options, dry=True), finished)
 
 
 def plan_prepared(

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from sclsearch.canonical import canonical
-from sclsearch.encoders.load import load_tokenizer
+from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text, find_method
 from sclsearch.protocols.base import Rows, Splits
@@ -27,6 +28,9 @@ from sclsearch.study.spec import MOST_CONFIGS, RunOptions, StudySpec, TestScores
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import as_options
 from sclsearch.tasks.metrics import MAXIMUM
+from sclsearch.training.device import backend_for, fast_bf16
+from sclsearch.training.engine import train
+from sclsearch.training.evaluation import NonFiniteLossError
 from sclsearch.training.spec import row_costs
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ CHEAP_TEST = 0.25
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> Scheduler:
     """Return the study, ready to run; write only the storage folder, and nothing if `dry`."""
     study = resolve(spec, options)
-    configs = _configs(study, options)
+    configs = min(options.configs or study.configs, study.space.size() or MOST_CONFIGS)
     band = _band(study, options, configs)
     storage = storage_folder(options.storage, make=not dry, check=dry)
     store = StudyStore(storage, options.study or study.default_name())
@@ -139,8 +143,6 @@ def check_new(scheduler: Scheduler) -> None:
     Raises:
         SclsearchError: This machine cannot train any seed run of the study.
     """
-    from sclsearch.encoders.load import load_encoder
-
     if scheduler.store.record() is not None:
         return
     study, options = scheduler.study, scheduler.options
@@ -158,17 +160,11 @@ def check_new(scheduler: Scheduler) -> None:
         with held_ctrl_c():
             from sclsearch.ray_backend.start import check_room_here
         check_room_here(options.cpus_per_trial, gpus_each(study, options))
-        _check_speed(study)
-
-
-def _check_speed(study: Study) -> None:
-    from sclsearch.training.device import backend_for, fast_bf16
-
-    if study.numerics == "cpu-bf16" and not fast_bf16(backend_for(study.numerics).device):
-        raise SclsearchError(
-            "--precision bf16: must be on a CPU with AVX512-BF16 or AMX; without them it was 14 "
-            "times slower than fp32. Pass fp32, or leave it out."
-        )
+        if study.numerics == "cpu-bf16" and not fast_bf16(backend_for(study.numerics).device):
+            raise SclsearchError(
+                "--precision bf16: must be on a CPU with AVX512-BF16 or AMX; without them it was "
+                "14 times slower than fp32. Pass fp32, or leave it out."
+            )
 
 
 def check_custom_method(study: Study, splits: Splits) -> None:
@@ -177,11 +173,6 @@ def check_custom_method(study: Study, splits: Splits) -> None:
     Raises:
         SclsearchError: The method raises an exception.
     """
-    import torch
-
-    from sclsearch.training.engine import train
-    from sclsearch.training.evaluation import NonFiniteLossError
-
     some = Splits(_few(splits.train), _few(splits.validation), _few(splits.test))
     values = next(iter(study.space.published), {})
     spec = replace(study.seed_run_spec(values, 0, some), max_updates=1, numerics="cpu-fp32")
@@ -251,10 +242,6 @@ def gpus_each(study: Study, options: RunOptions) -> float:
     """Return the GPUs per seed run; default: 1, or 0 for CPU training."""
     given = options.gpus_per_trial
     return float(study.numerics.startswith("cuda")) if given is None else given
-
-
-def _configs(study: Study, options: RunOptions) -> int:
-    return min(options.configs or study.configs, study.space.size() or MOST_CONFIGS)
 
 
 def reading_notes(study: Study, splits: Splits) -> list[str]:

@@ -9,9 +9,11 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+import torch
 from rich.console import Console
 
 from sclsearch.canonical import canonical, counted
+from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
 from sclsearch.reports.terminal import duration
@@ -29,6 +31,7 @@ from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
 from sclsearch.tracking.server import prepare as prepare_database
 from sclsearch.training.device import backend_for, is_out_of_memory
+from sclsearch.training.evaluation import baselines
 
 if TYPE_CHECKING:
     from sclsearch.ray_backend.worker import WorkerContext
@@ -192,10 +195,6 @@ def _show_step(console: Console, step: str) -> None:
 
 def complete_baselines(scheduler: Scheduler, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
-    from sclsearch.encoders.load import load_encoder
-    from sclsearch.training.device import is_out_of_memory
-    from sclsearch.training.evaluation import baselines
-
     study, store = scheduler.study, scheduler.store
     stored = store.baselines()
     missing = {n: splits for n, splits in scheduler.splits.items() if n not in stored}
@@ -338,8 +337,6 @@ def rerun(
         SclsearchError: The seed run does not exist, or its inputs have changed. Or it was trained
             on a GPU and this machine has none, or memory is too small.
     """
-    import torch
-
     from sclsearch.ray_backend.worker import WorkerContext, attempt
 
     runs = RunStore(storage)

@@ -85,7 +85,7 @@ class RemotePath:
         """
         return self._ask(lambda files: _create(files, self.uri, content))
 
-    def save_file(self, save: Callable[[Path], None]) -> None:
+    def save_file(self, save: Callable[[Path], object]) -> None:
         """Upload the file that `save` writes; an interrupted upload leaves no object."""
         with TemporaryDirectory(prefix="sclsearch-") as scratch:
             file = Path(scratch) / self.name

@@ -60,7 +60,8 @@ class LocalPath:
         """Create the folder, or check that it can be listed if it exists."""
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
-            _check_access(self.path)
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.path))
         else:
             next(nearest(self.path).path.iterdir(), None)
 
@@ -79,11 +80,16 @@ class LocalPath:
 
     def write(self, content: bytes) -> None:
         """Write the file atomically: a reader sees either the old or the new content."""
-        _rename(self._part(content), self.path)
+        self.save_file(lambda part: part.write_bytes(content))
 
     def create(self, content: bytes) -> bool:
         """Write the file unless it exists; return True if it was written."""
-        return not self.path.exists() and publish(self._part(content), self.path)
+        if self.path.exists():
+            return False
+        with self._part() as part:
+            part.write_bytes(content)
+            _sync(part)
+            return publish(part, self.path)
 
     def exists(self) -> bool:
         """Return True if the path exists, even as a broken link."""
@@ -124,15 +130,12 @@ class LocalPath:
         _rename(self.path, target)
         return LocalPath(target)
 
-    def save_file(self, save: Callable[[Path], None]) -> None:
+    def save_file(self, save: Callable[[Path], object]) -> None:
         """Store the file that `save` writes; a reader sees the whole file or none."""
-        part = self._part_path()
-        try:
+        with self._part() as part:
             save(part)
             _sync(part)
             _rename(part, self.path)
-        finally:
-            part.unlink(missing_ok=True)
 
     def without_retries(self) -> "LocalPath":
         """Return the same path: a file system needs no retries."""
@@ -145,21 +148,15 @@ class LocalPath:
         except (NotARegularFileError, IsADirectoryError) as error:
             raise DamagedError(f"{self}: is not a file. {ADVICE}") from error
 
-    def _part(self, content: bytes) -> Path:
-        part = self._part_path()
-        try:
-            with part.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:  # delete the partial file, for example after a full disk
-            part.unlink(missing_ok=True)
-            raise
-        return part
-
-    def _part_path(self) -> Path:
+    @contextmanager
+    def _part(self) -> Iterator[Path]:
+        """Yield the path of a temporary file, which is deleted if it still exists at the end."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
+        part = self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
+        try:
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -184,10 +181,9 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 def publish(part: Path, place: Path) -> bool:
-    """Rename a completely written file, unless a file with the new name exists.
+    """Give a completely written file its name, unless a file has it; return True if it got it.
 
-    Returns:
-        True if the file has the new name. The old name no longer exists in either case.
+    The caller deletes the old name.
     """
     try:
         os.link(part, place)
@@ -197,8 +193,6 @@ def publish(part: Path, place: Path) -> bool:
         if error.errno not in _NO_LINKS:
             raise
         part.replace(place)  # without hard links, of two writers at one moment the later one wins
-    finally:
-        part.unlink(missing_ok=True)
     _sync(place.parent)
     return True
 
@@ -206,11 +200,6 @@ def publish(part: Path, place: Path) -> bool:
 def nearest(place: Path) -> LocalPath:
     """Return the path, or the nearest folder above it that exists."""
     return LocalPath(next(path for path in (place, *place.parents) if path.exists()))
-
-
-def _check_access(folder: Path) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def _rename(part: Path, path: Path) -> None:

@@ -69,13 +69,8 @@ class Study:
     @property
     def model_place(self) -> str:
         """Hub name of the encoder, or the absolute path of its folder."""
-        return str(self._named_folder or self.model_name)
-
-    @property
-    def _named_folder(self) -> Path | None:
-        """Absolute path of the folder that names the encoder; None if a hub name or alias does."""
         named = Path(self.model_name).expanduser().resolve()
-        return named if self.model == encoder_folder(named) else None
+        return str(named) if self.model == encoder_folder(named) else self.model_name
 
     @property
     def metric(self) -> str:
@@ -144,7 +139,8 @@ class Study:
 
     def splits(self, number: int) -> Splits:
         """Return a replicate's rows, with the digest of the paraphrases that the study reads."""
-        splits = self._drawn(number)
+        replicate = self.protocol.replicate(number)
+        splits = draw_rows(self.protocol, self.data, self.size, self.unlabeled, replicate)
         if self.paraphrases is None:
             return splits
         texts = self.data.splits["train"].texts
@@ -259,10 +255,6 @@ class Study:
         columns = map(list, zip(*texts, strict=True))
         ids: list[list[int]] = load_tokenizer(self.model)(*columns, verbose=False)["input_ids"]
         return ids
-
-    def _drawn(self, number: int) -> Splits:
-        replicate = self.protocol.replicate(number)
-        return draw_rows(self.protocol, self.data, self.size, self.unlabeled, replicate)
 
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Training]:
         merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}

@@ -10,7 +10,8 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
-from sclsearch.search.plan import plan
+from sclsearch.search.plan import plan_prepared
+from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import rerun
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.spec import RunOptions
@@ -102,9 +103,9 @@ def test_a_dry_run_trains_a_custom_method_for_one_update(
     options = RunOptions(storage=tmp_path / "storage", gpus_per_trial=0, tracking="none")
     if message:
         with pytest.raises(SclsearchError, match=rf"^--method {mine}:Smoothed: .*{message}\. "):
-            plan(spec, options)
+            plan_prepared(prepare_study(spec, options, dry=True))
     else:
-        assert plan(spec, options)["missing"]
+        assert plan_prepared(prepare_study(spec, options, dry=True))["missing"]
     assert not (tmp_path / "storage").exists()
 
 

@@ -88,7 +88,7 @@ def test_replicates_with_equal_rows_share_them(prepare: Prepare, make_spec: Make
 def test_bfloat16_needs_a_cpu_with_instructions_for_it(
     make_spec: MakeSpec, prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *, fast: bool
 ) -> None:
-    monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
+    monkeypatch.setattr("sclsearch.search.prepare.fast_bf16", lambda _: fast)
     prepared = prepare(make_spec(precision="bf16"))
     if fast:
         check_new(prepared)
@@ -107,7 +107,7 @@ def test_a_search_without_memory_for_its_baselines_ends_normally(
     def exhausted(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("sclsearch.training.evaluation.baselines", exhausted)
+    monkeypatch.setattr("sclsearch.search.run.baselines", exhausted)
     printed = io.StringIO()
     complete_baselines(prepare(study="mine").begin(), Console(file=printed))
     assert printed.getvalue() == "Baselines not evaluated: CUDA out of memory\n"

@@ -12,7 +12,8 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.write import select_texts
-from sclsearch.search.plan import plan
+from sclsearch.search.plan import plan_prepared
+from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import rerun
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import restore_spec
@@ -94,7 +95,8 @@ def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
     make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
 ) -> None:
     spec = make_spec(**FEW, method="tapt", unlabeled=40)
-    planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0))
+    options = RunOptions(storage=tmp_path, gpus_per_trial=0)
+    planned = plan_prepared(prepare_study(spec, options, dry=True))
     assert planned["rows"] == (20, 20, 20, 40)
     assert NOTE in planned["notes"]
     prepared = prepare(spec)
