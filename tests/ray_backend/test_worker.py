@@ -118,7 +118,7 @@ def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
     short.runs.put(replace(run, predictions={**run.predictions, "validation": other}), rows)
     report, _ = trial(short, monkeypatch)
     score = f"{run.validated(short.study.metric):.4f}"
-    assert f"is {score} instead of {score}. Another processor" in report["warning"]
+    assert f"is {score} instead of {score}. Processors round" in report["warning"]
 
 
 def test_running_out_of_memory_is_reported_and_stores_nothing(
