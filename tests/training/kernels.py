@@ -285,7 +285,7 @@ def marked(recorder: Recorder) -> Iterator[None]:
         with (
             begins(engine, "_train_stage", "set-up", new_stage=True),
             begins(engine, "lr_scale", "update"),
-            begins(engine, "predict", "predict"),
+            begins(engine, "evaluate_rows", "predict"),
         ):
             yield
     finally:
