@@ -177,7 +177,7 @@ def test_without_the_option_unlabeled_rows_change_only_a_note(
     note = "training rows without a label that are not used: 30"
     assert with_.notes == [note, *without.notes]
     reader = study_of(mixed, "tapt", None).notes
-    assert f"{note}; --unlabeled all gives them to the stages that read no labels" in reader
+    assert f"{note}; --unlabeled all adds them to the stages without labels" in reader
     assert study_of(mixed, "tapt", "all").notes == study_of(toy, "tapt", 60).notes
 
 
