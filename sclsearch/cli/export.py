@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sclsearch.api import export as write
+from sclsearch.api import load, select
 from sclsearch.canonical import counted
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import NO_TEST_ROWS
+from sclsearch.reports.commands import main_example, own_method_option
+from sclsearch.reports.comparison import confirmed_score
+from sclsearch.reports.predictor import ExportRecord, Prediction, read_record
 from sclsearch.store.storage import DEFAULT_STORAGE
+from sclsearch.tasks.custom import known_delimiter
+from sclsearch.tasks.tables import check_quotes, has_blank, parse, read_table, text_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sclsearch.reports.predictor import ExportRecord, Prediction
     from sclsearch.reports.report import Report
 
     Results = Iterator[tuple[Mapping[str, Any], Prediction]]
@@ -76,9 +83,6 @@ def export(
             missing one becomes private; other files of an existing one are deleted. Default: no
             upload. Example: me/my-classifier.
     """
-    from sclsearch.api import export as write
-    from sclsearch.api import select
-
     if refit and not baseline:
         sys.stderr.write("Training the winner again …\n")
     record = write(
@@ -122,9 +126,6 @@ def _exported(record: "ExportRecord") -> str:
 
 def _scores(record: "ExportRecord", found: "Report") -> str:
     """Return the score to expect of the exported model, and the one to quote."""
-    from sclsearch.protocols.base import NO_TEST_ROWS
-    from sclsearch.reports.comparison import confirmed_score
-
     if record.mean_test is None:
         return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
     shown = f"Over all seeds, none left out, test {record.metric} is {record.mean_test:.4f}"
@@ -140,8 +141,6 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:
-    from sclsearch.reports.commands import main_example, own_method_option
-
     name, own = shlex.quote(str(folder)), own_method_option(record)
     lines = [f"On the command line: sclsearch predict {name} FILE{own}"]
     return "\n".join([*lines, "In Python:", main_example(str(folder), record)]) + "\n"
@@ -181,10 +180,6 @@ def predict(
         --batch-size: Most texts to predict at a time. Example: 256.
         --device: Device of torch. Default: the GPU if there is one. Example: cpu.
     """
-    from sclsearch.api import load
-    from sclsearch.reports.predictor import read_record
-    from sclsearch.tasks.tables import has_blank, text_columns
-
     record = read_record(folder)
     columns = _text_columns(record, text, file)
     first = ROW if id_ is None else id_
@@ -208,8 +203,8 @@ def predict(
     records: list[dict[Any, Any]] = shown.iloc[rows].to_dict("records")
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
     results = zip(records, predictor.predict_stream(texts[row] for row in rows), strict=True)
-    write = _write_csv if format_ == "csv" else _write_json_lines
-    write(header, results, proba=proba)
+    write_rows = _write_csv if format_ == "csv" else _write_json_lines
+    write_rows(header, results, proba=proba)
 
 
 def _warn_of_empty_texts(source: str, names: Sequence[str]) -> None:
@@ -257,9 +252,6 @@ def _header(
 def _rows(
     file: Path, where: str, form: Format, delimiter: str | None, columns: Sequence[str]
 ) -> "pd.DataFrame":
-    from sclsearch.tasks.custom import known_delimiter
-    from sclsearch.tasks.tables import check_quotes, parse, read_table, text_columns
-
     delimiter = None if delimiter is None else known_delimiter(delimiter)
     if file == STDIN:
         return parse(BytesIO(sys.stdin.buffer.read()), where, f".{form}", delimiter)

@@ -5,12 +5,24 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
 
+from sclsearch.api import remove
 from sclsearch.canonical import counted, shown
 from sclsearch.cli import options as o
 from sclsearch.cli.options import print_json
+from sclsearch.encoders.models import ALIASES
 from sclsearch.errors import SclsearchError
-from sclsearch.store.storage import DEFAULT_STORAGE
+from sclsearch.methods import find_method, method_summaries
+from sclsearch.protocols import protocol_summaries
+from sclsearch.reports.studies import studies
+from sclsearch.spaces.load import load_space, practical_file, space_summaries
+from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder
+from sclsearch.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,9 +56,6 @@ def ls(
         _print_method(kind, name, as_json=json_)
         return
     if kind == "studies":
-        from sclsearch.reports.studies import studies
-        from sclsearch.store.storage import storage_folder
-
         found = studies(storage_folder(storage, make=False))
         entries: Sequence[object] = found
         summaries = {one.name: str(one) for one in found}
@@ -62,11 +71,6 @@ def ls(
 
 
 def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.padding import Padding
-    from rich.table import Table
-
     if not sys.stdout.isatty():
         lines = (f"{name}\t{'; '.join(text.splitlines())}\n" for name, text in summaries.items())
         sys.stdout.writelines(lines)
@@ -86,13 +90,7 @@ def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
 
 
 def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.padding import Padding
-
-    from sclsearch.methods import find_method
     from sclsearch.methods.fields import describe_fields, description
-    from sclsearch.spaces.load import load_space, practical_file
 
     if kind != "methods":
         raise SclsearchError(f"ls {kind} {name}: only methods have details. Leave out {name}.")
@@ -120,12 +118,6 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
 
 
 def _summaries(kind: Kind) -> dict[str, str]:
-    from sclsearch.encoders.models import ALIASES
-    from sclsearch.methods import method_summaries
-    from sclsearch.protocols import protocol_summaries
-    from sclsearch.spaces.load import space_summaries
-    from sclsearch.tasks import TASKS
-
     summaries: dict[str, Callable[[], dict[str, str]]] = {
         "methods": method_summaries,
         "protocols": protocol_summaries,
@@ -153,10 +145,6 @@ def rm(
         --yes -y: Delete without asking.
         --dry-run: Show what would be deleted; delete nothing.
     """
-    from rich.filesize import decimal
-
-    from sclsearch.api import remove
-
     names = studies or []
     found = remove(*names, unused=unused, storage=storage, dry_run=True)
     runs = sum(path.startswith("runs/") for path in found.files)

@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from sclsearch.api import chosen
 from sclsearch.arguments import declared, entries, expanded, fields_of
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
+from sclsearch.methods import check_method_name
+from sclsearch.protocols import find_protocol
+from sclsearch.protocols.base import Size
+from sclsearch.protocols.variants import SCALES
+from sclsearch.selection.rules import parse_rule
+from sclsearch.spaces.load import load_yaml
+from sclsearch.store.storage import storage_folder
+from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 
@@ -268,8 +277,6 @@ def parse_settings(pairs: Sequence[str] | None, **others: object) -> dict[str, o
 
     A value of a pair is YAML. `others` may be None, for options that are not given.
     """
-    from sclsearch.spaces.load import load_yaml
-
     values = {name: value for name, value in others.items() if value is not None}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")
@@ -293,7 +300,6 @@ def spec_and_options(
         values["settings"], epochs=values["epochs"], learning_rate=values["learning_rate"]
     )
     _check_names(values)
-    from sclsearch.api import chosen
 
     named = (values["task"], values["method"])
     options = changed_options({**values, "settings": settings, "task": None, "method": None})
@@ -311,21 +317,12 @@ def changed_options(values: Values) -> dict[str, Any]:
 
 def repeat_options(values: Values, **others: Any) -> RunOptions:
     """Return the run options of a command that repeats experiments from an existing storage."""
-    from sclsearch.store.storage import storage_folder
-
     changed = {**values, "storage": storage_folder(values["storage"], make=False), **others}
     return RunOptions(**fields_of(RunOptions, changed))
 
 
 def _check_names(values: Values) -> None:
     """Raise SclsearchError for an unknown name, before slow imports."""
-    from sclsearch.methods import check_method_name
-    from sclsearch.protocols import find_protocol
-    from sclsearch.protocols.base import Size
-    from sclsearch.protocols.variants import SCALES
-    from sclsearch.selection.rules import parse_rule
-    from sclsearch.store.studies import StudyStore
-
     if values["method"] is not None:
         check_method_name(values["method"])
     if values["protocol"] is not None:

@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from sclsearch.arguments import fields_of
 from sclsearch.cli import options as o
 from sclsearch.cli.options import print_json, repeat_options
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
+from sclsearch.papers.augmentation import BACKENDS, Options
+from sclsearch.papers.augmentation.write import Written, header, select_texts, write
+from sclsearch.papers.tables import Table, published_tables, select_cells
+from sclsearch.study.spec import StudySpec
+from sclsearch.tasks import as_task, check_data_dir, load_task
+from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sclsearch.papers.augmentation.write import Written
     from sclsearch.papers.reproduce import PlannedCell
-    from sclsearch.papers.tables import Table
     from sclsearch.store.storage import Storage
 
 
@@ -45,8 +49,6 @@ def reproduce(
         --model: Encoder: an alias, a folder or a hub name. Default: the encoder of the table or of
             --scale.
     """
-    from sclsearch.papers.tables import published_tables
-
     tables = published_tables()
     if table == "ls":
         _check_alone(context)
@@ -54,7 +56,6 @@ def reproduce(
         return
     found = lookup(tables, table, "table")
     from sclsearch.papers.reproduce import plan_cells
-    from sclsearch.papers.tables import select_cells
 
     options = repeat_options(resources, time_budget=time_budget)
     selected = select_cells(found, cells or ())
@@ -82,8 +83,6 @@ def _check_alone(context: typer.Context) -> None:
 
 
 def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
-    from rich.console import Console
-
     from sclsearch.papers.reproduce import cost_of, distinct_studies
     from sclsearch.papers.terminal import show_costs
     from sclsearch.search.plan import finished
@@ -104,8 +103,6 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
 def _make(
     table: "Table", planned: "Sequence[PlannedCell]", seconds: float | None, *, as_json: bool
 ) -> None:
-    from rich.console import Console
-
     from sclsearch.papers.reproduce import CellScore, compare_rows, reproduce_cell
     from sclsearch.papers.terminal import show_scores
 
@@ -171,14 +168,6 @@ def augment(
         --out: Output file. Default: a file in the current folder, named after the texts and the
             back-end.
     """
-    from rich.console import Console
-
-    from sclsearch.papers.augmentation import BACKENDS, Options
-    from sclsearch.papers.augmentation.write import header, select_texts, write
-    from sclsearch.study.spec import StudySpec
-    from sclsearch.tasks import as_task, check_data_dir, load_task
-    from sclsearch.tasks.custom import CustomTask
-
     columns = fields_of(CustomTask, o.changed_options(texts))
     named, data_dir = as_task(texts["task"], **columns), texts["data_dir"]
     unlabeled = StudySpec(task=named, unlabeled=texts["unlabeled"]).unlabeled
@@ -233,8 +222,6 @@ def _progress(console: "Console", wanted: int) -> "Iterator[Callable[[int], None
 
     On a terminal it updates a live bar, elsewhere it prints a line every `PLAIN_SECONDS`.
     """
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=console, disable=not console.is_terminal)
     task = bar.add_task("texts", total=wanted)

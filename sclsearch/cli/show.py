@@ -5,10 +5,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from rich.console import Console
+
+from sclsearch.api import compare as compared
+from sclsearch.api import select, write_report
 from sclsearch.cli import options as o
 from sclsearch.cli.options import print_json, report_json
 from sclsearch.errors import INCOMPLETE, SclsearchError
-from sclsearch.store.storage import DEFAULT_STORAGE
+from sclsearch.reports.comparison_tables import show_comparison
+from sclsearch.reports.terminal import show as show_report
+from sclsearch.store.storage import DEFAULT_STORAGE, LocalPath
 
 
 def show(
@@ -33,11 +39,7 @@ def show(
             latex: methods by tasks. Default: configurations.
         --output: File to write. Default: standard output. Example: results.csv.
     """
-    from rich.console import Console
-
-    from sclsearch.api import select
     from sclsearch.reports.table import table_file
-    from sclsearch.reports.terminal import show as show_report
 
     if format_ == "parquet" and output is None:
         raise SclsearchError("--format parquet: needs a file, got none. Pass --output FILE.")
@@ -61,8 +63,6 @@ def show(
 
 def _write(output: Path | None, content: bytes) -> None:
     """Write to standard output, or atomically to a file at the end of its links."""
-    from sclsearch.store.storage import LocalPath
-
     if output is None:
         sys.stdout.buffer.write(content)  # UTF-8, whatever the encoding of the terminal
         return
@@ -97,8 +97,6 @@ def report(
             Example: report.
         --no-texts: Leave out texts of the task.
     """
-    from sclsearch.api import write_report
-
     page = write_report(
         *studies,
         output=output,
@@ -125,11 +123,6 @@ def compare(
     Options:
         studies: Two or more studies of one task and protocol. The first is the reference.
     """
-    from rich.console import Console
-
-    from sclsearch.api import compare as compared
-    from sclsearch.reports.comparison_tables import show_comparison
-
     found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
     if json_:
         print_json(asdict(found))

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from sclsearch.cli import options as o
 from sclsearch.cli.options import (
@@ -14,7 +15,8 @@ from sclsearch.cli.options import (
     spec_and_options,
 )
 from sclsearch.errors import INCOMPLETE
-from sclsearch.store.storage import DEFAULT_STORAGE
+from sclsearch.methods import check_method_name
+from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder
 from sclsearch.study.spec import SEARCH, RunOptions, StudySpec
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ def tune(options: o.TuneOptions) -> None:
 
     Example: sclsearch tune --method scl --task cola --train-size 100
     """
-    from sclsearch.methods import check_method_name
-
     methods = [name.strip() for name in options["method"].split(",")]
     for method in methods:
         check_method_name(method)
@@ -77,7 +77,6 @@ def rerun(
         key: Key of a seed run, or a prefix of it.
     """
     from sclsearch.search.run import rerun as again
-    from sclsearch.store.storage import storage_folder
 
     found = again(storage_folder(storage, make=False), key, data_dir, method)
     sys.stdout.write(f"{found.key[:12]} {_ended(found)}\n")
@@ -124,8 +123,6 @@ def confirm(
     Options:
         --seeds: Number of new seeds.
     """
-    from rich.console import Console
-
     from sclsearch.cli.results import print_plan
     from sclsearch.papers.confirm import confirm as again
     from sclsearch.papers.confirm import plan_confirmation, show_confirmation

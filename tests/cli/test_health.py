@@ -112,7 +112,7 @@ def test_all_built_in_search_spaces_are_validated_on_request(
     assert spaces() == Finding("spaces", True, f"{len(space_files())} files", needed=True)
     broken = tmp_path / "broken.yaml"
     broken.write_text("method: scl\n")
-    monkeypatch.setattr("sclsearch.spaces.load.space_files", lambda: [broken])
+    monkeypatch.setattr(sys.modules["sclsearch.cli.doctor"], "space_files", lambda: [broken])
     result = sclsearch("doctor", "--all", "--tracking", "none")
     assert result.returncode == 1
     assert "broken.yaml: source: is missing" in " ".join(result.stdout.split())
