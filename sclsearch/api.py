@@ -11,6 +11,7 @@ from rich.console import Console
 
 from sclsearch.arguments import expanded, fields_of, options_in_docstring
 from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
@@ -162,8 +163,6 @@ def chosen(
     run_options = RunOptions(**fields_of(RunOptions, options))
     columns, changes = fields_of(CustomTask, options), fields_of(StudySpec, options)
     if from_study is not None:
-        from sclsearch.reports.commands import winner_spec
-
         if isinstance(from_study, str):
             from_study = select(from_study, storage=run_options.storage)
         spec, folder = winner_spec(from_study, changes, method)

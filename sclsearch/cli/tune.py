@@ -125,13 +125,14 @@ def confirm(
     """
     from sclsearch.cli.results import print_plan
     from sclsearch.papers.confirm import confirm as again
-    from sclsearch.papers.confirm import plan_confirmation, show_confirmation
-    from sclsearch.search.plan import finished
+    from sclsearch.papers.confirm import prepare_confirmation, show_confirmation
+    from sclsearch.search.plan import finished, plan_prepared
 
     options = repeat_options(resources, rule=rule, custom_method=method)
     if resources["dry_run"]:
         stored = partial(finished, options.storage)
-        planned = plan_confirmation(study, seeds, options, stored)
+        _, prepared = prepare_confirmation(study, seeds, options, dry=True)
+        planned = plan_prepared(prepared, stored)
         print_plan(planned, as_json=resources["json_"])
         return
     progress = Console(stderr=True)

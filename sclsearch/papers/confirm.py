@@ -1,8 +1,6 @@
 """Evaluation of a study's winner on new replicates, and its terminal output."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from rich.console import Console
 
@@ -11,19 +9,13 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import share_rows
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
 from sclsearch.reports.terminal import show, show_notes, test_result, with_spread
-from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import parse_rule
-from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import existing_study
 from sclsearch.study.resolve import resolve
-from sclsearch.study.restore import (
-    check_unchanged,
-    restore_data_dir,
-    restore_study_spec,
-)
+from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_study_spec
 from sclsearch.study.spec import RunOptions
 
 
@@ -33,26 +25,17 @@ def confirm(study: str, count: int, options: RunOptions, console: Console) -> tu
     Returns:
         The report of the study, and the report of its winner on the new replicates.
     """
-    chosen, prepared = _prepare(study, count, options)
+    chosen, prepared = prepare_confirmation(study, count, options)
     done = run_prepared(prepared, console)
     if done.ending != "complete":
         raise KeyboardInterrupt
     return chosen, done.report()
 
 
-def plan_confirmation(
-    study: str, count: int, options: RunOptions, finished: Callable[[], Sequence[SeedRun]]
-) -> dict[str, Any]:
-    """Return the plan of `confirm`, without training; errors are those of `confirm`.
-
-    `finished` returns finished seed runs, for the time estimate.
-    """
-    return plan_prepared(_prepare(study, count, options, dry=True)[1], finished)
-
-
-def _prepare(
+def prepare_confirmation(
     study: str, count: int, options: RunOptions, *, dry: bool = False
 ) -> tuple[Report, Scheduler]:
+    """Return the report of a study, and the repetition of its winner, ready to run."""
     chosen = report(
         options.storage, study, None if options.rule is None else parse_rule(options.rule)
     )

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,12 +113,19 @@ def winner_spec(
         SclsearchError: There is no winner, or the method has changed.
     """
     from sclsearch.reports.report import finished_winner
-    from sclsearch.study.restore import restore_path, restore_study_spec, with_changes
+    from sclsearch.study.restore import restore_path, restore_study_spec
 
     winner = finished_winner(found)
     _, record = existing_study(found.storage, found.study)
-    spec = with_changes(restore_study_spec(record, winner.fields, method), winner.values, changes)
-    return spec, restore_path(record.origin.get("data_dir"))
+    spec, settings = restore_study_spec(record, winner.fields, method), changes.get("settings", {})
+    if not changes.keys().isdisjoint(SIZES):
+        spec = replace(spec, train_size=None, shots=None)
+    changes = {
+        **changes,
+        "settings": {**spec.settings, **settings},
+        "shown": tuple({**winner.values, **settings}),
+    }
+    return replace(spec, **changes), restore_path(record.origin.get("data_dir"))
 
 
 def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, str]]:

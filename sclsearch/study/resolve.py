@@ -372,15 +372,14 @@ def _numerics(precision: Precision, options: RunOptions) -> Numerics:
                 "or 0.5, …, for the workers' GPUs, 0 for their CPUs."
             )
     if gpus > 0:
-        return ON_GPU[_fast_on_gpu() if precision == "auto" else precision]
+        if precision == "auto":
+            from sclsearch.training.device import backend_here, fast_bf16
+
+            # The driver of a cluster may have no GPU: assume that the workers' GPUs are fast in
+            # bfloat16.
+            here = backend_here().device
+            precision = "bf16" if here.type == "cpu" or fast_bf16(here) else "fp32"
+        return ON_GPU[precision]
     if precision not in ON_CPU:
         raise SclsearchError(f"--precision {precision}: needs a GPU. Pass {' or '.join(ON_CPU)}.")
     return ON_CPU[precision]
-
-
-def _fast_on_gpu() -> Precision:
-    from sclsearch.training.device import backend_here, fast_bf16
-
-    # The driver of a cluster may have no GPU: assume that the workers' GPUs are fast in bfloat16.
-    here = backend_here().device
-    return "bf16" if here.type == "cpu" or fast_bf16(here) else "fp32"

@@ -1,6 +1,6 @@
 """Conversion of a study's specification to a stored record, and back to train it again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,24 +119,6 @@ def restore_study_spec(
     digest = record.training.get("method_file", "")
     restored = restore_method(record.origin, digest, method, f"study {record.name}")
     return restore_spec(record.origin, fields, method=restored, **replicates)
-
-
-def with_changes(spec: StudySpec, shown: Iterable[str], changes: Mapping[str, Any]) -> StudySpec:
-    """Return a restored spec with other fields; `settings` has only the settings to replace.
-
-    `shown` names the settings that reports show.
-    """
-    settings = changes.get("settings", {})
-    if not {"train_size", "shots"}.isdisjoint(changes):
-        spec = replace(spec, train_size=None, shots=None)
-    return replace(
-        spec,
-        **{
-            **changes,
-            "settings": {**spec.settings, **settings},
-            "shown": tuple(dict.fromkeys([*shown, *settings])),
-        },
-    )
 
 
 def restore_seed_run(

@@ -10,9 +10,10 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.write import select_texts
-from sclsearch.papers.confirm import confirm, plan_confirmation
+from sclsearch.papers.confirm import confirm, prepare_confirmation
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.search.plan import plan_prepared
 from sclsearch.spaces.load import load_space, practical_file
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -135,7 +136,7 @@ def test_a_plan_counts_stored_seed_runs_and_trains_nothing(
     options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     def plan(count: int) -> tuple[int, int]:
-        found = plan_confirmation(chosen, count, options, list)
+        found = plan_prepared(prepare_confirmation(chosen, count, options, dry=True)[1], list)
         return found["seed_runs"], found["stored"]
 
     assert plan(3) == (3, 0)
@@ -194,7 +195,8 @@ def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
 ) -> None:
     on_gpu = replace(options, configs=1, seeds=3, gpus_per_trial=1)
     name = finish(replace(spec, precision="tf32"), on_gpu)
-    plan = plan_confirmation(name, 2, replace(options, gpus_per_trial=0), list)
+    here = replace(options, gpus_per_trial=0)
+    plan = plan_prepared(prepare_confirmation(name, 2, here, dry=True)[1], list)
     assert plan["seed_runs"] == 2
 
 
