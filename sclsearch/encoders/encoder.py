@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from sclsearch.encoders.savings import CutEmbedding, in_chunks, is_large, layers_of
+from sclsearch.encoders.savings import SubsetEmbedding, in_chunks, is_large, layers_of
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FORWARD_ERRORS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 """Errors of a forward pass whose inputs an architecture does not support."""
-DEPENDENCE = 1e-3
+ROUNDING = 1e-3
 """Largest relative difference of two states that counts as rounding error."""
 
 
@@ -60,7 +60,7 @@ class Encoder(nn.Module):
     def _detect_capabilities(self, *, layered: bool) -> None:
         ids, mask = _test_texts()
         forward = partial(self.hidden, ids, mask, torch.zeros_like(ids), (0.0,))
-        self.packs = self.trims = self.takes_masks = False
+        self.can_pack = self.can_trim = self.accepts_4d_masks = False
         self.model.train(False)  # it may have dropout that `install` did not replace
         padded = forward()  # [4, 4, d]
         # Otherwise each view needs a separate forward pass.
@@ -69,24 +69,26 @@ class Encoder(nn.Module):
         # Test whether padding or other texts change the states of a text.
         alone = self.hidden(ids[1:2, :2], mask[1:2, :2], torch.zeros_like(ids[1:2, :2]), (0.0,))[0]
         difference = (alone - padded[1, :2]).abs().mean()
-        self.independent = bool(difference <= DEPENDENCE * alone.abs().mean())
+        self.batch_invariant = bool(difference <= ROUNDING * alone.abs().mean())
         self.pretrained_pooler = self._has_pooler(padded)
         # With sliding windows the model needs two masks, but a prepared mask would replace both.
         windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
         if self.per_row_dropout and not windows:
-            given = {"input_ids": ids, "attention_mask": _by_keys(mask)}
+            given = {"input_ids": ids, "attention_mask": _attention_mask(mask)}
             own = partial(self.model, **given)
-            self.takes_masks = _equal(lambda: own().last_hidden_state, padded, mask)
+            self.accepts_4d_masks = _same_states(lambda: own().last_hidden_state, padded, mask)
         self.model.train()
         # Test whether the model is free of noise at dropout 0.
-        self.governed = torch.allclose(forward()[mask], padded[mask])
+        self.noise_free = torch.allclose(forward()[mask], padded[mask])
         self.model.train(False)
         if layered and self.per_row_dropout:
             # Test whether the layers work without padding, and the last one on position 0 alone.
-            self.packs = True
-            self.packs = _equal(forward, padded, mask)
-            self.trims = True
-            self.trims = _equal(partial(forward, first_only=True), padded[:, :1], mask[:, :1])
+            self.can_pack = True
+            self.can_pack = _same_states(forward, padded, mask)
+            self.can_trim = True
+            self.can_trim = _same_states(
+                partial(forward, first_only=True), padded[:, :1], mask[:, :1]
+            )
 
     def _has_pooler(self, states: Tensor) -> bool:
         pooler: nn.Module | None = getattr(self.model, "pooler", None)
@@ -99,17 +101,17 @@ class Encoder(nn.Module):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        if self.independent:
+        if self.batch_invariant:
             return ()
         kind = self.model.config.model_type
         return (f"encoder {kind}: scores of a text change with the padding of its batch",)
 
     @property
     def embeddings(self) -> Tensor:
-        """Input embeddings of all tokens, `[vocabulary, e]`, in a stage with `whole_vocabulary`."""
+        """Input embeddings of all tokens, `[vocabulary, e]`, in a stage with `full_vocabulary`."""
         words: nn.Embedding = self.model.get_input_embeddings()  # type: ignore[assignment]
-        if type(words) is CutEmbedding:
-            message = "the embedding matrix has only the tokens of the texts: set whole_vocabulary"
+        if type(words) is SubsetEmbedding:
+            message = "the embedding matrix has only the tokens of the texts: set full_vocabulary"
             raise RuntimeError(message)
         return words.weight
 
@@ -125,10 +127,10 @@ class Encoder(nn.Module):
         """Return the last hidden states, `[V * B, T, d]`, of one view per dropout probability.
 
         Ids, mask (True at tokens) and types (segments) are `[B, T]`. A caller that reads only
-        position 0, where every text must have a token, passes `first_only`. An encoder with `trims`
-        then returns only that position, `[V * B, 1, d]`.
+        position 0, where every text must have a token, passes `first_only`. An encoder with
+        `can_trim` then returns only that position, `[V * B, 1, d]`.
         """
-        forward = partial(self._hidden, first_only=first_only and self.trims)
+        forward = partial(self._hidden, first_only=first_only and self.can_trim)
         trains = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
         if trains and is_large(ids, dropout_rates, self.chunk_tokens):
             return in_chunks(forward, ids, mask, types, dropout_rates, self.chunk_tokens)
@@ -150,13 +152,13 @@ class Encoder(nn.Module):
         views = len(dropout_rates)
         mask = mask.repeat(views, 1)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
-        if ids.is_cuda and self.takes_masks:
+        if ids.is_cuda and self.accepts_4d_masks:
             # transformers checks a token mask for padding, which makes the host wait for the GPU.
-            inputs["attention_mask"] = _by_keys(mask)
+            inputs["attention_mask"] = _attention_mask(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
         # Not on a GPU: counting tokens blocks the host, and padding of short rows costs little.
-        packed = self.packs and not ids.is_cuda
+        packed = self.can_pack and not ids.is_cuda
         with (
             self._views.packing.packed(mask) if packed else nullcontext(),
             self._views.packing.first_position() if first_only else nullcontext(),
@@ -210,7 +212,7 @@ class Encoder(nn.Module):
         return f"model {self.name!r} ({self.model.config.model_type})"
 
 
-def _equal(forward: Callable[[], Tensor], padded: Tensor, mask: Tensor) -> bool:
+def _same_states(forward: Callable[[], Tensor], padded: Tensor, mask: Tensor) -> bool:
     """Return whether the states at tokens equal those that were computed with padding."""
     try:
         states = forward()
@@ -236,6 +238,6 @@ def _test_texts() -> tuple[Tensor, Tensor]:
     return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
 
 
-def _by_keys(mask: Tensor) -> Tensor:
+def _attention_mask(mask: Tensor) -> Tensor:
     """Return the attention mask, `[rows, 1, T, T]`, for a token mask, `[rows, T]`."""
     return mask[:, None, None].expand(-1, 1, mask.shape[1], -1)

@@ -89,7 +89,7 @@ def _pretrained(
         ) from error
     if encoder.causal:
         raise SclsearchError(f"--model {name}: {kind} is a decoder. Choose an encoder.")
-    if not encoder.governed:
+    if not encoder.noise_free:
         raise SclsearchError(
             f"--model {name}: {kind} has dropout with fixed rates. Set them to 0 in config.json "
             "or choose another model."

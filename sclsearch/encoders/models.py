@@ -143,19 +143,19 @@ def _fetch(name: str, hub: str) -> Path:
     return _checked(folder, name)
 
 
-WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
+WIDTH_KEYS = ("hidden_size", "dim", "d_model", "n_embd")
 """Names of an encoder's width in config.json, by architecture."""
-DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
-POSITIONS = ("max_position_embeddings", "n_positions")
+LAYER_KEYS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+POSITION_KEYS = ("max_position_embeddings", "n_positions")
 SENTENCE_POOLING = "1_Pooling/config.json"
 """File in which sentence-transformers keeps the pooling of a sentence encoder."""
-MODES: Mapping[str, Literal["mean", "cls"]] = {
+POOLING_MODES: Mapping[str, Literal["mean", "cls"]] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
 }
-STEP = 8
+POSITION_MULTIPLE = 8
 """Positions are rounded down to a multiple of it: RoBERTa has 514, but 512 for tokens."""
-BASE_WIDTH, BASE_RATE, MOST_RATE = 384, 1e-4, 1e-3
+BASE_WIDTH, BASE_LEARNING_RATE, MAX_LEARNING_RATE = 384, 1e-4, 1e-3
 DENSE_HEADS = frozenset(
     {"bert", "albert", "roberta", "xlm-roberta", "camembert", "mpnet", "deberta", "deberta-v2"}
 )
@@ -181,7 +181,9 @@ class EncoderTraits:
 
         1e-4 · (384 / width)², at most 1e-3: wide encoders need smaller steps.
         """
-        return float(f"{min(BASE_RATE * (BASE_WIDTH / self.width) ** 2, MOST_RATE):.1e}")
+        return float(
+            f"{min(BASE_LEARNING_RATE * (BASE_WIDTH / self.width) ** 2, MAX_LEARNING_RATE):.1e}"
+        )
 
     @property
     def head_pooling(self) -> Literal["mean", "cls_raw", "cls_pooled", "head_hidden"]:
@@ -208,25 +210,25 @@ def encoder_traits(folder: Path) -> EncoderTraits:
     file = folder / "config.json"
     try:
         config = json.loads(file.read_bytes())
-        width, layers = _first(config, WIDTHS), _first(config, DEPTHS)
+        width, layers = _first(config, WIDTH_KEYS), _first(config, LAYER_KEYS)
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise SclsearchError(
             f"{file}: cannot be read: {error}. Take the model's own file."
         ) from error
     if width is None or layers is None:
         raise SclsearchError(
-            f"{file}: must state {' or '.join(WIDTHS)}, and {' or '.join(DEPTHS)}. Take an encoder "
-            "that transformers supports."
+            f"{file}: must state {' or '.join(WIDTH_KEYS)}, and {' or '.join(LAYER_KEYS)}. Take an "
+            "encoder that transformers supports."
         )
-    positions, file = _first(config, POSITIONS), folder / SENTENCE_POOLING
+    positions, file = _first(config, POSITION_KEYS), folder / SENTENCE_POOLING
     pooling = json.loads(file.read_bytes()) if file.is_file() else {}
     return EncoderTraits(
         width=width,
         layers=layers,
         kind=str(config.get("model_type", "")),
-        positions=positions and positions - positions % STEP,
+        positions=positions and positions - positions % POSITION_MULTIPLE,
         pooler=has_pooler(folder),
-        sentence_pooling=next((one for key, one in MODES.items() if pooling.get(key)), ""),
+        sentence_pooling=next((one for key, one in POOLING_MODES.items() if pooling.get(key)), ""),
     )
 
 

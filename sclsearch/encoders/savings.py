@@ -79,7 +79,7 @@ def in_chunks(
     return torch.cat(by_view, dim=1).flatten(0, 1)
 
 
-class CutEmbedding(nn.Embedding):
+class SubsetEmbedding(nn.Embedding):
     """Embeddings of a subset of the tokens, `[U]`, indexed by the original token ids."""
 
     def __init__(self, whole: nn.Embedding, tokens: Tensor) -> None:

@@ -163,7 +163,7 @@ class Stage:
             encoder, it applies to parameters with two or more dimensions.
         frozen_pooling: Pooling of the features of a frozen encoder, which are computed once; None
             if the encoder trains.
-        whole_vocabulary: True if the stage needs tokens that the texts do not contain, because it
+        full_vocabulary: True if the stage needs tokens that the texts do not contain, because it
             predicts or samples tokens.
     """
 
@@ -178,13 +178,13 @@ class Stage:
     lr_scales: Mapping[str, float] = field(default_factory=dict)
     no_weight_decay: tuple[str, ...] = ()
     frozen_pooling: str | None = None
-    whole_vocabulary: bool = False
+    full_vocabulary: bool = False
 
     def __post_init__(self) -> None:
         if self.frozen_pooling is not None and self.reads == "paraphrases":
             raise ValueError(f"{self.name}: a stage that reads paraphrases cannot cache features")
 
-    def lr_scale_of(self, module: str) -> float:
+    def lr_multiplier_of(self, module: str) -> float:
         with_encoder = module == "head" and self.frozen_pooling is None
         return self.lr_scales.get(module, self.training.head_lr_mult if with_encoder else 1.0)
 

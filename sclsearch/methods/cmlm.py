@@ -81,11 +81,11 @@ class PostTraining(Method):
             texts, on full data 3.
         pooling: Input of the classifier after post-training, as in `ce`.
         reads: Input of post-training, as in `Stage`.
-        whole_vocabulary: Whether post-training needs all tokens, as in `Stage`.
+        full_vocabulary: Whether post-training needs all tokens, as in `Stage`.
     """
 
     reads: ClassVar[Literal["texts", "paraphrases"]] = "texts"
-    whole_vocabulary: ClassVar[bool] = False
+    full_vocabulary: ClassVar[bool] = False
     protocol: ClassVar[str] = "cmlm-full"
     few_shot: ClassVar[str] = "cmlm-fewshot"
     regression: ClassVar[bool] = True
@@ -110,7 +110,7 @@ class PostTraining(Method):
             self.post_modules,
             reads=self.reads,
             labeled=False,
-            whole_vocabulary=self.whole_vocabulary,
+            full_vocabulary=self.full_vocabulary,
         )
         return (post, *super().stages(training))
 
@@ -135,7 +135,7 @@ class TAPT(PostTraining):
         p_m: Share of the tokens that are selected for prediction; 0.15 in both papers.
     """
 
-    whole_vocabulary: ClassVar[bool] = True
+    full_vocabulary: ClassVar[bool] = True
 
     p_m: Share = 0.15
 
@@ -203,7 +203,7 @@ class CMLM(PostTraining):
         tau: Temperature τ of `simclr`; not stated in the paper; SimCLR's best is 0.1.
     """
 
-    whole_vocabulary: ClassVar[bool] = True
+    full_vocabulary: ClassVar[bool] = True
 
     alpha: Annotated[float, Gt(0)] = 0.5
     p_m: Share = 0.15

@@ -26,7 +26,7 @@ LARGEST = 100_000
 
 
 @cache
-def field_types(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
+def field_validators(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
     """Return a validator for each hyperparameter: those of the method, then those of `Training`."""
     return {
         name: TypeAdapter(hints[name], config=ConfigDict(allow_inf_nan=False))
@@ -58,7 +58,7 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
     return [
         FieldDescription(
             name=field.name,
-            kind=_kind(field_types(method)[field.name].json_schema()),
+            kind=_kind(field_validators(method)[field.name].json_schema()),
             default=method.training.get(field.name, field.default),
             meaning=_meanings(owner).get(field.name, ""),
             shared=owner is Training,
@@ -91,7 +91,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return all validation errors of hyperparameter values, as pairs of field and reason."""
-    types = field_types(method)
+    types = field_validators(method)
     errors = []
     for name, value in values.items():
         if name not in types:
@@ -113,7 +113,7 @@ def typed(method: type[Method], values: Mapping[str, object], where: str) -> dic
     """
     if errors := field_errors(method, values):
         raise SclsearchError("\n".join(f"{where}{name}: {reason}" for name, reason in errors))
-    types = field_types(method)
+    types = field_validators(method)
     return {name: types[name].validate_python(as_tuples(v)) for name, v in values.items()}
 
 
@@ -171,7 +171,7 @@ def check_custom_method(kind: type[Any], place: str) -> None:
             )
     try:
         kind()  # every field needs a default, because a search space may leave it out
-        field_types(kind)
+        field_validators(kind)
     except Exception as error:
         raise SclsearchError(
             f"--method {place}: {type(error).__name__}: {first_line(error)}. Correct the class."

@@ -20,9 +20,9 @@ from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits, le
 from sclsearch.protocols.rows import (
     SAME_ROWS,
     class_counts,
-    draw_alike,
-    draw_counts,
+    draw_per_class,
     draw_subset,
+    draw_validation,
     from_train,
     hold_out,
     plain_pool,
@@ -240,7 +240,7 @@ def _capped(most: int, data: TaskData, splits: Splits, replicate: Replicate) -> 
     if max(counts.values()) <= most:
         return hold_out(data, splits, share=0.05, seed=0)
     rng = stream(replicate.subset, "subset")
-    train = draw_counts(data, splits.train, dict.fromkeys(counts, most), rng)
+    train = draw_per_class(data, splits.train, dict.fromkeys(counts, most), rng)
     note = f"training: at most {most} rows of each class, drawn anew in each replicate"
     drawn = replace(splits, train=train).noted(note)
     return hold_out(data, drawn, share=0.05, seed=replicate.subset)
@@ -280,14 +280,14 @@ def imbalanced_rows(
                 f"{where}: needs {rows} training rows of class {data.task.labels[label]!r} of "
                 f"{data.task.name}, got {counts[label]}. Choose a smaller imbalance."
             )
-    train = draw_counts(data, splits.train, wanted, stream(replicate.subset, "subset"))
+    train = draw_per_class(data, splits.train, wanted, stream(replicate.subset, "subset"))
     of_each = " and ".join(f"{rows} of {data.task.labels[n]!r}" for n, rows in wanted.items())
     drawn = replace(splits, train=train).noted(f"training: {of_each}")
     return _with_validation(data, drawn, replicate)
 
 
 def _with_validation(data: TaskData, splits: Splits, replicate: Replicate) -> Splits:
-    validation = draw_alike(data, splits.train, whole(data, "train"), replicate.subset)
+    validation = draw_validation(data, splits.train, whole(data, "train"), replicate.subset)
     rows, wanted = len(validation.index), len(splits.train.index)
     fewer = f", fewer than the {wanted} for training" if rows < wanted else ""
     note = f"validation: {rows} other rows of the training split{fewer}"

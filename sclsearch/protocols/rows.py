@@ -117,7 +117,7 @@ def draw_subset(
                 f"{data.task.name}, got {total}."
             )
         if as_they_fall:
-            return draw_some(pool, total, rng)
+            return draw_uniform(pool, total, rng)
         return pool.take(stratified(pool.labels(data), total, rng))
     if data.task.regression:
         raise SclsearchError(
@@ -132,7 +132,7 @@ def draw_subset(
     return pool.take(per_class(pool.labels(data), size.per_class, rng))
 
 
-def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
+def draw_validation(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     """Return validation rows from the rest of the pool, as many of each class as for training.
 
     A class with fewer remaining rows contributes all of them.
@@ -140,16 +140,16 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     rest = Rows(pool.split, np.setdiff1d(pool.index, train.index))
     rng = stream(seed, "validation")
     if data.task.regression:
-        return draw_some(rest, len(train.index), rng)
-    return draw_counts(data, rest, class_counts(data, train), rng)
+        return draw_uniform(rest, len(train.index), rng)
+    return draw_per_class(data, rest, class_counts(data, train), rng)
 
 
-def draw_some(pool: Rows, size: int, rng: np.random.Generator) -> Rows:
+def draw_uniform(pool: Rows, size: int, rng: np.random.Generator) -> Rows:
     """Return `size` random rows of the pool, or all rows if the pool has fewer."""
     return Rows(pool.split, np.sort(rng.permutation(pool.index)[:size]))
 
 
-def draw_counts(
+def draw_per_class(
     data: TaskData, pool: Rows, wanted: Mapping[int, int], rng: np.random.Generator
 ) -> Rows:
     """Return the wanted number of rows of each class, or all rows of a class that has fewer."""
@@ -217,7 +217,7 @@ def draw_rows(
         )
     if not further:
         return splits
-    drawn = draw_some(rest, further, stream(replicate.subset, "unlabelled"))
+    drawn = draw_uniform(rest, further, stream(replicate.subset, "unlabelled"))
     note = f"stages without labels: {further} texts beside the {len(own.index)} training rows"
     both = Rows(own.split, np.sort(np.concatenate([own.index, drawn.index])))
     return replace(splits, unlabeled=both).noted(note)

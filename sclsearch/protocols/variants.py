@@ -15,14 +15,14 @@ FRESH_REPLICATES = "fresh replicates"
 """Text after the name of a protocol in the title of a study of fresh replicates."""
 CONFIGS = 20
 """Default number of configurations of a search."""
-EFFORT = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
+SEARCH_SIZES = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
 """Default size of a search for a user's own file: most rows, configurations, seeds."""
 FEW_ROWS, SPLITS = 2_000, 10
 """Rows of a user's own file up to which seeds draw their own validation rows, and the number of
 different draws."""
-USUAL = {"epochs": (None, 10), "post_epochs": (8, 5)}
+DEFAULT_SCHEDULE = {"epochs": (None, 10), "post_epochs": (8, 5)}
 """Default batch size and epochs of a stage, by its field; None for the batch size of `Training`."""
-ENOUGH_EPOCHS = 3
+FEWEST_EPOCHS = 3
 """Smallest number of epochs of any protocol; where it gives enough updates, epochs stay as set."""
 # Limits at laptop scale: replicates, updates per stage, validation rows and test rows.
 REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
@@ -46,8 +46,8 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
         found = replace(protocol.replicate(start + number), number=number)
         return replace(found, subset=start + number) if protocol.few_shot else found
 
-    in_turn = any(protocol.replicate(number).subset != number for number in range(2 * start))
-    subsets = ", new subsets" if protocol.few_shot and in_turn else ""
+    reuses_subsets = any(protocol.replicate(number).subset != number for number in range(2 * start))
+    subsets = ", new subsets" if protocol.few_shot and reuses_subsets else ""
     begin = f" from {start}" if start > protocol.replicates else ""
     before = f"{protocol.repetition}, " if protocol.repetition else ""
     repetition = f"{before}{FRESH_REPLICATES}{begin}{subsets}"
@@ -61,9 +61,9 @@ def with_enough_updates(protocol: Protocol) -> Protocol:
 
     def training(rows: int, batch_size: int) -> Mapping[str, object]:
         found = dict(protocol.training(rows, batch_size))
-        for name, (size, usual) in USUAL.items():
+        for name, (size, usual) in DEFAULT_SCHEDULE.items():
             least = least_epochs(rows, size or batch_size)
-            if least > ENOUGH_EPOCHS:
+            if least > FEWEST_EPOCHS:
                 found[name] = max(least, int(str(found.get(name, usual))))
         return found
 
@@ -80,7 +80,7 @@ def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Pr
     configs = CONFIGS
     if data.task.own and protocol.name == "plain":
         rows = data.splits["train"].labeled
-        configs, seeds = next(effort for most, *effort in EFFORT if rows <= most)
+        configs, seeds = next(effort for most, *effort in SEARCH_SIZES if rows <= most)
         protocol = replace(protocol, replicates=seeds)
         if splits is None and "validation" not in data.splits and rows <= FEW_ROWS:
             splits = SPLITS

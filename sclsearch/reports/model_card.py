@@ -305,7 +305,7 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
             yield name, f"{seed.validation:.4f}", test
 
 
-def _on_other_rows(metric: str, accuracy: float, run: SeedRun | None) -> str:
+def _sampling_error(metric: str, accuracy: float, run: SeedRun | None) -> str:
     """Return a sentence with the 95 % interval on other test rows; empty but for accuracy.
 
     The interval of a share of n rows is that of Agresti and Coull (1998).
@@ -333,7 +333,7 @@ def _summary(
         quote = ": report this number" if fresh is None else ""
         yield (
             f"{test} {with_spread(*winner.plain)} over all {counted(winner.succeeded, 'seed')}"
-            f"{quote}.{_on_other_rows(found.metric, winner.plain[0], run)}"
+            f"{quote}.{_sampling_error(found.metric, winner.plain[0], run)}"
         )
     if fresh is not None:
         rows = "new initial weights and orders, but rows that also chose the winner"

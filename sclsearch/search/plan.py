@@ -27,7 +27,7 @@ from sclsearch.tracking.server import find_tracking_uri, masked
 from sclsearch.training.device import GraphedUpdates, Update, backend_for, is_out_of_memory
 from sclsearch.training.engine import make_update
 from sclsearch.training.optimizer import adamw
-from sclsearch.training.spec import Numerics, row_costs
+from sclsearch.training.spec import Numerics, seed_run_costs
 
 STORED = "stored seed runs"
 MEASURED = "a timed update of the encoder"
@@ -105,7 +105,7 @@ def _stored(
 
     A seed run stores their sum. Its parts are those that its rows should take.
     """
-    training, test = row_costs(scheduler.study.seed_run_spec(fields, 0, scheduler.splits[0]))
+    training, test = seed_run_costs(scheduler.study.seed_run_spec(fields, 0, scheduler.splits[0]))
     each = []
     for run in runs:
         per_row = run.seconds / (training if run.untested else training + test)
@@ -126,7 +126,7 @@ def _measured(
         rows = max(min(spec.training.batch_size, most), 1)
         shape = rows, length, spec.training.chunk_tokens
         update = _update_seconds(spec.model, spec.model_name, spec.numerics, threads, *shape)
-        training, test = row_costs(spec)
+        training, test = seed_run_costs(spec)
         seconds.append((update / rows * training, update / rows * test))
     return seconds
 

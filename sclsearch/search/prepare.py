@@ -31,7 +31,7 @@ from sclsearch.tasks.metrics import MAXIMUM
 from sclsearch.training.device import backend_for, fast_bf16
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError
-from sclsearch.training.spec import row_costs
+from sclsearch.training.spec import seed_run_costs
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -109,7 +109,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
 def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
     if asked != "auto" or len(splits.test.index) <= FEW_TEST_ROWS:
         return asked != "winner" or not len(splits.test.index)
-    training, test = row_costs(study.seed_run_spec({}, 0, splits))
+    training, test = seed_run_costs(study.seed_run_spec({}, 0, splits))
     return test <= CHEAP_TEST * (training + test)
 
 

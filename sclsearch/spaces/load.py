@@ -205,7 +205,7 @@ def practical_space(
 
     For every method the learning rate ranges from 0.2 to 3 times `EncoderTraits.learning_rate`.
     """
-    start, usual = traits.learning_rate, usual_values(method, traits, max_length)
+    start, usual = traits.learning_rate, default_values(method, traits, max_length)
     del usual["learning_rate"]
     low, high = _two_digits(start * LOWEST_RATE), _two_digits(start * HIGHEST_RATE)
     rates = Range(low, high, "log")
@@ -219,11 +219,11 @@ def practical_space(
     return replace(changed, fixed={**space.fixed, **usual})
 
 
-def usual_values(
+def default_values(
     method: "type[Method]", traits: EncoderTraits, max_length: int
 ) -> dict[str, object]:
     """Return the hyperparameters that suit encoder and texts, as `practical_space` fixes them."""
-    from sclsearch.methods.fields import field_types
+    from sclsearch.methods.fields import field_validators
 
     found: dict[str, object] = {"learning_rate": traits.learning_rate, "max_length": max_length}
     if hasattr(method, "post_learning_rate"):
@@ -231,7 +231,7 @@ def usual_values(
     # Contrasted embeddings are means over tokens, and so is the input of a linear probe.
     types = get_type_hints(method)
     for name in ("pooling", "scl_features", "contrast_pooling"):
-        if name in field_types(method):
+        if name in field_validators(method):
             of_head = name == "pooling" and "head_hidden" in get_args(types[name])
             found[name] = traits.head_pooling if of_head else "mean"
     return found

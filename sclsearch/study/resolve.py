@@ -15,7 +15,7 @@ from sclsearch.encoders.models import (
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
-from sclsearch.methods.fields import build, field_types, typed
+from sclsearch.methods.fields import build, field_validators, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled
@@ -25,12 +25,12 @@ from sclsearch.spaces.load import (
     PAPER,
     PRACTICAL,
     covering_length,
+    default_values,
     find_space,
     load_space,
     practical_file,
     practical_space,
     shipped_spaces,
-    usual_values,
 )
 from sclsearch.spaces.space import Space, Values
 from sclsearch.study.spec import Precision, RunOptions, StudySpec
@@ -248,7 +248,7 @@ def _loaded_space(
     space = load_space(Path(kind), method.kind)
     fixed: dict[str, object] = {}
     if usual[0] == PRACTICAL:
-        found = usual_values(method.kind, traits, length)
+        found = default_values(method.kind, traits, length)
         fixed = {name: value for name, value in found.items() if name not in space.parameters}
     return replace(space, fixed={**fixed, **space.fixed}, note=f"{space.file}, {reason}")
 
@@ -330,7 +330,7 @@ def _defaults(
     by_protocol = {
         name: value
         for name, value in protocol.training(rows, int(str(batch_size))).items()
-        if name in field_types(method)
+        if name in field_validators(method)
     }
     # A space fixes epochs for training on all rows; a few-shot protocol adapts them to its few
     # rows.

@@ -208,7 +208,7 @@ class MLflowLogger:
         self._closing = Event()
         self._put = 0
         self._written = 0
-        self._away = False
+        self._server_down = False
         self._reason = ""
         self._thread = Thread(target=self._work, name="sclsearch-tracking", daemon=True)
         self._thread.start()
@@ -246,32 +246,32 @@ class MLflowLogger:
 
     def _work(self) -> None:
         failed = [record for record in iter(self._queue.get, None) if not self._write(record)]
-        self._away = False
+        self._server_down = False
         for record in failed:
             self._write(record)
 
     def _write(self, record: RunRecord) -> bool:
-        if self._away and self._closing.is_set():
+        if self._server_down and self._closing.is_set():
             return False
         try:
             self._writer.write(record)
         except Exception as error:
             self._reason = failure_reason(error)
-            self._away = _origin(error) is not error
+            self._server_down = _root_error(error) is not error
             return False
-        self._away = False
+        self._server_down = False
         self._written += 1
         return True
 
 
 def failure_reason(error: Exception) -> str:
     """Return a one-line reason: the system's error rather than MLflow's for a broken connection."""
-    cause = _origin(error)
+    cause = _root_error(error)
     lines = masked(str(cause)).strip().splitlines() or [type(cause).__name__]
     return lines[0][:200].removesuffix(".")
 
 
-def _origin(error: Exception) -> BaseException:
+def _root_error(error: Exception) -> BaseException:
     """Return the system's error behind an error of MLflow, or else the error itself."""
     cause: BaseException = error
     link = error.__cause__ or error.__context__

@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
-from sclsearch.encoders.savings import CutEmbedding
+from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.protocols.base import Rows
@@ -102,9 +102,9 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     features, vocabulary = None, None
     if frozen:
         features = _features(spec, tokens, position, model, backend)
-    elif not stage.whole_vocabulary:
+    elif not stage.full_vocabulary:
         kept_tokens = torch.from_numpy(occurring(spec, tokens)).to(device)
-        vocabulary = CutEmbedding.install(encoder.model, kept_tokens)
+        vocabulary = SubsetEmbedding.install(encoder.model, kept_tokens)
 
     # Schedule.
     per_epoch = updates_per_epoch(len(rows.index), training)
@@ -124,7 +124,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
 
     update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
-    if graphs and spec.graphs and not stage.whole_vocabulary:
+    if graphs and spec.graphs and not stage.full_vocabulary:
         update_weights = GraphedUpdates(update_weights, training.chunk_tokens)
 
     order = batches_in_order(len(rows.index), training, remaining, replicate.order, most)

@@ -59,7 +59,7 @@ def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, module in (("", model.encoder), *model.new_modules.items()):
-        peak = stage.training.learning_rate * stage.lr_scale_of(name)
+        peak = stage.training.learning_rate * stage.lr_multiplier_of(name)
         for parameter in module.parameters():
             if parameter.requires_grad:
                 decayed = parameter.dim() > 1 and name not in stage.no_weight_decay

@@ -102,7 +102,7 @@ FORWARD = 1 / 3
 """Time of a forward pass, as a share of the time of a forward and a backward pass."""
 
 
-def row_costs(spec: SeedRunSpec) -> tuple[float, float]:
+def seed_run_costs(spec: SeedRunSpec) -> tuple[float, float]:
     """Return what a seed run costs before its test, and what its test adds.
 
     The unit is the forward and backward pass of one row. The test adds nothing after a stage with a

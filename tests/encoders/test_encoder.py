@@ -29,7 +29,7 @@ def test_states_are_those_of_the_plain_model(encoder: Encoder, inputs: Inputs) -
 def test_one_view_has_the_dropout_of_the_plain_model(
     encoder: Encoder, inputs: Inputs, unpadded: Inputs, padded: bool
 ) -> None:
-    encoder.packs = False  # packed layers draw only for tokens
+    encoder.can_pack = False  # packed layers draw only for tokens
     ids, mask, types = inputs if padded else unpadded
     plain = AutoModel.from_pretrained(str(encoder.model.name_or_path)).train()
     torch.manual_seed(7)
@@ -43,7 +43,7 @@ def test_masks_built_for_a_gpu_give_the_same_states(
     encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mask, rates = inputs[1].repeat(2, 1), (0.0, 0.0)
-    encoder.packs = False
+    encoder.can_pack = False
     expected = encoder.hidden(*inputs, rates)
     monkeypatch.setattr(Tensor, "is_cuda", True)
     states = encoder.hidden(*inputs, rates)
@@ -62,7 +62,7 @@ def test_an_encoder_that_builds_its_own_masks_also_does_on_a_gpu(
     encoder = load_encoder(save_tiny(architecture), "tiny")
     expected = encoder.hidden(*inputs, (0.0,))
     monkeypatch.setattr(Tensor, "is_cuda", True)
-    assert not encoder.takes_masks
+    assert not encoder.accepts_4d_masks
     assert torch.equal(encoder.hidden(*inputs, (0.0,)), expected)
 
 

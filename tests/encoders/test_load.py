@@ -70,7 +70,7 @@ def test_encoders_with_fixed_dropout_rates_are_refused(save_tiny: Save) -> None:
     config = json.loads((folder / "config.json").read_text())
     still = {**config, "dropout": 0.0, "attention_dropout": 0.0}
     (folder / "config.json").write_text(json.dumps(still))
-    assert load_encoder(folder, "still").governed
+    assert load_encoder(folder, "still").noise_free
 
 
 @pytest.mark.parametrize("architecture", ["FNet", "ConvBert", "Yoso"])
@@ -90,7 +90,7 @@ def test_an_encoder_that_fails_in_the_capability_check_is_refused(save_tiny: Sav
 
 def test_an_encoder_with_adapters_per_row_keeps_its_padding(save_tiny: Save) -> None:
     languages = {"languages": ["en_XX"], "default_language": "en_XX"}
-    assert not load_encoder(save_tiny("Xmod", {**SIZES, **languages}), "m").packs
+    assert not load_encoder(save_tiny("Xmod", {**SIZES, **languages}), "m").can_pack
 
 
 def test_the_tokenizer_adds_special_tokens_and_segments(encoder: Encoder) -> None:

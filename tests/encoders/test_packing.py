@@ -17,7 +17,7 @@ Rates = tuple[float, ...]
 EACH_RATES = pytest.mark.parametrize(
     "rates", [(0.0,), (0.0, 0.0, 0.0)], ids=["one view", "three views"]
 )
-EACH_PACKING = pytest.mark.parametrize("packs", [True, False], ids=["packed", "padded"])
+EACH_PACKING = pytest.mark.parametrize("can_pack", [True, False], ids=["packed", "padded"])
 
 
 def with_gradient(encoder: Encoder, states: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,20 +58,20 @@ def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -
 def test_packed_states_and_gradients_equal_padded_ones(
     encoder: Encoder, ragged: Inputs, rates: Rates
 ) -> None:
-    assert encoder.packs
+    assert encoder.can_pack
     encoder.train()
     packed = states_and_gradient(encoder, ragged, rates)
-    encoder.packs = False
+    encoder.can_pack = False
     assert_same(packed, states_and_gradient(encoder, ragged, rates))
 
 
 @EACH_PACKING
 @EACH_RATES
 def test_first_states_and_gradients_equal_those_of_the_whole_layer(
-    encoder: Encoder, ragged: Inputs, rates: Rates, packs: bool
+    encoder: Encoder, ragged: Inputs, rates: Rates, can_pack: bool
 ) -> None:
-    assert encoder.trims
-    encoder.packs = packs
+    assert encoder.can_trim
+    encoder.can_pack = can_pack
     encoder.train()
     trimmed = first_and_gradient(encoder, ragged, rates, first_only=True)
     assert_same(trimmed, first_and_gradient(encoder, ragged, rates, first_only=False))
@@ -103,9 +103,9 @@ def test_rows_of_similar_length_are_not_packed(bert: Encoder, unpadded: Inputs) 
 
 @EACH_PACKING
 def test_the_last_layer_processes_one_position_per_row(
-    bert: Encoder, ragged: Inputs, packs: bool
+    bert: Encoder, ragged: Inputs, can_pack: bool
 ) -> None:
-    bert.packs = packs
+    bert.can_pack = can_pack
     shapes = input_shapes(bert, "encoder.layer.1.intermediate")
     states = bert.hidden(*ragged, (0.0, 0.0), first_only=True)
     assert shapes == [(10, 1, bert.width)]
@@ -115,9 +115,9 @@ def test_the_last_layer_processes_one_position_per_row(
 @EACH_PACKING
 @pytest.mark.parametrize("first_only", [True, False])
 def test_views_differ_and_a_view_without_dropout_equals_evaluation(
-    encoder: Encoder, ragged: Inputs, packs: bool, first_only: bool
+    encoder: Encoder, ragged: Inputs, can_pack: bool, first_only: bool
 ) -> None:
-    encoder.packs = packs
+    encoder.can_pack = can_pack
     mask = ragged[1][:, :1] if first_only else ragged[1]
     rates = (0.0, 0.3, 0.3)
     expected = encoder.eval().hidden(*ragged, rates, first_only=first_only).chunk(3)[0]
@@ -141,7 +141,7 @@ def test_an_encoder_without_the_capability_computes_all_positions(
     save_tiny: Save, inputs: Inputs, architecture: str
 ) -> None:
     encoder = load_encoder(save_tiny(architecture), "tiny")
-    assert not encoder.trims
+    assert not encoder.can_trim
     assert encoder.hidden(*inputs, (0.0,), first_only=True).shape == (3, 7, encoder.width)
 
 

@@ -47,7 +47,7 @@ def test_evaluation_ignores_the_rates(encoder: Encoder, inputs: Inputs) -> None:
 def test_hidden_layers_have_the_dropout_rate_of_the_view(
     encoder: Encoder, inputs: Inputs, packed: bool
 ) -> None:
-    encoder.packs = packed
+    encoder.can_pack = packed
     ids, mask, types = (tensor.repeat(10, 1) for tensor in inputs)
     of_token = torch.arange(4).repeat_interleave(mask.sum())
     seen: list[tuple[Tensor, Tensor]] = []

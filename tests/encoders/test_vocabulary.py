@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.savings import CutEmbedding
+from sclsearch.encoders.savings import SubsetEmbedding
 from tests.encoders.conftest import Inputs
 
 RATE, DECAY, UPDATES = 1e-2, 0.1, 5
@@ -15,7 +15,7 @@ RATE, DECAY, UPDATES = 1e-2, 0.1, 5
 
 def trained(encoder: Encoder, inputs: Inputs, tokens: Tensor | None) -> dict[str, Tensor]:
     """Return the weights after some updates, with the embeddings of some tokens or of all."""
-    cut = None if tokens is None else CutEmbedding.install(encoder.model, tokens)
+    cut = None if tokens is None else SubsetEmbedding.install(encoder.model, tokens)
     assert (cut is None) == (tokens is None)
     optimizer = torch.optim.AdamW(encoder.parameters(), RATE, weight_decay=DECAY, fused=True)
     for _ in range(UPDATES):
@@ -49,17 +49,17 @@ def test_all_weights_equal_those_with_whole_embeddings(encoder: Encoder, inputs:
 def test_a_cut_encoder_trains_fewer_weights(bert: Encoder) -> None:
     count = sum(p.numel() for p in bert.parameters())
     left_out = len(bert.embeddings) - 3
-    assert CutEmbedding.install(bert.model, torch.tensor([0, 5, 7])) is not None
+    assert SubsetEmbedding.install(bert.model, torch.tensor([0, 5, 7])) is not None
     assert sum(p.numel() for p in bert.parameters()) == count - left_out * bert.width
 
 
 def test_tokens_outside_the_cut_are_an_error(bert: Encoder, inputs: Inputs) -> None:
-    CutEmbedding.install(bert.model, torch.unique(inputs[0])[:-1])
+    SubsetEmbedding.install(bert.model, torch.unique(inputs[0])[:-1])
     with pytest.raises(IndexError):
         bert.hidden(*inputs, (0.0,))
 
 
 def test_all_embeddings_cannot_be_read_while_cut(bert: Encoder) -> None:
-    CutEmbedding.install(bert.model, torch.tensor([0, 5]))
-    with pytest.raises(RuntimeError, match="whole_vocabulary"):
+    SubsetEmbedding.install(bert.model, torch.tensor([0, 5]))
+    with pytest.raises(RuntimeError, match="full_vocabulary"):
         _ = bert.embeddings

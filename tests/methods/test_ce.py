@@ -25,7 +25,7 @@ def test_cls_pooled_with_a_linear_head_equals_the_classifier_of_bert(
     theirs = BertForSequenceClassification.from_pretrained(tiny_bert, num_labels=max(classes, 1))
     head = Head(16, classes, hidden=False)
     head.out.load_state_dict(theirs.classifier.state_dict())
-    bert.trims = False  # transformers draws dropout for the whole last layer
+    bert.can_trim = False  # transformers draws dropout for the whole last layer
     ours = Model(bert, torch.nn.ModuleDict({"head": head})).train(training)
     y = batch.y if classes else batch.y / 3
     torch.manual_seed(4)
@@ -43,7 +43,7 @@ def test_head_hidden_equals_the_classifier_of_roberta(
     tiny_roberta: Path, roberta: Encoder, batch: Batch, training: bool
 ) -> None:
     theirs = RobertaForSequenceClassification.from_pretrained(tiny_roberta, num_labels=2)
-    roberta.trims = False  # transformers draws dropout for the whole last layer
+    roberta.can_trim = False  # transformers draws dropout for the whole last layer
     new_modules = CE().new_modules(roberta, 2)
     head = new_modules["head"]
     assert isinstance(head, Head)

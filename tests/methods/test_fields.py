@@ -15,7 +15,7 @@ from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, check_method_name, find_method, method_class
 from sclsearch.methods.base import Training
-from sclsearch.methods.fields import build, field_errors, field_types, resolved
+from sclsearch.methods.fields import build, field_errors, field_validators, resolved
 from sclsearch.methods.lacon import LaCon
 from sclsearch.methods.scl import CE, SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
@@ -78,7 +78,7 @@ def test_a_list_of_numbers_becomes_a_tuple_of_floats(kind: Any, value: object) -
 def test_field_types_list_method_fields_before_training_fields(name: str) -> None:
     kind: Any = method_class(name)
     expected = [field.name for each in (kind, Training) for field in fields(each)]
-    assert list(field_types(kind)) == expected
+    assert list(field_validators(kind)) == expected
     assert list(resolved(kind(), Training())) == expected
 
 
@@ -222,8 +222,8 @@ def test_a_worker_without_the_file_reads_the_fields_of_a_class(tmp_path: Path) -
     cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
     (tmp_path / "class").write_bytes(cloudpickle.dumps(method.kind))
     code = (
-        "import pickle, sys; from sclsearch.methods.fields import field_types\n"
-        "print(*field_types(pickle.load(open(sys.argv[1], 'rb'))))"
+        "import pickle, sys; from sclsearch.methods.fields import field_validators\n"
+        "print(*field_validators(pickle.load(open(sys.argv[1], 'rb'))))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "class")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -11,9 +11,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits, all_seeds
 from sclsearch.protocols.rows import (
-    draw_alike,
     draw_rows,
     draw_subset,
+    draw_validation,
 )
 from sclsearch.protocols.variants import laptop
 from sclsearch.tasks.base import TaskData, stratified
@@ -113,14 +113,14 @@ def test_validation_rows_have_the_class_counts_of_training_without_overlap(
     data = labeled(train=y.tolist())
     pool = Rows("train", np.arange(len(y)))
     train = Rows("train", stratified(y, min(size, len(y) - 6), np.random.default_rng(seed)))
-    drawn = draw_alike(data, train, pool, seed)
+    drawn = draw_validation(data, train, pool, seed)
     assert (np.diff(drawn.index) > 0).all()
     assert not {*train.index} & {*drawn.index}
     available, trained, found = (
         np.bincount(labels, minlength=6) for labels in (y, y[train.index], y[drawn.index])
     )
     assert found.tolist() == np.minimum(trained, available - trained).tolist()
-    assert draw_alike(data, train, pool, seed).digest == drawn.digest
+    assert draw_validation(data, train, pool, seed).digest == drawn.digest
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.fields import field_types
+from sclsearch.methods.fields import field_validators
 from sclsearch.protocols import PROTOCOLS, find_protocol
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits
 from sclsearch.protocols.papers import gunel_few_shot_training
@@ -84,7 +84,7 @@ def test_a_protocol_has_enough_seeds_for_its_rule_and_known_metrics(name: str) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_protocol_sets_only_fields_of_known_methods(name: str) -> None:
-    known = set().union(*(field_types(method_class(method)) for method in METHODS))
+    known = set().union(*(field_validators(method_class(method)) for method in METHODS))
     assert set(PROTOCOLS[name].training(100, 16)) <= known
 
 

@@ -14,7 +14,7 @@ from sclsearch.canonical import digest
 from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.training.spec import row_costs
+from sclsearch.training.spec import seed_run_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
@@ -168,7 +168,7 @@ def test_only_the_winners_tests_add_time_if_only_they_are_tested(
 ) -> None:
     tests = {way: prepare(configs=4, seeds=3, test_scores=way) for way in ("all", "winner")}
     fields, splits = {"tau": 0.5}, tests["all"].splits[0]
-    training, test = row_costs(tests["all"].study.seed_run_spec(fields, 0, splits))
+    training, test = seed_run_costs(tests["all"].study.seed_run_spec(fields, 0, splits))
     assert test > 0
     run = seed_run(tests["all"], training + tested * test, fields)
     run = run if tested else replace(run, test={})
@@ -183,7 +183,7 @@ def test_a_decided_search_takes_the_time_of_its_repetitions(
     prepared = prepare(configs=3, seeds=3, test_scores="winner")
     scheduler = replace(prepared)
     workers.decide(scheduler)
-    training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
+    training, test = seed_run_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
     run = seed_run(prepared, training + test, scheduler.state.configurations[0].fields)
     result = estimate(scheduler, lambda: [run])
     assert result.seconds == pytest.approx(2 * (training + test))

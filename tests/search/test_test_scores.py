@@ -12,7 +12,7 @@ from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.training.spec import row_costs
+from sclsearch.training.spec import seed_run_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
@@ -196,7 +196,7 @@ def test_auto_tests_only_the_winner_if_tests_are_many_and_expensive(
     spec = make_spec(method=method, space=None, settings={"epochs": 1})
     prepared = prepare(spec)
     assert prepared.tests_all
-    training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
+    training, test = seed_run_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
     assert (test == 0) == free
     monkeypatch.setattr("sclsearch.search.prepare.FEW_TEST_ROWS", 1)
     assert prepare(spec).tests_all == (free or test <= CHEAP_TEST * (training + test))

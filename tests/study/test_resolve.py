@@ -10,7 +10,7 @@ import pytest
 
 from sclsearch.encoders.models import ALIASES
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.fields import field_types
+from sclsearch.methods.fields import field_validators
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import FieldDefault, Study
@@ -44,7 +44,7 @@ def test_every_field_has_a_value_and_its_source(resolved: Resolved) -> None:
     assert origins["epochs"] == (8, "space")
     assert origins["lam"] == (0.5, "--set")
     assert origins["max_length"] == (32, "--set")
-    assert {*origins} == {*field_types(study.method.kind)}
+    assert {*origins} == {*field_validators(study.method.kind)}
 
 
 @pytest.mark.parametrize("method", ["cmlm", "tapt"])
@@ -63,7 +63,7 @@ def test_a_protocol_adds_no_fields_that_the_method_lacks(
 ) -> None:
     study = resolved(**method_options("ce"), **FEW)
     assert study.defaults["epochs"] == FieldDefault(350, "protocol")
-    assert {*study.defaults} == {*field_types(study.method.kind)}
+    assert {*study.defaults} == {*field_validators(study.method.kind)}
 
 
 def test_the_space_overrides_a_full_data_protocol(

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.encoders.savings import CutEmbedding
+from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.methods.fields import build
@@ -178,7 +178,7 @@ def weights_seen(monkeypatch: pytest.MonkeyPatch) -> WeightsSeen:
         def recorded(self: object, model: Model, batch: Batch) -> Terms:
             weights = {name: t.detach().clone() for name, t in model.state_dict().items()}
             words = model.encoder.model.get_input_embeddings()
-            if isinstance(words, CutEmbedding):
+            if isinstance(words, SubsetEmbedding):
                 names = [name for name, p in model.named_parameters() if p is words.weight]
                 weights |= dict.fromkeys(names, words.whole_weight())
             seen.append(weights)

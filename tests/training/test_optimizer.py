@@ -65,9 +65,9 @@ def test_biases_norms_and_named_modules_have_no_weight_decay(model: Model) -> No
 def test_head_lr_mult_applies_to_a_head_that_is_trained_with_the_encoder() -> None:
     training = Training(learning_rate=0.01, head_lr_mult=5.0)
     joint = Stage("joint", training, lambda _model, _batch: {}, lr_scales={"labels": 2.0})
-    scales = {name: joint.lr_scale_of(name) for name in ("", "head", "labels", "g")}
+    scales = {name: joint.lr_multiplier_of(name) for name in ("", "head", "labels", "g")}
     assert scales == {"": 1.0, "head": 5.0, "labels": 2.0, "g": 1.0}
-    assert replace(joint, frozen_pooling="mean").lr_scale_of("head") == 1.0
+    assert replace(joint, frozen_pooling="mean").lr_multiplier_of("head") == 1.0
 
 
 def test_a_module_can_have_a_scaled_learning_rate(model: Model) -> None:

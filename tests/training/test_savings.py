@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from sclsearch.encoders.savings import CutEmbedding, Packing
+from sclsearch.encoders.savings import Packing, SubsetEmbedding
 from sclsearch.training.engine import train
 from tests.training.conftest import Work, WorkFor
 from tests.training.test_gpu import numbers
@@ -20,21 +20,21 @@ def fields_of(method: str) -> dict[str, object]:
 
 def assert_nothing_changes(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     """Train with and without the skipped work, and compare."""
-    cuts: list[CutEmbedding] = []
-    original = CutEmbedding.install
+    cuts: list[SubsetEmbedding] = []
+    original = SubsetEmbedding.install
 
-    def install(model: PreTrainedModel, tokens: torch.Tensor) -> CutEmbedding | None:
+    def install(model: PreTrainedModel, tokens: torch.Tensor) -> SubsetEmbedding | None:
         found = original(model, tokens)
         assert found is not None
         cuts.append(found)
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(CutEmbedding, "install", install)
+        patched.setattr(SubsetEmbedding, "install", install)
         saving = train(*work)
     assert len(cuts) == 1 + (work.spec.method_name == "cssl")
     with monkeypatch.context() as patched:
-        patched.setattr(CutEmbedding, "install", lambda _model, _tokens: None)
+        patched.setattr(SubsetEmbedding, "install", lambda _model, _tokens: None)
         patched.setattr(Packing, "packed", lambda _self, _mask: nullcontext())
         patched.setattr(Packing, "first_position", lambda _self: nullcontext())
         whole = train(*work)

@@ -10,7 +10,7 @@ import pytest
 from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.fields import field_types
+from sclsearch.methods.fields import field_validators
 from sclsearch.protocols.base import Rows
 from sclsearch.tasks.base import TaskData
 from sclsearch.training import spec as spec_module
@@ -18,7 +18,9 @@ from sclsearch.training.engine import train
 from sclsearch.training.spec import SeedRunSpec
 from tests.training.conftest import WorkFor
 
-METHOD_FIELDS = [(name, field) for name in METHODS for field in field_types(method_class(name))]
+METHOD_FIELDS = [
+    (name, field) for name in METHODS for field in field_validators(method_class(name))
+]
 
 WITH_EFFECT: dict[str, object] = {
     "data_digest": "f" * 64,
