@@ -9,12 +9,6 @@ from tests.workspace import MakeSpec, Prepare, Resolved, WriteSpace
 
 ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     (
-        "two sizes",
-        {"train_size": 20, "shots": 5},
-        {},
-        "--train-size: cannot be combined with --shots.",
-    ),
-    (
         "a size on full data",
         {"train_size": 20, "protocol": "gunel-full"},
         {},

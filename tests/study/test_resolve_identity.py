@@ -104,12 +104,6 @@ def test_a_changed_identity_has_another_name_and_is_refused_under_the_old_one(
         prepare(make_spec(**changes), study="mine", seeds=None)
 
 
-def test_a_study_of_the_same_identity_keeps_its_record(prepare: Prepare) -> None:
-    before = prepare(study="mine")
-    before.store.create(before.record)
-    assert prepare(study="mine", seeds=3, configs=9).record == before.record
-
-
 def test_the_notes_of_the_space_and_the_rows_are_recorded(
     make_spec: MakeSpec, prepare: Prepare, write_space: WriteSpace
 ) -> None:
