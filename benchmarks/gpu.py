@@ -22,7 +22,7 @@ from benchmarks.machine import header, markdown, peak_memory
 from benchmarks.scale import Load
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
-from sclsearch.ray_backend.start import mps_runs
+from sclsearch.ray_backend.start import mps_is_running
 from sclsearch.training.device import backend_here
 from sclsearch.training.engine import train
 
@@ -138,7 +138,7 @@ def sharing_rows(models: Sequence[str], updates: int, counts: Sequence[int]) -> 
 
 def mps() -> str:
     """Return the sentence that says whether CUDA MPS runs."""
-    return f"CUDA MPS {'runs' if mps_runs() else 'does not run'}."
+    return f"CUDA MPS {'runs' if mps_is_running() else 'does not run'}."
 
 
 def main() -> None:

@@ -145,7 +145,7 @@ class Workers:
         return list(scheduler.running.values())
 
     def decide(self, scheduler: Scheduler) -> None:
-        """Finish seed runs, one at a time, until the winner is certain and can be tested."""
+        """Finish seed runs, one at a time, until the winner is decided and can be tested."""
         while not scheduler.decided:
             self.finish(scheduler, self.running(scheduler, 1)[0])
 

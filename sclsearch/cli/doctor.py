@@ -60,16 +60,16 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
     found = sys.version.partition(" ")[0]
     yield Finding("python", sys.version_info >= (3, 11), found, needed=True)
     for package in PACKAGES:
-        yield _tried(package, partial(version, package), needed=True)
-    yield _tried("cpu", _cpu)
-    yield (gpu := _tried("gpu", _gpu))
+        yield _checked(package, partial(version, package), needed=True)
+    yield _checked("cpu", _cpu)
+    yield (gpu := _checked("gpu", _gpu))
     if gpu.works:
         yield from _mps()
-    yield _tried("model minilm", lambda: _model("minilm"))
-    yield _tried("hub", _hub)
-    yield _tried("data", lambda: _data(data_dir))
-    yield _tried("storage", lambda: _storage(storage), needed=True)
-    yield _tried("tracking", lambda: _tracking(tracking, storage))
+    yield _checked("model minilm", lambda: _model("minilm"))
+    yield _checked("hub", _hub)
+    yield _checked("data", lambda: _data(data_dir))
+    yield _checked("storage", lambda: _storage(storage), needed=True)
+    yield _checked("tracking", lambda: _tracking(tracking, storage))
 
 
 def spaces() -> Finding:
@@ -79,7 +79,7 @@ def spaces() -> Finding:
     return Finding("spaces", not faults, "\n".join(faults) or f"{len(files)} files", needed=True)
 
 
-def _tried(what: str, look: Callable[[], str], *, needed: bool = False) -> Finding:
+def _checked(what: str, look: Callable[[], str], *, needed: bool = False) -> Finding:
     try:
         return Finding(what, True, look(), needed)
     except PackageNotFoundError:
@@ -107,9 +107,9 @@ def _gpu() -> str:
 
 
 def _mps() -> Iterator[Finding]:
-    from sclsearch.ray_backend.start import START_MPS, mps_runs
+    from sclsearch.ray_backend.start import START_MPS, mps_is_running
 
-    runs = mps_runs()
+    runs = mps_is_running()
     if runs is not None:
         how = "train at the same time" if runs else f"take turns. Start MPS: {START_MPS}"
         yield Finding("mps", runs, f"seed runs that share a GPU {how}")

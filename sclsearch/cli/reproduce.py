@@ -68,9 +68,9 @@ def reproduce(
             "\n".join([f"{table}: no selected cell can be trained.", *reasons.values()])
         )
     if resources["dry_run"]:
-        _tell_work(planned, options.storage, as_json=resources["json_"])
+        _show_costs(planned, options.storage, as_json=resources["json_"])
     else:
-        _make(found, planned, options.time_budget, as_json=resources["json_"])
+        _train_and_show(found, planned, options.time_budget, as_json=resources["json_"])
 
 
 def _check_alone(context: typer.Context) -> None:
@@ -82,7 +82,7 @@ def _check_alone(context: typer.Context) -> None:
             )
 
 
-def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
+def _show_costs(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
     from sclsearch.papers.reproduce import cost_of, distinct_studies
     from sclsearch.papers.terminal import show_costs
     from sclsearch.search.plan import finished
@@ -100,7 +100,7 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
         show_costs(Console(), costs, planned)
 
 
-def _make(
+def _train_and_show(
     table: "Table", planned: "Sequence[PlannedCell]", seconds: float | None, *, as_json: bool
 ) -> None:
     from sclsearch.papers.reproduce import CellScore, compare_rows, reproduce_cell
@@ -198,10 +198,10 @@ def augment(
         written = write(path, first, rows, made, show_progress)
     given = [*selection.options, "--paraphrases", str(path)]
     given += ["--data-dir", str(data_dir)] if data_dir else []
-    _say(written, path, first, shlex.join(["sclsearch", "tune", *given]))
+    _print_summary(written, path, first, shlex.join(["sclsearch", "tune", *given]))
 
 
-def _say(written: "Written", path: Path, first: Mapping[str, Any], command: str) -> None:
+def _print_summary(written: "Written", path: Path, first: Mapping[str, Any], command: str) -> None:
     earlier = f", {written.earlier} of them from before" if written.earlier else ""
     lines = [f"{path}: {written.texts} texts with {first['views']} paraphrases each{earlier}."]
     if written.paraphrases:

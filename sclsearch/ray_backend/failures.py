@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sclsearch.errors import SclsearchError
-from sclsearch.study.state import SeedRunId
+from sclsearch.selection.rules import SeedRunId
 
 RETRIES: Mapping[str, float] = {
     "hang": 1,

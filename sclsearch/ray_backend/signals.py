@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 END_SIGNAL = signal.SIGUSR1
 """Signal on which Ray Tune ends gracefully, as on Ctrl-C."""
 
-_ONE_SIGNAL_SECONDS = 5.0
+_DUPLICATE_SIGNAL_SECONDS = 5.0
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def restored_signal_handlers() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def before_ctrl_c(announce: Callable[[], object]) -> None:
+def announce_ctrl_c(announce: Callable[[], object]) -> None:
     """Install a handler of Ctrl-C that calls `announce`, then the present one; main thread only."""
     handler = signal.getsignal(signal.SIGINT)
 
@@ -62,14 +62,14 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         yield
         return
     before_tune = signal.getsignal(END_SIGNAL)
-    last = -_ONE_SIGNAL_SECONDS
+    last = -_DUPLICATE_SIGNAL_SECONDS
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         nonlocal last
         before, last = last, time.monotonic()
         if signal.getsignal(END_SIGNAL) != before_tune:
             signal.raise_signal(END_SIGNAL)
-        elif last - before >= _ONE_SIGNAL_SECONDS:
+        elif last - before >= _DUPLICATE_SIGNAL_SECONDS:
             raise KeyboardInterrupt
 
     earlier = signal.signal(signal.SIGTERM, end)

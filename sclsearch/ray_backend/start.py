@@ -24,7 +24,7 @@ from ray.exceptions import RayError
 from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.methods import NamedMethod
 from sclsearch.ray_backend.signals import restored_signal_handlers
-from sclsearch.store.lock import HIDDEN, born, numbering
+from sclsearch.store.lock import UNREADABLE, pid_namespace, process_start
 
 PREFIX = "sclsearch-ray-"
 OWNER = "owner.json"
@@ -39,16 +39,16 @@ def scratch_folder(session: Path | None) -> Iterator[Path]:
     with TemporaryDirectory(prefix=PREFIX) as name:
         owner = {
             "pid": os.getpid(),
-            "born": born(os.getpid()),
+            "process_start": process_start(os.getpid()),
             "host": socket.gethostname(),
-            "numbering": numbering(),
+            "pid_namespace": pid_namespace(),
             "session": session and str(session),
         }
         Path(name, OWNER).write_text(json.dumps(owner), encoding="utf-8")
         yield Path(name)
 
 
-def sweep() -> None:
+def delete_dead_sessions() -> None:
     """Delete the folders of killed searches on this machine; Linux ends their Ray processes."""
     for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
         try:
@@ -57,7 +57,7 @@ def sweep() -> None:
                 session = Path(owner["session"] or "none")
                 if session.name.startswith("session_") and session.exists():
                     # A Ray process that is shutting down may create it again: keep the record for
-                    # the next sweep.
+                    # the next search.
                     shutil.rmtree(session, ignore_errors=True)
                 else:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -70,9 +70,9 @@ def _is_dead(owner: dict[str, Any]) -> bool:
 
     Machines and containers may share the folder. A process of another machine counts as alive.
     """
-    ours, theirs = numbering(), owner["numbering"]
+    ours, theirs = pid_namespace(), owner["pid_namespace"]
     if theirs == ours:
-        return born(owner["pid"]) not in {owner["born"], HIDDEN}
+        return process_start(owner["pid"]) not in {owner["process_start"], UNREADABLE}
     if ours is None or theirs is None or owner["host"] != socket.gethostname():
         return False
     return str(theirs).split()[0] != ours.split()[0]  # this machine has restarted since
@@ -156,7 +156,7 @@ def _start(quiet: Mapping[str, Any]) -> Path:
     Ray binds to loopback, where other machines cannot reach it, only if clusters are disabled, as
     they are by default on a Mac. Even with 127.0.0.1 it would otherwise listen on every interface.
     """
-    sweep()
+    delete_dead_sessions()
     # `timeout` sends SIGTERM to the whole process group, and without Ray a search cannot end
     # gracefully. On Linux the processes of other groups end with the search, too.
     apart = {"process_group": 0} if sys.platform == "linux" else {}
@@ -282,7 +282,7 @@ def unusable_gpu(driver: Path = DRIVER) -> str:
     )
 
 
-def mps_runs() -> bool | None:
+def mps_is_running() -> bool | None:
     """Return whether CUDA MPS runs, so that kernels of several processes run at the same time.
 
     The result is None if this machine cannot use MPS, which needs Linux and an NVIDIA GPU, or if
@@ -310,7 +310,7 @@ def mps_advice(gpus: float, at_once: int) -> list[str]:
 
     `gpus` are those of a seed run; `at_once` seed runs run at the same time on this machine.
     """
-    if not 0 < gpus < 1 or at_once < 2 or mps_runs() is not False:
+    if not 0 < gpus < 1 or at_once < 2 or mps_is_running() is not False:
         return []
     return [
         "GPU: CUDA MPS does not run, so seed runs that share a GPU take turns. Start MPS before "

@@ -27,7 +27,7 @@ from ray.tune.search import Searcher
 from sclsearch.canonical import canonical
 from sclsearch.errors import first_line
 from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
-from sclsearch.ray_backend.signals import END_SIGNAL, before_ctrl_c
+from sclsearch.ray_backend.signals import END_SIGNAL, announce_ctrl_c
 from sclsearch.ray_backend.start import send_own_code
 from sclsearch.ray_backend.worker import (
     BrokenStorageError,
@@ -35,10 +35,11 @@ from sclsearch.ray_backend.worker import (
     WorkerContext,
     seed_run_trial,
 )
+from sclsearch.selection.rules import SeedRunId
 from sclsearch.store.remote import StorageError
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.spec import Ending, RunOptions
-from sclsearch.study.state import SeedRunId, SeedRunTask
+from sclsearch.study.state import SeedRunTask
 from sclsearch.training.device import is_out_of_memory
 
 LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
@@ -263,7 +264,7 @@ class Watchdog(_Stateless, tune.Callback):
         """Announce a Ctrl-C; Tune has set its signal handlers before the first step."""
         if not self.begun:
             self.begun = True
-            before_ctrl_c(self.stopping)
+            announce_ctrl_c(self.stopping)
 
     def on_trial_start(self, *, trial: Trial, **_: Any) -> None:
         self.running[trial.trial_id] = trial, time.monotonic()

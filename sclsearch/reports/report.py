@@ -339,7 +339,7 @@ def report(
         configurations=tuple(lines),
         baselines=tuple(_baseline_lines(store, state)),
         race=band,
-        finished=state.race.certain,
+        finished=state.race.decided,
         notes=(),
         weights={key: str(place) for key, place in weights.items() if place.exists()},
         stored_seeds=stored_seeds,

@@ -177,7 +177,7 @@ def _delete_other_weights(scheduler: Scheduler) -> None:
     state = scheduler.state
     known = (len(state.configurations), len(state.replicates))
     if scheduler.weights and state.best_seed is not None and scheduler.store.sizes() == known:
-        scheduler.store.keep_weights(state.seed_runs[state.best_seed].key)
+        scheduler.store.delete_other_weights(state.seed_runs[state.best_seed].key)
 
 
 def _count_left(progress: Progress, scheduler: Scheduler) -> None:

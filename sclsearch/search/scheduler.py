@@ -13,7 +13,7 @@ from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
 from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.selection.rules import Band
+from sclsearch.selection.rules import Band, SeedRunId
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import (
@@ -25,7 +25,7 @@ from sclsearch.store.studies import (
     uneven_seeds,
 )
 from sclsearch.study.spec import Ending, RunOptions
-from sclsearch.study.state import SearchState, SeedRunId, SeedRunTask
+from sclsearch.study.state import SearchState, SeedRunTask
 from sclsearch.study.study import Study
 
 _LOG = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class Scheduler:
     @property
     def decided(self) -> bool:
         """True if every requested seed run is finished or not needed in a race."""
-        return self._all_open and self.state.race.certain
+        return self._all_open and self.state.race.decided
 
     def stop_opening(self) -> None:
         self.exhausted = self.exhausted or bool(self.state.configurations)

@@ -124,8 +124,8 @@ LEAST, KEPT = 3, 1 / 3
 """Least number and share of the configurations that go on after each stage."""
 Band = float | Literal["exact"] | None
 """Band in standard errors; `exact` also trains whatever could still win; None trains all seeds."""
-Place = tuple[int, int]
-"""Number of a configuration and number of a seed, both counted from 0."""
+SeedRunId = tuple[int, int]
+"""Number of a configuration and of its replicate, both from 0."""
 Numbers = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
@@ -154,10 +154,10 @@ class Race:
         return np.asarray(best.mean(1).round(DECIMALS))
 
     @property
-    def certain(self) -> bool:
+    def decided(self) -> bool:
         return self.next((), all_open=True) is None
 
-    def next(self, running: Collection[Place], *, all_open: bool) -> Place | None:
+    def next(self, running: Collection[SeedRunId], *, all_open: bool) -> SeedRunId | None:
         """Return the configuration and the seed to train next; None if none is needed now.
 
         If the current stage needs no more workers, the best configurations so far get seeds of the
@@ -177,8 +177,8 @@ class Race:
         numbers, seeds = self._stage()
         stage, count = self.stages.index(seeds), len(self.scores) + unopened
         total = int(np.isnan(self.scores[numbers, :seeds]).sum()) + unopened * self.stages[0]
-        for place, (before, after) in enumerate(pairwise(self.stages[stage:]), stage + 1):
-            kept = max(math.ceil(count * KEPT**place), LEAST)
+        for later, (before, after) in enumerate(pairwise(self.stages[stage:]), stage + 1):
+            kept = max(math.ceil(count * KEPT**later), LEAST)
             total += min(kept, count) * (after - before)
         return total
 
@@ -213,8 +213,10 @@ class Race:
         error = math.sqrt(2 * variance * (1 / seeds - 1 / self.stages[-1]))
         return error * self.band if isinstance(self.band, int | float) else 0.0
 
-    def _free(self, numbers: Numbers, seeds: int, running: Collection[Place]) -> Place | None:
+    def _free(
+        self, numbers: Numbers, seeds: int, running: Collection[SeedRunId]
+    ) -> SeedRunId | None:
         for number, seed in np.argwhere(np.isnan(self.scores[numbers, :seeds])).tolist():
-            if (place := (int(numbers[number]), seed)) not in running:
-                return place
+            if (run_id := (int(numbers[number]), seed)) not in running:
+                return run_id
         return None

@@ -22,7 +22,7 @@ BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 ADVICE = "Wait for it, stop it, or give another --study."
-HIDDEN = "hidden"
+UNREADABLE = "hidden"
 """Start time of a process that this user may not inspect, as on shared machines."""
 
 
@@ -47,9 +47,9 @@ def sole_driver(
     mine = (folder / f"driver-{token}.json").without_retries()
     me = {
         "host": socket.gethostname(),
-        "numbering": numbering(),
+        "pid_namespace": pid_namespace(),
         "pid": os.getpid(),
-        "born": born(os.getpid()),
+        "process_start": process_start(os.getpid()),
         "token": token,
         "drives": False,
     }
@@ -147,18 +147,18 @@ def _beat(
 
 def _alive(other: dict[str, Any], heard: float | None) -> bool:
     if _is_here(other):
-        return born(other["pid"]) in {other["born"], HIDDEN}
+        return process_start(other["pid"]) in {other["process_start"], UNREADABLE}
     # Clocks of two machines may differ, so measure the silence by the local clock only.
     return heard is None or time.monotonic() - heard <= EXPIRES_SECONDS
 
 
 def _is_here(other: dict[str, Any]) -> bool:
     """Return True if a driver's process ID is valid in this process's PID namespace."""
-    ours = numbering()
-    return ours is not None and other.get("numbering") == ours
+    ours = pid_namespace()
+    return ours is not None and other.get("pid_namespace") == ours
 
 
-def numbering() -> str | None:
+def pid_namespace() -> str | None:
     """Return an identifier of the boot and PID namespace in which process IDs are unique.
 
     A container has its own namespace. The result is None where /proc is not available.
@@ -170,16 +170,16 @@ def numbering() -> str | None:
         return None
 
 
-def born(pid: int) -> str | None:
+def process_start(pid: int) -> str | None:
     """Return the start time of a process in clock ticks after boot; None if it has ended.
 
     The start time distinguishes processes with the same ID, because systems reuse process IDs. The
-    result is `HIDDEN` if this user may not inspect the process.
+    result is `UNREADABLE` if this user may not inspect the process.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
-        return HIDDEN if _is_of_another(pid) else None
+        return UNREADABLE if _is_of_another(pid) else None
     state, *rest = stat.rpartition(")")[2].split()
     return None if state == "Z" else rest[18]
 

@@ -66,7 +66,7 @@ class RowResults:
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
-LEAST_DIGITS = 4
+MIN_PREFIX = 4
 """Minimum length of a key prefix."""
 _REMEDY = "Move it away, then run the command that trained it; it trains the seed run again."
 
@@ -237,9 +237,9 @@ class RunStore:
     def find(self, start: str) -> str:
         """Return the only key that begins with the given characters."""
         found = [key for key in self.keys() if key.startswith(start)]
-        if len(found) != 1 or len(start) < LEAST_DIGITS:
+        if len(found) != 1 or len(start) < MIN_PREFIX:
             raise SclsearchError(
-                f"{start!r}: must be {LEAST_DIGITS} or more characters that begin one key, got "
+                f"{start!r}: must be {MIN_PREFIX} or more characters that begin one key, got "
                 f"those of {len(found)} in {self.folder}. `sclsearch show STUDY --format json` "
                 "prints the keys."
             )

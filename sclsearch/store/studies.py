@@ -328,7 +328,7 @@ class StudyStore:
             _LOG.warning("%s: damaged: %s. Delete it and repeat `sclsearch tune`.", place, error)
             return None
 
-    def keep_weights(self, key: str) -> None:
+    def delete_other_weights(self, key: str) -> None:
         """Delete the weights of all other seed runs, also partly written ones."""
         folder = self.folder / "weights"
         for name in folder.files():

@@ -86,7 +86,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     space = _space(spec, named, protocol, size, data, folder)
     own = isinstance(spec.space, Path) and not spec.restored
     if space.practical or (
-        own and _usual_space(spec, protocol, size, data, folder)[0] == PRACTICAL
+        own and _default_space(spec, protocol, size, data, folder)[0] == PRACTICAL
     ):
         protocol = with_enough_updates(protocol)
     splits = protocol.splits(data, size, protocol.replicate(0))
@@ -215,7 +215,7 @@ def _space(
     if spec.restored or (spec.space is None and not _has_spaces(method)):
         return Space(method.name, "none", {}, (), spec.settings, "--set")
     space = _loaded_space(
-        spec, method, data, folder, _usual_space(spec, protocol, size, data, folder)
+        spec, method, data, folder, _default_space(spec, protocol, size, data, folder)
     )
     if spec.searched:
         space = space.with_settings(spec.settings)
@@ -240,7 +240,7 @@ def _loaded_space(
             reason = f"as --space says; it may not fit, {usual[1]}"
         return replace(space, note=f"{space.source}, {reason}")
     traits = encoder_traits(folder)
-    length = usual_length(data, folder, traits.positions)
+    length = default_max_length(data, folder, traits.positions)
     if kind == PRACTICAL:
         space = load_space(practical_file(method.name), method.kind)
         space = practical_space(space, method.kind, traits, length)
@@ -253,7 +253,7 @@ def _loaded_space(
     return replace(space, fixed={**fixed, **space.fixed}, note=f"{space.file}, {reason}")
 
 
-def usual_length(data: TaskData, folder: Path, positions: int | None) -> int:
+def default_max_length(data: TaskData, folder: Path, positions: int | None) -> int:
     """Return the `max_length` that truncates at most 5 % of the training texts.
 
     `positions` is the number of tokens that the encoder in `folder` can read; None for no limit.
@@ -265,7 +265,7 @@ def usual_length(data: TaskData, folder: Path, positions: int | None) -> int:
     return covering_length(map(len, ids), positions)
 
 
-def _usual_space(
+def _default_space(
     spec: StudySpec, protocol: Protocol, size: Size | None, data: TaskData, folder: Path
 ) -> tuple[str, str]:
     """Return the default space, `paper` or `practical`, and the reason.

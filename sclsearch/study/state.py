@@ -6,16 +6,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import lookup
-from sclsearch.selection.rules import Band, Race, Rule, reported, reported_test, score
+from sclsearch.selection.rules import (
+    Band,
+    Race,
+    Rule,
+    SeedRunId,
+    reported,
+    reported_test,
+    score,
+)
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.tasks.metrics import MAXIMUM, METRICS, validation_loss
 
 if TYPE_CHECKING:
     from sclsearch.training.evaluation import TrainingResult
-
-SeedRunId = tuple[int, int]
-"""Configuration number and replicate number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +196,7 @@ class SearchState:
     @property
     def paused(self) -> set[int]:
         """Numbers of the configurations that lack seeds which a finished race does not need."""
-        if self.race.band is None or not self.race.certain:
+        if self.race.band is None or not self.race.decided:
             return set()
         return {one.number for one in self.configurations} - self.scores.keys()
 

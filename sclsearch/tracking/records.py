@@ -8,9 +8,10 @@ from itertools import islice
 from typing import Any
 
 from sclsearch.canonical import settings
+from sclsearch.selection.rules import SeedRunId
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import ConfigurationRecord, StudyRecord
-from sclsearch.study.state import ConfigurationScore, SearchState, SeedRunId
+from sclsearch.study.state import ConfigurationScore, SearchState
 from sclsearch.tasks.metrics import value
 
 
@@ -223,7 +224,7 @@ def _seed_run_record(
 
 
 def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[RunRecord]:
-    status = "FINISHED" if state.race.certain else None
+    status = "FINISHED" if state.race.decided else None
     for number in state.paused:
         yield _part(state, (number,), {}, status)
     # MLflow keeps metrics: the score of an untested winner would stand beside an older test score.

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sclsearch.ray_backend.start import OWNER, PREFIX, sweep
+from sclsearch.ray_backend.start import OWNER, PREFIX, delete_dead_sessions
 from sclsearch.search.run import run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -159,7 +159,7 @@ def test_a_killed_and_resumed_search_ends_as_an_undisturbed_one(
         command(spec, storage), capture_output=True, text=True, check=False, env=environment
     )
     assert last.returncode == 0, last.stderr
-    sweep()
+    delete_dead_sessions()
     assert not [folder for folder in sessions if Path(folder).exists()]
 
     options = RunOptions(

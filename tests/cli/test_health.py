@@ -58,7 +58,7 @@ def test_the_doctor_checks_mps_only_where_it_can_run(
 ) -> None:
     # The package `cli` has the command under the name of its module.
     monkeypatch.setattr(sys.modules["sclsearch.cli.doctor"], "_gpu", lambda: "a GPU")
-    monkeypatch.setattr("sclsearch.ray_backend.start.mps_runs", lambda: runs)
+    monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda: runs)
     found = [f for f in findings(workdir, None, None) if f.what == "mps"]
     assert [(f.works, f.needed) for f in found] == ([] if runs is None else [(runs, False)])
     assert all((START_MPS in f.detail) != f.works for f in found)

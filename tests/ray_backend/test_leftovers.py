@@ -1,4 +1,4 @@
-"""Tests of the sweep: it deletes leftovers of killed searches on this machine, nothing else."""
+"""Tests of the deletion of dead sessions: killed searches of this machine, nothing else."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sclsearch.ray_backend import start
-from sclsearch.ray_backend.start import OWNER, PREFIX, sweep
-from sclsearch.store.lock import born, numbering
+from sclsearch.ray_backend.start import OWNER, PREFIX, delete_dead_sessions
+from sclsearch.store.lock import pid_namespace, process_start
 
 Leave = Callable[..., Path]
 
@@ -28,9 +28,9 @@ def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
         folder.mkdir()
         owner = {
             "pid": os.getpid(),
-            "born": "another process had this number",
+            "process_start": "another process had this number",
             "host": socket.gethostname(),
-            "numbering": numbering(),
+            "pid_namespace": pid_namespace(),
             "session": str(session),
         }
         (folder / OWNER).write_text(json.dumps({**owner, **changes}), encoding="utf-8")
@@ -41,32 +41,34 @@ def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
 
 def test_folder_and_session_of_a_killed_search_are_removed(leave: Leave, tmp_path: Path) -> None:
     folder = leave()
-    sweep()
+    delete_dead_sessions()
     assert not (tmp_path / "session_a").exists()
     (tmp_path / "session_a").mkdir()  # by a Ray process that was still ending
-    sweep()
-    sweep()
+    delete_dead_sessions()
+    delete_dead_sessions()
     assert not folder.exists()
     assert not (tmp_path / "session_a").exists()
 
 
 def test_leftovers_from_before_a_restart_are_removed(leave: Leave) -> None:
-    folder = leave(numbering=f"another-boot {(numbering() or ' ').split()[1]}", born=None)
-    sweep()
-    sweep()
+    folder = leave(
+        pid_namespace=f"another-boot {(pid_namespace() or ' ').split()[1]}", process_start=None
+    )
+    delete_dead_sessions()
+    delete_dead_sessions()
     assert not folder.exists()
 
 
-CONTAINER = f"{(numbering() or ' ').split()[0]} pid:[1]"
+CONTAINER = f"{(pid_namespace() or ' ').split()[0]} pid:[1]"
 
 
 @pytest.mark.parametrize(
     "owner",
     [
-        {"born": born(os.getpid())},
-        {"numbering": CONTAINER},
-        {"numbering": "another-boot pid:[1]", "host": "elsewhere"},
-        {"numbering": None},
+        {"process_start": process_start(os.getpid())},
+        {"pid_namespace": CONTAINER},
+        {"pid_namespace": "another-boot pid:[1]", "host": "elsewhere"},
+        {"pid_namespace": None},
     ],
     ids=["running", "another container", "another machine", "another system"],
 )
@@ -74,7 +76,7 @@ def test_the_folder_of_a_search_that_may_still_run_is_kept(
     owner: dict[str, Any], leave: Leave, tmp_path: Path
 ) -> None:
     folder = leave(**owner)
-    sweep()
+    delete_dead_sessions()
     assert folder.exists()
     assert (tmp_path / "session_a").exists()
 
@@ -86,6 +88,6 @@ def test_an_unreadable_owner_file_does_not_stop_the_sweep(
     folder = leave()
     (folder / OWNER).write_text(content, encoding="utf-8")
     leave("b")
-    sweep()
+    delete_dead_sessions()
     assert folder.exists()
     assert not (tmp_path / "session_b").exists()

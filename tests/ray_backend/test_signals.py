@@ -9,7 +9,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import (
     END_SIGNAL,
-    before_ctrl_c,
+    announce_ctrl_c,
     held_ctrl_c,
     restored_signal_handlers,
     sigterm_as_ctrl_c,
@@ -96,6 +96,6 @@ def test_ctrl_c_is_announced_before_its_handler() -> None:
     seen: list[str] = []
     with restored_signal_handlers():
         signal.signal(signal.SIGINT, lambda *_: seen.append("handled"))
-        before_ctrl_c(lambda: seen.append("announced"))
+        announce_ctrl_c(lambda: seen.append("announced"))
         signal.raise_signal(signal.SIGINT)
     assert seen == ["announced", "handled"]

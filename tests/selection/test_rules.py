@@ -165,7 +165,7 @@ def finish(race: Race, scores: Numbers, slots: int = 1, order: random.Random | N
             assert place not in running
             running.append(place)
         if not running:
-            assert race.certain
+            assert race.decided
             return race
         place = running.pop(order.randrange(len(running)) if order else 0)
         assert math.isnan(race.scores[place])

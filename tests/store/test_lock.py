@@ -26,7 +26,7 @@ def other(folder: StoragePath) -> Iterator[subprocess.Popen[str]]:
 
 
 def lock(folder: StoragePath, **changes: Any) -> None:
-    mine = {"host": "elsewhere", "pid": os.getpid(), "born": "1", "token": "another"}
+    mine = {"host": "elsewhere", "pid": os.getpid(), "process_start": "1", "token": "another"}
     write(folder / "driver-another.json", {**mine, "time": time.time(), **changes})
 
 
@@ -70,7 +70,7 @@ def test_the_lock_of_a_killed_driver_is_taken_over_at_once(
 
 
 def test_a_process_with_the_reused_pid_of_a_dead_driver_holds_no_lock(folder: StoragePath) -> None:
-    lock(folder, numbering=locks.numbering(), born="not when this process was born")
+    lock(folder, pid_namespace=locks.pid_namespace(), process_start="not when this process started")
     with sole_driver(folder):
         assert "another" not in [holder["token"] for holder in holders(folder)]
 

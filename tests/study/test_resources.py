@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.start import START_MPS, mps_advice, mps_runs, unusable_gpu
+from sclsearch.ray_backend.start import START_MPS, mps_advice, mps_is_running, unusable_gpu
 from sclsearch.search.prepare import gpus_each
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
@@ -125,13 +125,13 @@ def nvidia(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mps_runs_while_its_daemon_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", ".")  # the path of a socket must be short
-    assert mps_runs() is False
+    assert mps_is_running() is False
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
         daemon.bind("control")
         daemon.listen()
-        assert mps_runs() is True
+        assert mps_is_running() is True
     assert Path("control").is_socket()  # the socket file outlives the daemon
-    assert mps_runs() is False
+    assert mps_is_running() is False
 
 
 @pytest.mark.usefixtures("nvidia")
@@ -148,7 +148,7 @@ def test_mps_needs_linux_and_an_nvidia_gpu(
     monkeypatch: pytest.MonkeyPatch, module: object, name: str, value: object
 ) -> None:
     monkeypatch.setattr(module, name, value)
-    assert mps_runs() is None
+    assert mps_is_running() is None
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_mps_needs_linux_and_an_nvidia_gpu(
 def test_mps_is_advised_if_seed_runs_share_a_gpu_without_it(
     monkeypatch: pytest.MonkeyPatch, gpus: float, at_once: int, runs: bool | None, advised: bool
 ) -> None:
-    monkeypatch.setattr("sclsearch.ray_backend.start.mps_runs", lambda: runs)
+    monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda: runs)
     notes = mps_advice(gpus, at_once)
     assert [START_MPS in note for note in notes] == [True] * advised
