@@ -166,11 +166,13 @@ class Race:
         """
         numbers, seeds = self._stage()
         if not all_open:
-            return self._free(numbers, seeds, running) if seeds == self.stages[0] else None
+            return self._first_missing(numbers, seeds, running) if seeds == self.stages[0] else None
         later = min((one for one in self.stages if one > seeds), default=seeds)
         best = self._ranked(numbers[~np.isnan(self.values(seeds)[numbers])], seeds)
         best = best[: max(math.ceil(KEPT * len(numbers)), LEAST)]
-        return self._free(numbers, seeds, running) or self._free(best, later, running)
+        return self._first_missing(numbers, seeds, running) or self._first_missing(
+            best, later, running
+        )
 
     def needed(self, unopened: int = 0) -> int:
         """Return how many seeds are still needed if the band keeps no more than the best third."""
@@ -213,7 +215,7 @@ class Race:
         error = math.sqrt(2 * variance * (1 / seeds - 1 / self.stages[-1]))
         return error * self.band if isinstance(self.band, int | float) else 0.0
 
-    def _free(
+    def _first_missing(
         self, numbers: Numbers, seeds: int, running: Collection[SeedRunId]
     ) -> SeedRunId | None:
         for number, seed in np.argwhere(np.isnan(self.scores[numbers, :seeds])).tolist():
