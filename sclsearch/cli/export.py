@@ -132,12 +132,12 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
     if record.refit:
         shown += ", the estimate of the search; the exported model itself was not tested"
     if record.baseline:
-        return f"{shown}. Quote that."
+        return f"{shown}. Report that."
     if fresh := confirmed_score(found):
-        return f"{shown}. Quote the score on fresh seeds, {fresh.mean:.4f}."
+        return f"{shown}. Report the score on fresh seeds, {fresh.mean:.4f}."
     if found.repeats:
-        return f"{shown}. Quote that: the seeds did not choose the winner."
-    return f"{shown}. Quote that, or better the score on fresh seeds of `sclsearch confirm`."
+        return f"{shown}. Report that: the seeds did not choose the winner."
+    return f"{shown}. Report that, or better the score on fresh seeds of `sclsearch confirm`."
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:

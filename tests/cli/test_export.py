@@ -34,7 +34,7 @@ def test_an_export_prints_its_origin_its_scores_and_its_usage(
         "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by "
         "validation, "
         "accuracy 0.6200, test 0.6200\n"
-        "Over all seeds, none left out, test accuracy is 0.6100. Quote that, or better the score "
+        "Over all seeds, none left out, test accuracy is 0.6100. Report that, or better the score "
         "on fresh seeds of `sclsearch confirm`.\n"
         "On the command line: sclsearch predict 'my encoder' FILE\n"
         "In Python:\n"
