@@ -1,4 +1,4 @@
-"""What the reader of a report must know: notes on its scores, and the verdict on its winner."""
+"""Notes on the scores of a report, and the verdict on its winner."""
 
 import math
 from collections import Counter
@@ -76,7 +76,7 @@ def doubt(text: str) -> Note:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with a useless winner, the likely cause, and the command to run next."""
+    """Fault of a useless winner, its likely cause, and the command to run next."""
 
     sentence: str
     cause: str

@@ -179,7 +179,7 @@ class Report:
     damaged: tuple[str, ...] = ()
     """Messages about damaged files of the study, which the ranking leaves out."""
     verdict: "Verdict | None" = None
-    """What is wrong with a useless winner; None if it is fine."""
+    """Fault of a useless winner; None if the winner is fine."""
     space_note: str = ""
     """Name of the search space and the reason for its choice; empty without a search."""
 
