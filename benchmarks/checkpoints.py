@@ -11,6 +11,9 @@ import argparse
 import csv
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -70,14 +73,14 @@ def measures(y: npt.NDArray[np.int64], probabilities: npt.NDArray[np.float32]) -
     return [float(right.mean()), float(-np.log(true.clip(1e-12)).mean()), float(sum(gaps))]
 
 
-def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float]]]:
+def seed_run(task: CustomTask, seed: int, gpu: bool) -> Iterator[tuple[str, int, list[float]]]:
     """Train one seed; yield the rule, the kept update and the measures of its checkpoint."""
     from sclsearch.tasks.metrics import value
     from sclsearch.training.engine import train
     from sclsearch.training.evaluation import evaluate_rows
 
     spec = StudySpec(task=task, model="minilm", searched=False)
-    study = resolve(spec, RunOptions(gpus_per_trial=0))
+    study = resolve(spec, RunOptions(gpus_per_trial=int(gpu)))
     splits = study.splits(seed)
     run = study.seed_run_spec({}, seed, splits)
     tokens = study.tokenized([splits])[run.training.max_length]
@@ -105,24 +108,33 @@ def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float
         yield rule, evaluations[kept]["update"], measures(y, tested[kept])
 
 
-def record(data: Path, seeds: int) -> None:
+def record(data: Path, seeds: int, workers: int, gpu: bool) -> None:
     """Add the seed runs that the file lacks."""
+    done = pd.read_csv(RECORDS)[["data", "seed"]].values.tolist() if RECORDS.exists() else []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(workers, get_context("spawn")) as pool,
+    ):
+        waiting = [
+            pool.submit(tested, name, task, seed, gpu)
+            for seed, (name, task) in product(range(seeds), tasks(data, Path(folder)).items())
+            if [name, seed] not in done
+        ]
+        for job in as_completed(waiting):
+            with RECORDS.open("a", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                if not file.tell():
+                    writer.writerow(["data", "seed", "rule", "update", *MEASURES])
+                writer.writerows(job.result())
+            print(job.result(), flush=True)
+
+
+def tested(name: str, task: CustomTask, seed: int, gpu: bool) -> list[list[Any]]:
+    """Return the rows of a seed run, trained on one thread."""
     import torch
 
     torch.set_num_threads(1)
-    done = pd.read_csv(RECORDS)[["data", "seed"]].values.tolist() if RECORDS.exists() else []
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(seeds):
-            for name, task in tasks(data, Path(folder)).items():
-                if [name, seed] in done:
-                    continue
-                found = list(seed_run(task, seed))
-                with RECORDS.open("a", encoding="utf-8", newline="") as file:
-                    writer = csv.writer(file, lineterminator="\n")
-                    if not file.tell():
-                        writer.writerow(["data", "seed", "rule", "update", *MEASURES])
-                    writer.writerows([name, seed, rule, kept, *rest] for rule, kept, rest in found)
-                print(name, seed, found, flush=True)
+    return [[name, seed, rule, kept, *rest] for rule, kept, rest in seed_run(task, seed, gpu)]
 
 
 def page(frame: pd.DataFrame) -> Iterator[str]:
@@ -149,9 +161,11 @@ def main() -> None:
     recording = commands.add_parser("record", help="train the seed runs")
     recording.add_argument("data", type=Path)
     recording.add_argument("--seeds", type=int, default=30)
+    recording.add_argument("--workers", type=int, default=1, help="seed runs at a time")
+    recording.add_argument("--gpu", action="store_true")
     options = parser.parse_args()
     if options.command == "record":
-        record(options.data, options.seeds)
+        record(options.data, options.seeds, options.workers, options.gpu)
     else:
         print("\n".join(page(pd.read_csv(RECORDS))))
 

@@ -15,8 +15,10 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -158,38 +160,56 @@ def frozen(study: Study, seed: int) -> dict[str, Any]:
     return {split: value("accuracy", evaluation) for split, evaluation in found.items()}
 
 
-def record(data: Path, models: Sequence[str], factors: int, seeds: int) -> None:
+def record(
+    data: Path, models: Sequence[str], factors: int, seeds: int, workers: int, gpu: bool
+) -> None:
     """Add the seed runs of a grid to the file, the start of each space first."""
-    import torch
-
-    torch.set_num_threads(1)
     done = set()
     if RECORDS.exists():
         stored = pd.read_csv(RECORDS)
         columns = [*KEY, *POINT]
         done = {tuple(map(str, row)) for row in stored[columns].itertuples(index=False)}
-    with tempfile.TemporaryDirectory() as folder:
+    every = [(LOGISTIC, 1.0, 0.0, 1.0)]
+    points = product(range(2), FACTORS[:factors])
+    every += [(m, f, HEADS[m][1][n], 1.0) for n, f in points for m in METHODS]
+    every += [(m, 1.0, HEADS[m][1][0], length) for length in LENGTHS for m in METHODS]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(workers, get_context("spawn")) as pool,
+    ):
         named = tasks(data, Path(folder))
-        every = [(LOGISTIC, 1.0, 0.0, 1.0)]
-        points = product(range(2), FACTORS[:factors])
-        every += [(m, f, HEADS[m][1][n], 1.0) for n, f in points for m in METHODS]
-        every += [(m, 1.0, HEADS[m][1][0], length) for length in LENGTHS for m in METHODS]
+        waiting = []
         for (method, factor, other, length), model, name in product(every, models, named):
             if length != 1 and name not in FEW:
                 continue
             for seed in range(seeds):
-                encoder = Path(model).name
-                key = (encoder, method, name, factor, other, length, seed)
-                if tuple(map(str, key)) in done:
-                    continue
-                study = _study(named[name], model, method, factor, other, length)
-                scores = frozen(study, seed) if method == LOGISTIC else seed_run(study, seed)
-                _add(dict(zip([*KEY, *POINT], key, strict=True)) | scores)
-                print(*key, {name: round(float(score), 3) for name, score in scores.items()})
+                key = (Path(model).name, method, name, factor, other, length, seed)
+                if tuple(map(str, key)) not in done:
+                    waiting.append(pool.submit(trained, named[name], model, key, gpu))
+        for job in as_completed(waiting):
+            _add(job.result())
+            print(job.result(), flush=True)
+
+
+def trained(task: CustomTask, model: str, key: tuple[Any, ...], gpu: bool) -> dict[str, Any]:
+    """Return the row of a seed run, trained on one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    _, method, _, factor, other, length, seed = key
+    study = _study(task, model, method, factor, other, length, RunOptions(gpus_per_trial=int(gpu)))
+    scores = frozen(study, seed) if method == LOGISTIC else seed_run(study, seed)
+    return dict(zip([*KEY, *POINT], key, strict=True)) | {"numerics": study.numerics} | scores
 
 
 def _study(
-    task: CustomTask, model: str, method: str, factor: float, other: float, length: float
+    task: CustomTask,
+    model: str,
+    method: str,
+    factor: float,
+    other: float,
+    length: float,
+    options: RunOptions,
 ) -> Study:
     settings: dict[str, float] = {}
     if method != LOGISTIC:
@@ -203,18 +223,18 @@ def _study(
         settings=settings,
         searched=False,
     )
-    study = resolve(spec, RunOptions(gpus_per_trial=0))
+    study = resolve(spec, options)
     if length == 1:
         return study
     epochs = round(length * int(str(study.defaults["epochs"].value)))
     spec = replace(spec, settings={**settings, "epochs": epochs})
-    return resolve(spec, RunOptions(gpus_per_trial=0))
+    return resolve(spec, options)
 
 
 def _add(row: Mapping[str, Any]) -> None:
     new = not RECORDS.exists()
-    columns = [*KEY, *POINT, "validation", "validation_loss", "test", "test_loss"]
-    columns += ["kept", "updates", "seconds"]
+    columns = [*KEY, *POINT, "numerics", "validation", "validation_loss", "test"]
+    columns += ["test_loss", "kept", "updates", "seconds"]
     with RECORDS.open("a", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         if new:
@@ -313,9 +333,12 @@ def main() -> None:
     recording.add_argument("models", nargs="+", help="encoders: minilm or folders")
     recording.add_argument("--factors", type=int, default=len(FACTORS), help="learning rates")
     recording.add_argument("--seeds", type=int, default=SEEDS)
+    recording.add_argument("--workers", type=int, default=1, help="seed runs at a time")
+    recording.add_argument("--gpu", action="store_true")
     options = parser.parse_args()
     if options.command == "record":
-        record(options.data, options.models, options.factors, options.seeds)
+        given = (options.factors, options.seeds, options.workers, options.gpu)
+        record(options.data, options.models, *given)
     else:
         print("\n".join(page(pd.read_csv(RECORDS))))
 
