@@ -1,9 +1,6 @@
 """Fixtures: the command line in a folder that holds only a tiny encoder."""
 
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,16 +10,7 @@ from tests.finished import Confusion, finish
 from tests.workspace import Call
 
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
-TOTALS = ("--study", "mine", "--configs", "2", "--seeds", "2", "--tracking", "none")
-HEAVY = {"torch", "transformers", "datasets", "pandas", "scipy", "ray", "optuna", "mlflow"}
-PRINT_MODULES = """
-import sys
-from sclsearch.cli import main
-try:
-    main()
-finally:
-    print(*sys.modules, file=sys.stderr)
-"""
+TOTALS = ("--configs", "2", "--seeds", "2", "--tracking", "none")
 SPACE = """
 method: scl
 source: mine
@@ -30,24 +18,9 @@ published:
   - {tau: 0.3, lam: 0.9}
 fixed: {learning_rate: 1.0e-5}
 space:
-  tau: {type: float, low: 0.1, high: 0.7}
+  tau: {type: log, low: 0.1, high: 0.7}
   lam: {type: choice, values: [0.5, 0.9]}
 """
-
-
-@pytest.fixture
-def heavy_imports(tmp_path: Path) -> Callable[..., set[str]]:
-    """Return a function that runs a command in an empty folder and returns its slow imports."""
-
-    def imported(*arguments: str) -> set[str]:
-        command = [sys.executable, "-c", PRINT_MODULES, *arguments]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert result.returncode == 0
-        *messages, modules = result.stderr.splitlines()
-        assert messages in ([], ["sclsearch-storage holds no studies."])
-        return HEAVY.intersection(modules.split())
-
-    return imported
 
 
 @pytest.fixture
@@ -64,6 +37,12 @@ def sclsearch(workdir: Path, sclsearch: Call) -> Call:
 
 
 @pytest.fixture
+def storage(workdir: Path) -> Path:
+    """Return the path of the default storage, which does not exist yet."""
+    return workdir / "sclsearch-storage"
+
+
+@pytest.fixture
 def space(workdir: Path) -> Path:
     """Return a custom space file in the current folder."""
     path = workdir / "mine.yaml"
@@ -71,26 +50,19 @@ def space(workdir: Path) -> Path:
     return path
 
 
-def finish_study(
-    method: str,
-    name: str,
-    failing: tuple[int, int] | None = None,
-    *,
-    configs: int = 2,
-    seeds: int = 2,
-) -> None:
-    """Store made-up seed runs of all configurations and seeds; later ones score higher."""
+def finish_study(method: str, name: str, failing: tuple[int, int] | None = None) -> None:
+    """Store made-up seed runs of two configurations and seeds; later ones score higher."""
 
     def counts(number: int, replicate: int) -> Confusion | None:
-        right = 300 + 10 * (number * seeds + replicate)
+        right = 300 + 10 * (number * 2 + replicate)
         return None if (number, replicate) == failing else [[right, 500 - right], [0, 0]]
 
     spec = StudySpec(method=method, task="demo", model="./encoder")
-    finish(spec, RunOptions(study=name, configs=configs, seeds=seeds), counts, seconds=2.0)
+    finish(spec, RunOptions(study=name, configs=2, seeds=2), counts, seconds=2.0)
 
 
 @pytest.fixture
 def finished(workdir: Path) -> tuple[str, ...]:
     """Return the command of a search whose seed runs are all stored, one of them failed."""
     finish_study("scl", "mine", failing=(1, 1))
-    return (*SEARCH, *TOTALS)
+    return (*SEARCH, "--study", "mine", *TOTALS)

@@ -20,30 +20,23 @@ from tests.workspace import Call
 
 Finish = Callable[..., str]
 
-TABLE = ("reproduce", "lacon/table-6", "--model", "./encoder", "--data-dir", "glue")
-ONE = ("--cells", "LCL,CoLA", "--scale", "laptop", "--tracking", "none", "--gpus-per-trial", "0")
 ON_CPU = ("--tracking", "none", "--gpus-per-trial", "0")
+TABLE = (
+    *("reproduce", "lacon/table-6", "--model", "./encoder", "--data-dir", "glue"),
+    *("--scale", "laptop", *ON_CPU),
+)
+ONE = ("--cells", "LCL,CoLA")
 
 
 @pytest.fixture
-def storage(workdir: Path) -> Path:
-    return workdir / "sclsearch-storage"
-
-
-@pytest.fixture
-def data(workdir: Path) -> Path:
-    """Return a data folder with a small CoLA in the current folder."""
-    folder = workdir / "glue" / "CoLA"
+def run_options(storage: Path) -> RunOptions:
+    """Return options with a data folder that has a small CoLA."""
+    folder = Path("glue/CoLA")
     folder.mkdir(parents=True)
     for name, count in {"train": 60, "dev": 40}.items():
         rows = [f"gj04\t{number % 2}\t\tSentence {name} {number}." for number in range(count)]
         (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
-    return folder.parent
-
-
-@pytest.fixture
-def run_options(storage: Path, data: Path) -> RunOptions:
-    return RunOptions(storage=storage, data_dir=data, gpus_per_trial=0)
+    return RunOptions(storage=storage, data_dir=folder.parent.resolve(), gpus_per_trial=0)
 
 
 def scores(failed: tuple[int, ...]) -> Callable[[int, int], Confusion | None]:
@@ -66,10 +59,10 @@ def finish_cell(run_options: RunOptions) -> Finish:
 
 @pytest.fixture
 def repeat(run_options: RunOptions) -> Finish:
-    """Return a function that finishes a repetition of a winner without training."""
+    """Return a function that finishes a repetition of a winner on four fresh seeds."""
 
-    def repeat(name: str, failed: tuple[int, ...] = (), **repetition: Any) -> str:
-        spec = repeated_spec(run_options.storage, name, **repetition)
+    def repeat(name: str, failed: tuple[int, ...] = ()) -> str:
+        spec = repeated_spec(run_options.storage, name, fresh=4, first_fresh=3)
         return finish(spec, run_options, scores(failed), seconds=2.0)
 
     return repeat
@@ -79,44 +72,32 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_a_dry_run_lists_the_studies_and_writes_none(
-    sclsearch: Call, storage: Path, data: Path
-) -> None:
-    result = sclsearch(*TABLE, "--cells", "CoLA", "--cells", "ICL,RTE", "--dry-run", *ONE[2:])
+@pytest.mark.usefixtures("run_options")
+def test_a_dry_run_lists_the_studies_and_writes_none(sclsearch: Call, storage: Path) -> None:
+    result = sclsearch(*TABLE, "--cells", "CoLA", "--cells", "ICL,RTE", "--dry-run")
     assert result.returncode == 0
-    rows = [flat(line) for line in result.stdout.splitlines()]
-    assert any(row.startswith("LCL cola 6 6 ") for row in rows)
-    assert "6 studies, 36 seed runs, 36 of them to train; time: " in flat(result.stdout)
-    assert "- full, ICL, RTE: " in result.stdout
-    assert "RTE/train.tsv: the file is missing." in flat(result.stdout)
+    text = flat(result.stdout)
+    assert " LCL cola 6 6 " in text
+    assert "6 studies, 36 seed runs, 36 of them to train; time: " in text
+    assert "- full, ICL, RTE: " in text
+    assert "RTE/train.tsv: the file is missing." in text
     assert study_names(storage) == []
 
 
-def test_a_dry_run_counts_stored_seed_runs_as_text_and_as_json(
-    sclsearch: Call, finish_cell: Finish
-) -> None:
-    name = finish_cell()
-    assert "LCL cola 6 0 0 min" in flat(sclsearch(*TABLE, *ONE, "--dry-run").stdout)
-    output = json.loads(sclsearch(*TABLE, *ONE, "--dry-run", "--json").stdout)
-    (study,) = output["studies"]
-    assert (study["study"], study["missing"], study["cell"]["row"]["name"]) == (name, 0, "LCL")
-    assert study["time"] == {"seconds": 0.0, "at_once": study["time"]["at_once"], "basis": ""}
-    assert output["not_reproduced"] == []
-    other = (*ONE[:1], "LCL,ICL,CoLA", *ONE[2:])
-    assert "ICL cola 6 6 under 1 min" in flat(sclsearch(*TABLE, *other, "--dry-run").stdout)
-
-
-def test_scores_come_from_the_store_without_training(
+def test_scores_and_counts_come_from_the_store_without_training(
     sclsearch: Call, finish_cell: Finish, storage: Path
 ) -> None:
     name = finish_cell()
+    planned = json.loads(sclsearch(*TABLE, *ONE, "--dry-run", "--json").stdout)
+    (study,) = planned["studies"]
+    assert (study["study"], study["missing"], study["cell"]["row"]["name"]) == (name, 0, "LCL")
+    assert (study["time"]["seconds"], planned["not_reproduced"]) == (0.0, [])
     result = sclsearch(*TABLE, *ONE)
-    assert result.returncode == 0
+    assert (result.returncode, "full, LCL, CoLA" in result.stderr) == (0, True)
     mean = report(storage, name).configurations[0].test_mean
     assert mean is not None
     assert f"LCL CoLA {100 * mean:.1f} ±" in flat(result.stdout)
     assert "61.1 ± 1.3" in result.stdout
-    assert "full, LCL, CoLA" in result.stderr
     output = json.loads(sclsearch(*TABLE, *ONE, "--json").stdout)
     assert (output["table"], output["pairs"]) == ("lacon/table-6", [])
     assert output["scores"][0]["mean"] == pytest.approx(mean)
@@ -124,15 +105,15 @@ def test_scores_come_from_the_store_without_training(
     assert output["scores"][0]["published"] == [0.611, 0.013]
 
 
-def test_failed_seeds_give_exit_code_3_and_a_table_without_scores_gives_2(
-    sclsearch: Call, finish_cell: Finish
+def test_failed_seeds_give_exit_code_3(
+    sclsearch: Call, finish_cell: Finish, repeat: Finish
 ) -> None:
-    finish_cell(failed=(1,))
+    name = finish_cell(failed=(1,))
     result = sclsearch(*TABLE, *ONE)
     assert (result.returncode, "2/3" in result.stdout) == (3, True)
-    result = sclsearch("reproduce", "gunel/table-2", "--cells", "Avg")
-    assert result.returncode == 2
-    assert "can be trained. full, CE, Avg: a mean of other cells" in flat(result.stderr)
+    repeat(name, failed=(2,))
+    result = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
+    assert (result.returncode, "mean of 3 of 4 seeds" in result.stdout) == (3, True)
 
 
 def test_an_interruption_ends_all_cells_and_shows_finished_ones(
@@ -148,89 +129,55 @@ def test_an_interruption_ends_all_cells_and_shows_finished_ones(
         return run_prepared(prepared, console)
 
     monkeypatch.setattr("sclsearch.papers.reproduce.run_prepared", stopped)
-    result = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])
+    result = sclsearch(*TABLE, "--cells", "CoLA", "--json")
     assert (result.returncode, len(started)) == (130, 2)
     assert STOPPED in result.stderr
-    lines = [flat(line) for line in result.stdout.splitlines()]
-    assert [line[:8] for line in lines if "CoLA" in line and "- full" not in line][1:] == [
-        "ICL CoLA"
-    ]
+    shown = [score["cell"]["row"]["name"] for score in json.loads(result.stdout)["scores"]]
+    assert shown[-1] == "ICL"
 
 
-def test_a_confirmation_shows_chosen_and_fresh_scores(
-    sclsearch: Call, finish_cell: Finish, repeat: Finish
-) -> None:
-    name = finish_cell()
-    repeat(name, fresh=4, first_fresh=3)
-    result = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
-    assert result.returncode == 0
-    text = flat(result.stdout)
-    assert f"Winner #0 of {name}, test mcc as chosen" in text
-    assert "mean of 4 seeds fresh - chosen" in text
-
-
-def test_failed_fresh_seeds_give_exit_code_3(
-    sclsearch: Call, finish_cell: Finish, repeat: Finish
-) -> None:
-    name = finish_cell()
-    repeat(name, fresh=4, first_fresh=3, failed=(2,))
-    result = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
-    assert (result.returncode, "mean of 3 of 4 seeds" in result.stdout) == (3, True)
-
-
-def test_a_dry_run_of_a_confirmation_counts_its_seed_runs_and_writes_nothing(
+def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothing(
     sclsearch: Call, storage: Path, finish_cell: Finish, repeat: Finish
 ) -> None:
     name = finish_cell()
-    command_line = ("confirm", name, "--seeds", "4", *ON_CPU, "--dry-run")
-    result = sclsearch(*command_line)
+    command = ("confirm", name, "--seeds", "4", *ON_CPU)
+    result = sclsearch(*command, "--dry-run")
     assert result.returncode == 0
     assert "\n1 configuration x 4 seeds = 4 seed runs; in the store: 0\n" in result.stdout
     assert "\ntime: " in result.stdout
     assert "tau 0.1 winner" in flat(result.stdout)
     assert study_names(storage) == [name]
-    repeated = repeat(name, fresh=4, first_fresh=3)
-    output = json.loads(sclsearch(*command_line, "--json").stdout)
+    repeated = repeat(name)
+    output = json.loads(sclsearch(*command, "--dry-run", "--json").stdout)
     assert (output["study"], output["seed_runs"], output["stored"]) == (repeated, 4, 4)
-
-
-def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path) -> None:
-    result = sclsearch("reproduce", "ls")
-    listed = dict(line.split("\t") for line in result.stdout.splitlines())
+    result = sclsearch(*command)
     assert result.returncode == 0
+    assert f"Winner #0 of {name}, test mcc as chosen" in flat(result.stdout)
+    assert "mean of 4 seeds fresh - chosen" in flat(result.stdout)
+
+
+def test_all_tables_are_listed_with_their_titles(sclsearch: Call) -> None:
+    result = sclsearch("reproduce", "ls")
+    assert result.returncode == 0
+    listed = dict(line.split("\t") for line in result.stdout.splitlines())
     assert listed == {name: table.title for name, table in published_tables().items()}
-    assert not storage.exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("ls", "--cells", "nonsense"), "--cells: has no effect on `ls`"),
-        (("ls", "--json"), "--json: has no effect on `ls`"),
-        (("gunel/table-44",), "Unknown table 'gunel/table-44'. Did you mean 'gunel/table-4'?"),
-        (("gunel/table-4", "--time-budget", "soon"), "--time-budget: must be a positive"),
+        ("reproduce ls --cells nonsense", "--cells: has no effect on `ls`"),
+        ("reproduce ls --json", "--json: has no effect on `ls`"),
+        ("reproduce gunel/table-44", "Did you mean 'gunel/table-4'?"),
+        ("reproduce gunel/table-4 --time-budget soon", "--time-budget: must be a positive"),
+        ("reproduce gunel/table-2 --cells Avg", "full, CE, Avg: a mean of other cells"),
+        ("confirm mine", "Unknown study 'mine' in"),
     ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_an_invalid_option_of_reproduce_is_one_message_and_exit_code_2(
-    sclsearch: Call, storage: Path, arguments: tuple[str, ...], message: str
+def test_an_invalid_argument_is_one_message_and_exit_code_2(
+    sclsearch: Call, storage: Path, arguments: str, message: str
 ) -> None:
-    result = sclsearch("reproduce", *arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(message)
+    result = sclsearch(*arguments.split())
+    result.assert_refused(message)
+    assert result.stdout == ""
     assert not storage.exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("confirm", "mine"), "Unknown study 'mine' in"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
-)
-def test_an_unknown_study_or_invalid_seeds_are_refused(
-    sclsearch: Call, arguments: tuple[str, ...], message: str
-) -> None:
-    result = sclsearch(*arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr

@@ -15,9 +15,8 @@ from tests.workspace import Call
 
 
 @pytest.fixture
-def weights(workdir: Path, finished: tuple[str, ...]) -> Path:
+def weights(storage: Path, finished: tuple[str, ...]) -> Path:
     """Return a made-up weights file of the winner's best seed."""
-    storage = workdir / "sclsearch-storage"
     winner = finished_winner(report(storage, "mine"))
     path = Path(str(StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)))
     path.parent.mkdir(exist_ok=True)
@@ -32,8 +31,7 @@ def test_an_export_prints_its_origin_its_scores_and_its_usage(
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == (
         "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by "
-        "validation, "
-        "accuracy 0.6200, test 0.6200\n"
+        "validation, accuracy 0.6200, test 0.6200\n"
         "Over all seeds, none left out, test accuracy is 0.6100. Report that, or better the score "
         "on fresh seeds of `sclsearch confirm`.\n"
         "On the command line: sclsearch predict 'my encoder' FILE\n"
@@ -42,27 +40,25 @@ def test_an_export_prints_its_origin_its_scores_and_its_usage(
         'classifier = sclsearch.load("my encoder")\n'
         'print(classifier.predict(["A fine film."]))\n'
     )
-    assert load_file(workdir / "my encoder" / "encoder" / "model.safetensors").keys() == {"x"}
-    assert load_file(workdir / "my encoder" / "parts.safetensors").keys() == {"y"}
-    files = [file for file in (workdir / "my encoder").rglob("*") if file.is_file()]
-    modes = {file.stat().st_mode for file in files}
-    assert modes == {(workdir / "my encoder" / "sclsearch.json").stat().st_mode}
+    folder = workdir / "my encoder"
+    assert load_file(folder / "encoder/model.safetensors").keys() == {"x"}
+    assert load_file(folder / "parts.safetensors").keys() == {"y"}
+    modes = {file.stat().st_mode for file in folder.rglob("*") if file.is_file()}
+    assert modes == {(folder / "sclsearch.json").stat().st_mode}
 
 
 def test_the_usage_hint_for_a_custom_method_names_its_file(
-    workdir: Path, finished: tuple[str, ...]
+    storage: Path, finished: tuple[str, ...]
 ) -> None:
-    record = describe_winner(report(workdir / "sclsearch-storage", "mine"))
+    record = describe_winner(report(storage, "mine"))
     custom = replace(record, place="my file.py:Mine", method="Mine", method_digest="1")
     assert "sclsearch predict out FILE --method 'my file.py:Mine'`" in loading_note("out", custom)
     assert "sclsearch predict out FILE`" in loading_note("out", record)
 
 
-def test_export_errors_give_exit_code_2(sclsearch: Call, workdir: Path, weights: Path) -> None:
-    result = sclsearch("export", "mine", ".")
-    assert result.returncode == 2
-    assert result.stderr.startswith(f"{workdir}: exists and is not an empty folder.")
+def test_an_export_into_a_used_or_unwritable_folder_is_refused(
+    sclsearch: Call, workdir: Path, weights: Path
+) -> None:
+    sclsearch("export", "mine", ".").assert_refused(f"{workdir}: exists and is not an empty folder")
     (workdir / "taken").touch()
-    result = sclsearch("export", "mine", "taken/within")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"{workdir}/taken: is not writable: ")
+    sclsearch("export", "mine", "taken/in").assert_refused(f"{workdir}/taken: is not writable: ")

@@ -1,8 +1,6 @@
 """Tests of `doctor`: all checks, their reasons, and offline mode."""
 
-import os
 import sys
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -10,12 +8,21 @@ import pytest
 from sclsearch.cli.doctor import PACKAGES, Finding, findings, spaces
 from sclsearch.ray_backend.start import START_MPS
 from sclsearch.spaces.load import space_files
+from sclsearch.store.storage import Storage
 from tests.workspace import Call
 
 CHECKS = [
     *("python", *PACKAGES, "cpu", "gpu", "model minilm"),
     *("hub", "data", "storage", "tracking"),
 ]
+# The package `cli` has the command under the name of its module.
+MODULE = "sclsearch.cli.doctor"
+
+
+def found(
+    storage: Storage, data: Path | None = None, tracking: str | None = "none"
+) -> dict[str, Finding]:
+    return {finding.what: finding for finding in findings(storage, data, tracking)}
 
 
 @pytest.mark.slow
@@ -28,60 +35,45 @@ def test_the_doctor_prints_all_checks_and_leaves_no_files(sclsearch: Call, workd
     assert [line.split("  ")[0].strip() for line in checks] == CHECKS
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "…" not in result.stdout
-    (workdir / "storage").touch()
-    assert sclsearch("doctor", "--storage", "storage").returncode == 1
 
 
 @pytest.mark.slow
-def test_a_failed_check_has_a_reason(workdir: Path) -> None:
+def test_a_failed_check_has_a_reason_and_a_needed_one_gives_exit_code_1(
+    sclsearch: Call, workdir: Path
+) -> None:
     (workdir / "storage").touch()
     (workdir / "data").mkdir()
-    found = {
-        finding.what: finding
-        for finding in findings(workdir / "storage", workdir / "data", "http://127.0.0.1:9")
-    }
-    assert list(found) == CHECKS
-    assert not found["storage"].works
-    assert "is not a folder that can be written" in found["storage"].detail
-    assert not found["data"].works
-    assert (
-        found["data"].detail == f"{workdir / 'data'} has none of the tasks' folders, CoLA/, RTE/, …"
-    )
-    assert not found["tracking"].works
-    assert found["tracking"].detail == "http://127.0.0.1:9 does not answer"
-    assert found["python"].works
+    checks = found(workdir / "storage", workdir / "data", "http://127.0.0.1:9")
+    reasons = {name: check.detail for name, check in checks.items() if not check.works}
+    assert "is not a folder that can be written" in reasons["storage"]
+    assert reasons["data"].startswith(f"{workdir / 'data'} has none of the tasks' folders")
+    assert reasons["tracking"] == "http://127.0.0.1:9 does not answer"
+    assert "HF_HUB_OFFLINE is set" in reasons["hub"]
+    assert "python" not in reasons
+    assert sclsearch("doctor", "--storage", "storage", "--tracking", "none").returncode == 1
 
 
 @pytest.mark.parametrize("runs", [True, False, None])
 def test_the_doctor_checks_mps_only_where_it_can_run(
     workdir: Path, monkeypatch: pytest.MonkeyPatch, *, runs: bool | None
 ) -> None:
-    # The package `cli` has the command under the name of its module.
-    monkeypatch.setattr(sys.modules["sclsearch.cli.doctor"], "_gpu", lambda: "a GPU")
+    monkeypatch.setattr(sys.modules[MODULE], "_gpu", lambda: "a GPU")
     monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda: runs)
-    found = [f for f in findings(workdir, None, None) if f.what == "mps"]
-    assert [(f.works, f.needed) for f in found] == ([] if runs is None else [(runs, False)])
-    assert all((START_MPS in f.detail) != f.works for f in found)
+    mps = [check for name, check in found(workdir).items() if name == "mps"]
+    assert [(one.works, one.needed) for one in mps] == ([] if runs is None else [(runs, False)])
+    assert all((START_MPS in one.detail) != one.works for one in mps)
 
 
 def test_a_bucket_is_checked_by_writing_and_needs_explicit_tracking(
     workdir: Path, bucket: str
 ) -> None:
-    found = {finding.what: finding for finding in findings(f"{bucket}/a", None, None)}
-    assert found["storage"].works, found["storage"].detail
-    assert found["storage"].detail == f"{bucket}/a: 0 studies"
-    assert not found["tracking"].works
-    assert "an object store holds no database" in found["tracking"].detail
-    (missing,) = (f for f in findings(f"{bucket}-no/a", None, "none") if f.what == "storage")
+    checks = found(f"{bucket}/a", tracking=None)
+    assert (checks["storage"].works, checks["storage"].detail) == (True, f"{bucket}/a: 0 studies")
+    assert not checks["tracking"].works
+    assert "an object store holds no database" in checks["tracking"].detail
+    missing = found(f"{bucket}-no/a")["storage"]
     assert not missing.works
     assert missing.detail.startswith(f"--storage {bucket}-no/a: its bucket does not exist")
-
-
-def test_the_hub_is_not_contacted_in_offline_mode(workdir: Path) -> None:
-    assert os.environ["HF_HUB_OFFLINE"] == "1"
-    hub = next(f for f in findings(workdir, None, None) if f.what == "hub")
-    assert not hub.works
-    assert hub.detail == "HF_HUB_OFFLINE is set: only the local cache is used"
 
 
 @pytest.mark.parametrize("endpoint", ["hf-mirror.com", "http://hf mirror.com"])
@@ -90,20 +82,19 @@ def test_an_invalid_url_of_the_hub_is_reported(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
-    hub = next(f for f in findings(workdir, None, None) if f.what == "hub")
+    hub = found(workdir)["hub"]
     assert not hub.works
     assert hub.detail.startswith(f"HF_ENDPOINT {endpoint}: is no URL such as https://…: ")
 
 
 def test_data_and_storage_are_printed_with_their_contents(
-    workdir: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    workdir: Path, storage: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workdir / "data" / "CoLA").mkdir(parents=True)
+    (workdir / "data/CoLA").mkdir(parents=True)
     monkeypatch.setenv("SCLSEARCH_DATA", str(workdir / "data"))
-    checked = islice(findings(workdir / "sclsearch-storage", None, None), len(CHECKS) - 1)
-    found = {finding.what: finding.detail for finding in checked if finding.works}
-    assert found["data"] == f"{workdir / 'data'}: cola"
-    assert found["storage"] == f"{workdir / 'sclsearch-storage'}: 1 study"
+    checks = found(storage)
+    assert (checks["data"].works, checks["data"].detail) == (True, f"{workdir / 'data'}: cola")
+    assert (checks["storage"].works, checks["storage"].detail) == (True, f"{storage}: 1 study")
 
 
 def test_all_built_in_search_spaces_are_validated_on_request(
@@ -112,7 +103,7 @@ def test_all_built_in_search_spaces_are_validated_on_request(
     assert spaces() == Finding("spaces", True, f"{len(space_files())} files", needed=True)
     broken = tmp_path / "broken.yaml"
     broken.write_text("method: scl\n")
-    monkeypatch.setattr(sys.modules["sclsearch.cli.doctor"], "space_files", lambda: [broken])
+    monkeypatch.setattr(sys.modules[MODULE], "space_files", lambda: [broken])
     result = sclsearch("doctor", "--all", "--tracking", "none")
     assert result.returncode == 1
     assert "broken.yaml: source: is missing" in " ".join(result.stdout.split())

@@ -1,4 +1,4 @@
-"""Tests of the command `ui`: the server, its address and errors."""
+"""Tests of the command `ui`: the server, its address, the studies that it shows, and errors."""
 
 import os
 import signal
@@ -15,31 +15,43 @@ from tests.processes import listens, wait_for
 from tests.workspace import Call
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--storage", "nowhere"), "--storage nowhere: no such folder."),
-        (("--port", "0"), "--port"),
-    ],
-)
-def test_invalid_options_are_refused_and_nothing_is_written(
-    sclsearch: Call, workdir: Path, options: tuple[str, ...], message: str
+def test_an_invalid_option_or_a_used_port_is_refused_and_nothing_is_written(
+    sclsearch: Call, workdir: Path
 ) -> None:
     before = list(workdir.iterdir())
-    result = sclsearch("ui", *options)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
+    sclsearch("ui", "--storage", "nowhere").assert_refused("--storage nowhere: no such folder.")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        sclsearch("ui", "--port", port).assert_refused(f"--port {port}: cannot be used: Address")
     assert list(workdir.iterdir()) == before
 
 
-def test_a_port_in_use_is_an_error_before_the_server_starts(sclsearch: Call) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        result = sclsearch("ui", "--port", str(port))
-    assert (result.returncode, result.stdout) == (2, "")
-    assert f"--port {port}: cannot be used: Address already in use." in result.stderr
+@pytest.mark.slow
+def test_the_ui_shows_the_stored_studies_that_mlflow_lacked(
+    sclsearch: Call,
+    storage: Path,
+    port: int,
+    finished: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.execve", lambda *_: None)  # the server itself
+    for _ in range(2):
+        shown = sclsearch("ui", "--port", str(port))
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout.startswith("demo, all examples, ./encoder\n")
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{storage}/mlflow.db")
+    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    tests = sorted(
+        (run.data.tags["level"], run.data.metrics["test"])
+        for run in runs
+        if "test" in run.data.metrics
+    )
+    assert [level for level, _ in tests] == ["configuration"] * 2 + ["seed run"] * 3 + ["study"]
+    assert [score for _, score in tests] == pytest.approx([0.61, 0.64, 0.6, 0.62, 0.64, 0.61])
+    assert sum(run.info.status == "FAILED" for run in runs) == 1
+    assert len(runs) == 7
 
 
 @pytest.mark.slow
