@@ -13,56 +13,47 @@ from hypothesis import strategies as st
 
 from sclsearch.canonical import canonical, digest, file_digest
 
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
-SCALARS = st.none() | st.booleans() | st.integers() | FLOATS | st.text()
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
 )
 
 
-def test_keys_are_sorted_at_every_depth_without_whitespace() -> None:
-    assert canonical({"b": [1, {"z": None, "a": True}], "a": 0.5, "τ": "ä"}) == (
-        '{"a":0.5,"b":[1,{"a":true,"z":null}],"τ":"ä"}'
-    )
-
-
-@given(value=VALUES)
-def test_json_reads_the_value_back(value: Any) -> None:
-    assert json.loads(canonical(value)) == value
-
-
-@given(number=FLOATS)
-def test_floats_are_read_back_exactly(number: float) -> None:
-    back = json.loads(canonical(number))
-    assert isinstance(back, float)
-    assert back.hex() == number.hex()
+def test_the_text_has_sorted_keys_and_no_whitespace_and_the_hash_is_its_sha_256() -> None:
+    text = '{"a":0.5,"b":[1,{"a":true,"z":null}],"τ":"ä"}'
+    value = {"b": (1, {"z": None, "a": True}), "a": 0.5, "τ": "ä"}
+    assert canonical(value) == text
+    assert digest(value) == hashlib.sha256(text.encode()).hexdigest()
 
 
 @given(
     table=st.dictionaries(st.text(), SCALARS, max_size=8),
     random=st.randoms(use_true_random=False),
 )
-def test_the_hash_does_not_depend_on_the_order_of_keys(table: Any, random: Random) -> None:
+def test_the_text_is_read_back_exactly_and_the_hash_ignores_the_order_of_keys(
+    table: Any, random: Random
+) -> None:
     names = list(table)
     random.shuffle(names)
     assert digest({name: table[name] for name in names}) == digest(table)
+    assert repr(json.loads(canonical(table))) == repr({name: table[name] for name in sorted(table)})
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_nan_and_infinity_are_errors(number: float) -> None:
-    with pytest.raises(ValueError, match="Out of range float"):
-        canonical({"loss": [number]})
-
-
-def test_values_of_other_types_are_errors() -> None:
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        canonical({"path": Path("here")})
-
-
-def test_a_tuple_is_written_as_a_list() -> None:
-    assert digest((1, (2,))) == digest([1, [2]])
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (math.nan, ValueError),
+        (math.inf, ValueError),
+        (-math.inf, ValueError),
+        (Path("a"), TypeError),
+    ],
+)
+def test_values_without_a_json_form_are_errors(value: object, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        canonical({"loss": [value]})
 
 
 @pytest.mark.parametrize(
@@ -71,11 +62,6 @@ def test_a_tuple_is_written_as_a_list() -> None:
 )
 def test_values_that_differ_have_different_hashes(one: object, other: object) -> None:
     assert digest(one) != digest(other)
-
-
-def test_the_hash_is_the_sha_256_of_the_text() -> None:
-    value = {"tau": 0.3, "method": "scl"}
-    assert digest(value) == hashlib.sha256(b'{"method":"scl","tau":0.3}').hexdigest()
 
 
 def test_the_file_digest_is_the_sha_256_of_the_bytes(tmp_path: Path) -> None:

@@ -302,6 +302,17 @@ class Result:
 
 
 Call = Callable[..., Result]
+SetTrain = Callable[[Callable[[Scheduler], str]], None]
+
+
+@pytest.fixture
+def set_train(monkeypatch: pytest.MonkeyPatch) -> SetTrain:
+    """Return a function that replaces training; the replacement returns how the search ended."""
+
+    def set_train(train: Callable[[Scheduler], str]) -> None:
+        monkeypatch.setattr("sclsearch.search.run._train", lambda one, *_: train(one))
+
+    return set_train
 
 
 @pytest.fixture

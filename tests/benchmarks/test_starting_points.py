@@ -22,17 +22,10 @@ def test_the_command_prints_the_stored_page(name: str) -> None:
 
 
 def test_validation_picks_by_score_and_then_by_loss() -> None:
-    key = {"encoder": "e", "data": "d", "seed": 0, "length": 1}
-    rows = [
-        {"method": "ce", "factor": 1, "other": 10, "validation": 0.9, "test": 0.7},
-        {"method": "ce", "factor": 2, "other": 10, "validation": 0.9, "test": 0.8},
-        {"method": "ce", "factor": 4, "other": 10, "validation": 0.8, "test": 0.9},
-        {"method": LOGISTIC, "factor": 1, "other": 0, "validation": 0.5, "test": 0.6},
-    ]
-    losses = [0.3, 0.2, 0.1, 0.0]
-    frame = pd.DataFrame(
-        {**key, **row, "validation_loss": loss} for row, loss in zip(rows, losses, strict=True)
-    )
+    rows = [("ce", 1, 10, 0.9, 0.7, 0.3), ("ce", 2, 10, 0.9, 0.8, 0.2)]
+    rows += [("ce", 4, 10, 0.8, 0.9, 0.1), (LOGISTIC, 1, 0, 0.5, 0.6, 0.0)]
+    names = ["method", "factor", "other", "validation", "test", "validation_loss"]
+    frame = pd.DataFrame(rows, columns=names).assign(encoder="e", data="d", seed=0, length=1)
     found = regrets(frame).iloc[0]
     assert (found["start"], found["picked"], found["best"]) == pytest.approx((0.7, 0.8, 0.9))
     assert (found["frozen"], found["configurations"]) == (0.6, 3)

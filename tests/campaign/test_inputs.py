@@ -142,46 +142,6 @@ DATA: dict[str, tuple[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", DATA)
-def test_malformed_data_is_refused_with_its_file(name: str, folder: Path, sclsearch: Call) -> None:
-    ending, content = DATA[name]
-    file = folder / f"mine{'.' if ending else ''}{ending}"
-    file.write_bytes(content)
-    own = ("--task", f"./{file.name}", "--text", "text", "--label", "label", "--model", "tiny")
-    sclsearch(*TUNE, *own).assert_refused("mine")
-
-
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def dangling(path: Path) -> None:
-    path.symlink_to("nothing")
-
-
-@pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
-@pytest.mark.parametrize("name", ["mine.csv", "mine.jsonl", "mine.parquet"])
-@pytest.mark.parametrize("option", ["--task", "--validation", "--test"])
-def test_data_that_is_not_a_regular_file_is_refused(
-    option: str,
-    name: str,
-    make: Callable[[Path], object],
-    folder: Path,
-    sclsearch: Call,
-) -> None:
-    for rows in ("rows.csv", "others.csv"):
-        (folder / rows).write_text(ROWS, encoding="utf-8")
-    make(folder / name)
-    files = {"--task": "rows.csv", "--validation": "others.csv", option: name}
-    given = [part for pair in files.items() for part in pair]
-    own = (*given, "--text", "text", "--label", "label", "--model", "tiny")
-    sclsearch(*TUNE, *own).assert_refused("mine")
-
-
 SPACES: dict[str, str] = {
     "empty": "",
     "open bracket": "space: [",
@@ -201,25 +161,6 @@ SPACES: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", SPACES)
-def test_a_malformed_space_is_refused_with_its_file(
-    name: str, folder: Path, sclsearch: Call
-) -> None:
-    (folder / "mine.yaml").write_text(SPACES[name], encoding="utf-8")
-    sclsearch(*TUNE, *DEMO, "--model", "tiny", "--space", "mine.yaml").assert_refused("mine.yaml")
-    assert not (folder / "MARK").exists()
-
-
-@pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
-@pytest.mark.parametrize("option", ["--space", "--paraphrases"])
-def test_a_space_or_paraphrases_that_is_not_a_regular_file_is_refused(
-    option: str, make: Callable[[Path], object], folder: Path, sclsearch: Call
-) -> None:
-    make(folder / "mine")
-    arguments = ("tune", "--method", "cssl" if option == "--paraphrases" else "scl", *TUNE[3:])
-    sclsearch(*arguments, *DEMO, "--model", "tiny", option, "mine").assert_refused("mine")
-
-
 HEAD = '{"paraphrases": 1, "source": "me"}\n'
 LINE = '{"text": ["a"], "paraphrases": [["b"], ["c"]]}\n'
 PARAPHRASES: dict[str, str] = {
@@ -233,10 +174,60 @@ PARAPHRASES: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", PARAPHRASES)
-def test_malformed_paraphrases_are_refused_with_their_file(
+FILES: dict[str, tuple[str, str, bytes]] = {
+    **{f"data, {name}": ("--task", *case) for name, case in DATA.items()},
+    **{f"space, {name}": ("--space", "yaml", case.encode()) for name, case in SPACES.items()},
+    **{
+        f"paraphrases, {name}": ("--paraphrases", "jsonl", case.encode())
+        for name, case in PARAPHRASES.items()
+    },
+}
+
+
+def options_with(option: str, file: str, folder: Path) -> list[str]:
+    """Return the options of a dry run that reads a file, and other files that are valid."""
+    for rows in ("rows.csv", "others.csv"):
+        (folder / rows).write_text(ROWS, encoding="utf-8")
+    given = {"--model": "tiny", "--task": "demo", "--train-size": "20"}
+    if option == "--task":
+        given = {"--model": "tiny", **OWN}
+    if option in {"--validation", "--test"}:
+        given = {"--model": "tiny", **OWN, "--validation": "others.csv"}
+    if option == "--paraphrases":
+        given |= NEEDED[option]
+    return [part for pair in (given | {option: file}).items() for part in pair]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_malformed_file_is_refused_with_its_name(
     name: str, folder: Path, sclsearch: Call
 ) -> None:
-    (folder / "mine.jsonl").write_text(PARAPHRASES[name], encoding="utf-8")
-    arguments = ("tune", "--method", "cssl", *TUNE[3:], *DEMO, "--model", "tiny")
-    sclsearch(*arguments, "--paraphrases", "mine.jsonl").assert_refused("mine.jsonl")
+    option, ending, content = FILES[name]
+    file = folder / f"mine{'.' if ending else ''}{ending}"
+    file.write_bytes(content)
+    sclsearch(*TUNE, *options_with(option, f"./{file.name}", folder)).assert_refused("mine")
+    assert not (folder / "MARK").exists()
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "loop": lambda path: path.symlink_to(path.name),
+    "dangling link": lambda path: path.symlink_to("nothing"),
+    "folder": Path.mkdir,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        *((option, "mine.csv") for option in ("--task", "--validation", "--test")),
+        *(("--task", name) for name in ("mine.jsonl", "mine.parquet")),
+        *((option, "mine") for option in ("--space", "--paraphrases")),
+    ],
+)
+def test_a_file_that_is_not_a_regular_file_is_refused(
+    option: str, name: str, kind: str, folder: Path, sclsearch: Call
+) -> None:
+    KINDS[kind](folder / name)
+    sclsearch(*TUNE, *options_with(option, name, folder)).assert_refused("mine")

@@ -74,10 +74,6 @@ def replaced(name: str, make: Change) -> Change:
     return change
 
 
-def loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
 def more_tokens(folder: Path) -> None:
     read = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
     read["model"]["vocab"]["beyond"] = 99_999
@@ -163,22 +159,17 @@ def test_a_damaged_model_is_refused_before_anything_is_written(
         assert not list(Path("sclsearch-storage").glob("studies/*"))
 
 
-@pytest.mark.parametrize("name", ["nonesuch", "", "./nothing", "~nobody/x"])
-def test_an_invalid_model_name_is_refused(name: str, folder: Path, sclsearch: Call) -> None:
-    sclsearch(*TUNE, "--model", name, "--dry-run").assert_refused("--model")
-
-
-def test_a_max_length_above_the_positions_is_refused_by_the_dry_run(
-    model: Path, sclsearch: Call
-) -> None:
-    options = (*TUNE, "--model", "./model", "--set", "max_length=161", "--dry-run")
-    sclsearch(*options).assert_refused("max_length", "160", "161")
-
-
-@pytest.mark.parametrize("storage", ["taken/below", "taken"])
-def test_an_unwritable_storage_is_refused_by_the_dry_run(
-    storage: str, model: Path, sclsearch: Call
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        *(("--model", name, ["--model"]) for name in ("nonesuch", "", "./nothing", "~nobody/x")),
+        ("--set", "max_length=161", ["max_length", "160", "161"]),
+        ("--storage", "taken/below", ["--storage", "taken"]),
+        ("--storage", "taken", ["--storage", "taken"]),
+    ],
+)
+def test_a_dry_run_refuses_what_the_model_or_the_storage_cannot_do(
+    option: str, value: str, words: list[str], model: Path, sclsearch: Call
 ) -> None:
     Path("taken").touch()
-    options = (*TUNE, "--model", "./model", "--storage", storage, "--dry-run")
-    sclsearch(*options).assert_refused("--storage", "taken")
+    sclsearch(*TUNE, "--model", "./model", option, value, "--dry-run").assert_refused(*words)

@@ -19,7 +19,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from tests.cli.conftest import SEARCH, TOTALS, finish_study
 from tests.finished import finish
-from tests.workspace import Call, Workers
+from tests.workspace import Call, SetTrain, Workers
 
 WINNER_COMMANDS = [
     "sclsearch report mine --output report",
@@ -27,7 +27,6 @@ WINNER_COMMANDS = [
     "sclsearch confirm mine",
 ]
 Planned = Callable[..., dict[str, Any]]
-SetTrain = Callable[[Callable[[Scheduler], str]], None]
 
 
 def suggested(output: str) -> list[str]:
@@ -58,16 +57,6 @@ def planned(sclsearch: Call) -> Planned:
         return plan
 
     return planned
-
-
-@pytest.fixture
-def set_train(monkeypatch: pytest.MonkeyPatch) -> SetTrain:
-    """Return a function that replaces training; the replacement returns how the search ended."""
-
-    def set_train(train: Callable[[Scheduler], str]) -> None:
-        monkeypatch.setattr("sclsearch.search.run._train", lambda one, *_: train(one))
-
-    return set_train
 
 
 def test_a_dry_run_prints_each_value_with_its_source_and_writes_nothing(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "cluster"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "cluster"
 
 
 @pytest.fixture(autouse=True)

@@ -10,25 +10,25 @@ import pytest
 import typer.main
 
 from sclsearch.cli import app
+from tests.cluster.conftest import FOLDER
 
-README = (Path(__file__).parents[2] / "cluster" / "README.md").read_text(encoding="utf-8")
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
-STUDY_COMMANDS = [line for line in LINES if re.search(r"\btune\b|sbatch", line)]
 
 
-def test_study_commands_use_options_of_tune() -> None:
+def test_each_kind_of_cluster_has_a_study_command_and_submitted_ones_request_a_gpu(
+    read: Callable[[str], str],
+) -> None:
+    commands = [line for line in LINES if re.search(r"\btune\b|sbatch", line)]
+    assert len(commands) >= 4
     command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
     known = {option for parameter in command.params for option in parameter.opts}
-    assert len(STUDY_COMMANDS) >= 4, "one per kind of cluster"
-    for line in STUDY_COMMANDS:
+    for line in commands:
         words = shlex.split(re.split(r"\btune|sclsearch\.sbatch", line)[1])
-        assert {word for word in words if word.startswith("--")} <= known
-        assert {"--method", "--task"} <= set(words)
-
-
-def test_submitted_studies_request_a_gpu_per_trial() -> None:
-    submitted = [line for line in STUDY_COMMANDS if line.startswith("ray job submit")]
+        options = {word for word in words if word.startswith("--")}
+        assert {"--method", "--task"} <= options <= known
+    submitted = [line for line in commands if line.startswith("ray job submit")]
     assert submitted
     assert all("--gpus-per-trial 1 --concurrency" in line for line in submitted)
     assert all(line.endswith("--address auto") for line in submitted)

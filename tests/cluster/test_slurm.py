@@ -5,6 +5,7 @@
 """
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -12,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.conftest import FOLDER, ROOT
 from tests.processes import wait_for
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "cluster" / "slurm" / "sclsearch.sbatch"
+SCRIPT = FOLDER / "slurm" / "sclsearch.sbatch"
 FAKE_COMMANDS = {
     "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
     "hostname": "echo 10.0.0.1 172.17.0.1",
     "scontrol": 'echo "$@" >> "$HOME/requeued"',
     "ray": (
         'echo "$@" >> "$HOME/ray"; env > "$HOME/environment"\n'
-        'stat --format=%a "$RAY_AUTH_TOKEN_PATH" "${RAY_AUTH_TOKEN_PATH%/*}" > "$HOME/modes"\n'
-        'wc -c < "$RAY_AUTH_TOKEN_PATH" > "$HOME/length"; umask > "$HOME/umask"\n'
+        '(stat --format=%a "$RAY_AUTH_TOKEN_PATH" "${RAY_AUTH_TOKEN_PATH%/*}"\n'
+        'wc -c < "$RAY_AUTH_TOKEN_PATH"; umask) > "$HOME/private"\n'
         '[[ -e "$HOME/no-head" ]] && exit 0\n'
         'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
     ),
@@ -33,7 +34,6 @@ FAKE_COMMANDS = {
         'exit "$(cat "$HOME/code" 2> /dev/null || echo 0)"'
     ),
 }
-
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -62,36 +62,25 @@ def start(tmp_path: Path) -> Start:
     return run
 
 
-def test_the_script_runs_tune_on_all_nodes_with_a_new_token(
+def test_the_script_runs_tune_on_all_nodes_with_a_new_token_that_is_deleted(
     start: Start, tmp_path: Path, env_sh: Mapping[str, str]
 ) -> None:
+    before = os.umask(0o027)
     process = start("--method", "scl", "--set", "tau=0.3 ")
+    os.umask(before)
     _, log = process.communicate(timeout=60)
-    assert process.returncode == 0, log
+    assert (process.returncode, log) == (0, "")
     ray_arguments = (tmp_path / "ray").read_text(encoding="utf-8")
     assert ray_arguments.startswith("symmetric-run --address 10.0.0.1:6379 --min-nodes 2 ")
     assert "--num-cpus=8 --num-gpus=4 -- " in ray_arguments
     tune = (tmp_path / "sclsearch").read_text(encoding="utf-8")
     assert tune == "tune --method scl --set tau=0.3  --address auto\n"
-    assert (tmp_path / "modes").read_text(encoding="utf-8").split() == ["600", "700"]
-    assert (tmp_path / "length").read_text(encoding="utf-8").strip() == "64"
+    # The modes of the token and its folder, its length and the umask of the user.
+    assert (tmp_path / "private").read_text().split() == ["600", "700", "64", "0027"]
+    assert not list(tmp_path.glob(".sclsearch-*"))
     lines = (tmp_path / "environment").read_text(encoding="utf-8").splitlines()
     own = {"HF_HOME": f"{tmp_path}/.cache/huggingface", "RAY_TMPDIR": "/tmp/scl-17"}
     assert {f"{name}={value}" for name, value in {**env_sh, **own}.items()} <= set(lines)
-
-
-def test_the_umask_of_the_user_is_kept(start: Start, tmp_path: Path) -> None:
-    before = os.umask(0o027)
-    process = start()
-    os.umask(before)
-    process.communicate(timeout=60)
-    assert (tmp_path / "umask").read_text(encoding="utf-8") == "0027\n"
-
-
-def test_the_token_is_deleted_and_not_logged(start: Start, tmp_path: Path) -> None:
-    _, log = start().communicate(timeout=60)
-    assert not list(tmp_path.glob(".sclsearch-*"))
-    assert log == ""
 
 
 @pytest.mark.parametrize("code", [1, 3])
@@ -109,15 +98,14 @@ def test_the_job_fails_if_ray_exits_with_0_without_running_tune(
     process = start()
     _, log = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert log == (
-        "sclsearch.sbatch: Ray must start on 10.0.0.1 and all other machines, but did not; see "
-        "above.\n"
-    )
+    assert log.startswith("sclsearch.sbatch: Ray must start on 10.0.0.1 and all other machines")
 
 
 def test_the_signal_before_the_time_limit_requeues_the_job_and_lets_it_run(
     start: Start, tmp_path: Path
 ) -> None:
+    directives = re.findall(r"^#SBATCH (.*)$", SCRIPT.read_text(), flags=re.MULTILINE)
+    assert {"--signal=B:USR1@120", "--requeue"} <= {*directives}
     (tmp_path / "wait").touch()
     (tmp_path / "code").write_text("1", encoding="utf-8")
     process = start()

@@ -4,15 +4,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "cluster" / "spot_watch.py"
+from tests.cluster.conftest import FOLDER
+from tests.processes import wait_for
+
 ADDRESS = "10.0.0.1:6379"
+AWS, GCE = "/latest/meta-data/spot/instance-action", "/computeMetadata/v1/instance/preempted"
+LIFETIME, TOKEN = "X-aws-ec2-metadata-token-ttl-seconds", "X-aws-ec2-metadata-token"
 
 
 class MetadataServer(ThreadingHTTPServer):
@@ -20,35 +24,28 @@ class MetadataServer(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), MetadataHandler)
-        self.notice: str | None = None
-        self.preempted = "FALSE"
-        self.remaining_errors = 0
-        self.requested = threading.Event()
+        self.answers = {GCE: "FALSE"}
+        self.requests = self.errors = 0
 
 
 class MetadataHandler(BaseHTTPRequestHandler):
     server: MetadataServer
 
     def do_PUT(self) -> None:
-        lifetime = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
-        known = self.path == "/latest/api/token" and lifetime
+        known = self.path == "/latest/api/token" and self.headers.get(LIFETIME)
         self._respond(200 if known else 400, "secret" if known else "")
 
     def do_GET(self) -> None:
-        self.server.requested.set()
-        if self.server.remaining_errors:
-            self.server.remaining_errors -= 1
+        self.server.requests += 1
+        answer = self.server.answers.get(self.path)
+        allowed = {AWS: (TOKEN, "secret"), GCE: ("Metadata-Flavor", "Google")}[self.path]
+        if self.server.errors:
+            self.server.errors -= 1
             self._respond(503, "")
-        elif self.path == "/latest/meta-data/spot/instance-action":
-            if self.headers.get("X-aws-ec2-metadata-token") != "secret":
-                self._respond(401, "")
-            else:
-                self._respond(200 if self.server.notice else 404, self.server.notice or "")
-        elif self.path == "/computeMetadata/v1/instance/preempted":
-            google = self.headers.get("Metadata-Flavor") == "Google"
-            self._respond(200 if google else 403, self.server.preempted)
+        elif self.headers.get(allowed[0]) != allowed[1]:
+            self._respond(401, "")
         else:
-            self._respond(404, "")
+            self._respond(200 if answer else 404, answer or "")
 
     def _respond(self, code: int, text: str) -> None:
         self.send_response(code)
@@ -88,16 +85,9 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _watch(cloud: str, server: MetadataServer) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-S", str(SCRIPT), cloud, "--address", ADDRESS]
+    command = [sys.executable, "-S", str(FOLDER / "spot_watch.py"), cloud, "--address", ADDRESS]
     command += ["--metadata", f"http://127.0.0.1:{server.server_port}", "--every", "0.05"]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-
-
-def _drain_options(calls: Path) -> Sequence[dict[str, str]]:
-    """Return the options of each call of `ray drain-node`."""
-    lines = [line.split("|")[:-1] for line in calls.read_text(encoding="utf-8").splitlines()]
-    assert all(line[0] == "drain-node" for line in lines)
-    return [dict(zip(line[1::2], line[2::2], strict=True)) for line in lines]
 
 
 def _termination_in(seconds: float) -> str:
@@ -107,32 +97,41 @@ def _termination_in(seconds: float) -> str:
 
 
 @pytest.mark.parametrize(
-    ("cloud", "seconds", "least", "most"),
-    [("aws", 120, 60, 120), ("aws", -10, 0, 0), ("gce", None, 30, 30)],
+    ("cloud", "path", "notice", "least", "most"),
+    [
+        ("aws", AWS, lambda: _termination_in(120), 60, 120),
+        ("aws", AWS, lambda: _termination_in(-10), 0, 0),
+        ("gce", GCE, lambda: "TRUE", 30, 30),
+    ],
     ids=["EC2", "EC2, expired", "Compute Engine"],
 )
-def test_a_notice_drains_the_node_with_the_remaining_time_and_ignores_proxy_variables(
+def test_a_notice_drains_the_node_with_the_remaining_time_despite_errors_and_proxy_variables(
     server: MetadataServer,
     calls: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cloud: str,
-    seconds: float | None,
+    path: str,
+    notice: Callable[[], str],
     least: int,
     most: int,
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    if seconds is None:
-        server.preempted = "TRUE"
-    else:
-        server.notice = _termination_in(seconds)
+    server.answers[path] = notice()
+    server.errors = 2
+    (tmp_path / "fail").write_text("ab", encoding="utf-8")
     process = _watch(cloud, server)
     _, log = process.communicate(timeout=60)
-    (call,) = _drain_options(calls)
-    assert process.returncode == 0
+    *failed, last = calls.read_text(encoding="utf-8").splitlines()
+    words = last.split("|")[:-1]
+    call = dict(zip(words[1::2], words[2::2], strict=True))
+    assert (process.returncode, words[0], len(failed)) == (0, "drain-node", 2)
     assert call["--address"] == ADDRESS
     assert call["--reason"] == "DRAIN_NODE_REASON_PREEMPTION"
     assert least <= int(call["--deadline-remaining-seconds"]) <= most
     assert "The cloud takes this machine away in " in log
+    assert log.count("HTTP Error 503") == 2
+    assert log.count("ray drain-node: no head answers") == 2
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gce"])
@@ -140,35 +139,11 @@ def test_without_a_notice_the_node_is_not_drained_and_polling_continues(
     cloud: str, server: MetadataServer, calls: Path
 ) -> None:
     process = _watch(cloud, server)
-    for _ in range(3):
-        assert server.requested.wait(60)
-        server.requested.clear()
+    wait_for("three requests", lambda: server.requests >= 3, 60)
     assert process.poll() is None
     process.kill()
     process.communicate()
     assert not calls.exists()
-
-
-def test_errors_of_the_metadata_server_are_logged_and_retried(
-    server: MetadataServer, calls: Path
-) -> None:
-    server.remaining_errors, server.notice = 2, _termination_in(120)
-    process = _watch("aws", server)
-    _, log = process.communicate(timeout=60)
-    assert len(_drain_options(calls)) == 1
-    assert log.count("HTTP Error 503") == 2
-
-
-def test_a_failing_drain_command_is_retried(
-    server: MetadataServer, calls: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "fail").write_text("ab", encoding="utf-8")
-    server.notice = _termination_in(120)
-    process = _watch("aws", server)
-    _, log = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert len(_drain_options(calls)) == 3
-    assert log.count("ray drain-node: no head answers") == 2
 
 
 def test_ray_drain_node_has_the_options_that_are_used(read: Callable[[str], str]) -> None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import optuna
 import pytest
 import typer.main
@@ -23,6 +25,12 @@ OWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rgl
 PAGES = [*OWN, ROOT / "cluster/README.md"]
 GROUP: Any = typer.main.get_command(app)
 SHELL = re.compile(r"(?ms)^```(?:sh|console)\n(.*?)^```$")
+OPTIONS = {"--help", "--help-all", "--version", "--install-completion"} | {
+    option
+    for command in GROUP.commands.values()
+    for parameter in command.params
+    for option in (*parameter.opts, *parameter.secondary_opts)
+}
 
 
 def _commands(page: Path) -> list[list[str]]:
@@ -36,7 +44,7 @@ def _commands(page: Path) -> list[list[str]]:
                 continue  # output
             words = shlex.split(text, comments=True)
             words = words[: words.index("|")] if "|" in words else words
-            if words[:1] == ["sclsearch"]:
+            if words[:1] == ["sclsearch"] and not words[1].startswith("-"):
                 found.append(words[1:])
     return found
 
@@ -51,29 +59,22 @@ CASES = [
 @pytest.mark.parametrize("words", CASES)
 def test_a_command_on_a_page_parses(words: list[str]) -> None:
     name, *arguments = words
-    if name.startswith("-"):
-        return
     GROUP.commands[name].make_context(name, arguments)  # raises an error that names the option
 
 
-@pytest.mark.parametrize("page", OWN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_an_option_named_in_a_sentence_exists(page: Path) -> None:
-    known = {
-        option
-        for command in GROUP.commands.values()
-        for parameter in command.params
-        for option in (*parameter.opts, *parameter.secondary_opts)
-    } | {"--help", "--help-all", "--version", "--install-completion"}
-    text = re.sub(
-        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
-    )
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_an_option_named_in_a_sentence_and_a_linked_file_exist(page: Path) -> None:
+    content = page.read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```$", "", content, flags=re.MULTILINE | re.DOTALL)
     named = {
         option
         for code in re.findall(r"`([^`\n]+)`", text)
         if code.startswith(("--", "sclsearch "))
         for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", code)
     }
-    assert not named - known
+    assert not named - OPTIONS or page not in OWN
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", content):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
@@ -89,34 +90,21 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert "supcl-seq" in methods
 
 
-def test_readme_fits_on_three_screens() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_table_in_readme_has_a_row_per_method(name: str) -> None:
-    row = f"| `{name}` | {method_summaries()[name].rstrip('.')} |"
+def test_the_table_in_readme_has_a_row_per_method() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert row in lines, f"README needs the row\n{row}"
+    for name in METHODS:
+        row = f"| `{name}` | {method_summaries()[name].rstrip('.')} |"
+        assert row in lines, f"README needs the row\n{row}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_linked_file_exists(page: Path) -> None:
-    linked = re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8"))
-    for target in linked:  # a generated page is missing where a host renders the repository
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-@pytest.mark.parametrize("target", ["quickstart", "test", "docs", "docs-examples"])
-def test_a_make_target_exists(target: str) -> None:
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+def _block(page: str, start: str) -> str:
+    """Return the code block of a page that begins with a text."""
+    text = (ROOT / "docs/how-to" / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{start}.*?\n(.*?)```", text, re.DOTALL)[0]
 
 
 def test_the_search_space_of_the_how_to_page_is_valid(tmp_path: Path) -> None:
-    text = (ROOT / "docs/how-to/own-space.md").read_text(encoding="utf-8")
-    space = re.search(r"```yaml title=.*?\n(.*?)```", text, re.DOTALL)
-    assert space is not None
-    (tmp_path / "supcl.yaml").write_text(space[1], encoding="utf-8")
+    (tmp_path / "supcl.yaml").write_text(_block("own-space.md", "yaml title="), encoding="utf-8")
     assert check_file(tmp_path / "supcl.yaml", None) == []
 
 
@@ -126,10 +114,7 @@ def test_the_script_for_the_optuna_dashboard_writes_the_finished_configurations(
     monkeypatch.chdir(tmp_path)
     spec = StudySpec(method="scl", task="demo", model=str(tiny_encoder))
     finish(spec, RunOptions(study="STUDY", configs=3, seeds=2, gpus_per_trial=0))
-    text = (ROOT / "docs/how-to/callbacks.md").read_text(encoding="utf-8")
-    script = re.search(r'```python title="to_optuna.py"\n(.*?)```', text, re.DOTALL)
-    assert script is not None
-    exec(script[1], {})
+    exec(_block("callbacks.md", 'python title="to_optuna.py"'), {})
     written = optuna.load_study(study_name="STUDY", storage="sqlite:///optuna.db")
     found = sclsearch.select("STUDY")
     assert [trial.value for trial in written.trials] == [one.score for one in found.configurations]
@@ -137,3 +122,22 @@ def test_the_script_for_the_optuna_dashboard_writes_the_finished_configurations(
         {name: str(one) if isinstance(one, list) else one for name, one in line.values.items()}
         for line in found.configurations
     ]
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_the_notebook_runs_and_shows_a_report(tmp_path: Path) -> None:
+    read: Any = nbformat.read
+    notebook = read(ROOT / "examples/search.ipynb", as_version=4)
+    nbclient.NotebookClient(
+        notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown = [
+        output["data"]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type == "execute_result"
+    ]
+    assert "text/html" in shown[0], "a report shows itself as a table"
+    assert len(shown) >= 5
