@@ -1,26 +1,38 @@
-"""Tasks with numbered texts, made from lists of labels."""
+"""Tasks with numbered texts, made from lists of labels, and their splits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Rows, Size, Splits
 from sclsearch.tasks.base import Labels, Split, Task, TaskData
 
-Labeled = Callable[..., TaskData]
+
+def labeled(name: str = "toy", *, metric: str = "accuracy", **splits: Sequence[float]) -> TaskData:
+    """Return a task with the labels of its splits; integers are classes."""
+    classes = all(isinstance(y, int) for labels in splits.values() for y in labels)
+    rows = {}
+    for split, labels in splits.items():
+        y: Labels = np.array(labels, np.int64) if classes else np.array(labels, np.float64)
+        rows[split] = Split(tuple((f"{split} {n}",) for n in range(len(y))), y)
+    largest = max((int(y) for labels in splits.values() for y in labels), default=1)
+    names = ("no", "yes", "maybe")[: max(2, largest + 1)] if classes else ()
+    return TaskData(Task(name, "labels alone", names, metric), rows, "memory")
 
 
-@pytest.fixture(scope="session")
-def labeled() -> Labeled:
-    """Return a function that makes a task from the labels of its splits; integers are classes."""
+def splits_of(name: str, data: TaskData, number: int = 0, size: Size | int | None = None) -> Splits:
+    """Return the splits of a replicate; a number is the total of training rows."""
+    protocol = PROTOCOLS[name]
+    size = Size(total=size) if isinstance(size, int) else size
+    return protocol.splits(data, size if protocol.few_shot else None, protocol.replicate(number))
 
-    def labeled(name: str = "toy", **splits: Sequence[float]) -> TaskData:
-        classes = all(isinstance(y, int) for labels in splits.values() for y in labels)
-        rows = {}
-        for split, labels in splits.items():
-            y: Labels = np.array(labels, np.int64) if classes else np.array(labels, np.float64)
-            rows[split] = Split(tuple((f"{split} {n}",) for n in range(len(y))), y)
-        names = ("no", "yes", "maybe") if classes else ()
-        return TaskData(Task(name, "labels alone", names, "accuracy"), rows, "memory")
 
-    return labeled
+def counts(rows: Rows, data: TaskData) -> list[int]:
+    """Return the number of rows of each class."""
+    return np.bincount(rows.labels(data).astype(np.int64)).tolist()
+
+
+def row_ids(*rows: Rows) -> set[tuple[str, int]]:
+    """Return the split and the number of every row."""
+    return {(one.split, number) for one in rows for number in one.index.tolist()}

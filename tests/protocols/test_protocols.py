@@ -9,20 +9,15 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_validators
 from sclsearch.protocols import PROTOCOLS, find_protocol
-from sclsearch.protocols.base import Protocol, Rows, Size, Splits
-from sclsearch.protocols.papers import gunel_few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
-from tests.protocols.conftest import Labeled
+from tests.protocols.conftest import labeled, row_ids, splits_of
 
-NAMES = [
-    *(name for name in PROTOCOLS if ":" not in name),
-    "lacon-imbalance:20",
-    "lacon-classes:14",
-]
+NAMES = [*(name for name in PROTOCOLS if ":" not in name), "lacon-imbalance:20", "lacon-classes:14"]
 FEW_SHOT = {name for name in NAMES if PROTOCOLS[name].few_shot}
 DRAWN = FEW_SHOT | {"lacon-imbalance:20", "lacon-classes:14"}
+DATA = labeled(train=[0, 1, 1] * 700, validation=[0, 1, 1] * 400)
 
 # First digits of the SHA-256 of CoLA's training, validation and test rows. If one changes, stored
 # seed runs on CoLA are no longer found.
@@ -55,81 +50,52 @@ COLA = {
 }
 
 
-@pytest.fixture(scope="module")
-def data(labeled: Labeled) -> TaskData:
-    return labeled(train=[0, 1, 1] * 700, validation=[0, 1, 1] * 400)
-
-
-def splits_of(protocol: Protocol, data: TaskData, number: int, total: int = 30) -> Splits:
-    size = Size(total=total) if protocol.few_shot else None
-    return protocol.splits(data, size, protocol.replicate(number))
-
-
-def rows_of(rows: Rows) -> set[tuple[str, int]]:
-    return {(rows.split, row) for row in rows.index.tolist()}
-
-
-@pytest.mark.parametrize("name", ["gunel-ful", "gunel:full"])
-def test_an_unknown_name_is_an_error_that_suggests_the_nearest(name: str) -> None:
-    with pytest.raises(SclsearchError, match=r"Did you mean 'gunel-full'.* lacon-classes:2, "):
-        find_protocol(name)
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_a_protocol_has_enough_seeds_for_its_rule_and_known_metrics(name: str) -> None:
+def test_a_protocol_has_enough_seeds_known_metrics_and_fields_of_known_methods(name: str) -> None:
     protocol = PROTOCOLS[name]
     protocol.rule.check(protocol.replicates)
     assert set(protocol.metrics.values()) <= set(METRICS)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_protocol_sets_only_fields_of_known_methods(name: str) -> None:
     known = set().union(*(field_validators(method_class(method)) for method in METHODS))
-    assert set(PROTOCOLS[name].training(100, 16)) <= known
+    assert set(protocol.training(100, 16)) <= known
+    with pytest.raises(SclsearchError, match=f"Did you mean '{name}'"):
+        find_protocol(f"{name}x")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_replicates_redraw_only_the_rows_that_their_paper_redraws(
-    name: str, data: TaskData
-) -> None:
+def test_replicates_redraw_only_the_rows_that_their_paper_redraws(name: str) -> None:
     protocol = PROTOCOLS[name]
-    rows = [splits_of(protocol, data, number) for number in range(protocol.replicates)]
+    rows = [splits_of(name, DATA, number, 30) for number in range(protocol.replicates)]
     drawn = 5 if name == "cmlm-fewshot" else 10 if name in DRAWN else 1
     assert len({splits.train.digest for splits in rows}) == drawn
     held_out = name.startswith("lacon-")
     assert len({splits.validation.digest for splits in rows}) == (10 if held_out else 1)
     assert len({splits.test.digest for splits in rows}) == 1
+    replicates = [protocol.replicate(number) for number in range(protocol.replicates + 7)]
+    for purpose in ("initialization", "order", "noise"):
+        own = {(replicate.subset, replicate.seeds[purpose]) for replicate in replicates}
+        assert len(own) == len(replicates)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("number", [0, 7])
-def test_training_shares_no_row_with_validation_or_test(
-    name: str, number: int, data: TaskData
-) -> None:
-    splits = splits_of(PROTOCOLS[name], data, number)
-    used = [rows_of(rows) for rows in (splits.train, splits.validation, splits.test)]
-    assert all(used)
-    assert not used[0] & (used[1] | used[2])
-    assert bool(used[1] & used[2]) == (name in {"supcl-seq", "gunel-full-overlap"})
+def test_training_shares_no_row_with_validation_or_test(name: str, number: int) -> None:
+    splits = splits_of(name, DATA, number, 30)
+    train, validation, test = map(row_ids, (splits.train, splits.validation, splits.test))
+    assert train
+    assert validation
+    assert test
+    assert not train & (validation | test)
+    assert bool(validation & test) == (name in {"supcl-seq", "gunel-full-overlap"})
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "imbalance" not in name])
 def test_mismatched_rows_are_the_test_and_for_supcl_seq_also_the_validation(
     name: str, glue: Path
 ) -> None:
-    splits = splits_of(PROTOCOLS[name], load_task("mnli-mm", glue), 0)
+    splits = splits_of(name, load_task("mnli-mm", glue), size=30)
     assert (splits.test.split, len(splits.test.index)) == ("test", 1000)
     assert (splits.validation == splits.test) == (name == "supcl-seq")
     assert "the test split is not used: scores are of the validation split" not in splits.notes
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_two_replicates_share_subset_and_seed(name: str) -> None:
-    protocol = PROTOCOLS[name]
-    replicates = [protocol.replicate(number) for number in range(protocol.replicates + 7)]
-    for purpose in ("initialization", "order", "noise"):
-        own = {(replicate.subset, replicate.seeds[purpose]) for replicate in replicates}
-        assert len(own) == len(replicates)
 
 
 @pytest.mark.parametrize(
@@ -142,22 +108,10 @@ def test_no_two_replicates_share_subset_and_seed(name: str) -> None:
     ],
 )
 def test_the_metric_of_the_protocol_overrides_that_of_the_task(
-    name: str, task: str, metric: str, labeled: Labeled
+    name: str, task: str, metric: str
 ) -> None:
-    known = {"cola": "mcc", "mrpc": "f1", "toy": "accuracy", "tnews": "accuracy"}
-    made = labeled(task, train=[0, 1])
-    data = replace(made, task=replace(made.task, metric=known[task]))
-    assert PROTOCOLS[name].metric(data) == metric
-
-
-@pytest.mark.parametrize(
-    ("rows", "batch_size", "epochs"),
-    [(1, 16, 100), (20, 16, 80), (112, 16, 15), (1000, 16, 10), (20, 128, 100), (1000, 128, 13)],
-)
-def test_few_shot_training_has_epochs_for_100_batches_and_at_least_10(
-    rows: int, batch_size: int, epochs: int
-) -> None:
-    assert gunel_few_shot_training(rows, batch_size) == {"epochs": epochs, "probe_epochs": epochs}
+    usual = {"cola": "mcc", "tnews": "accuracy"}[task]
+    assert PROTOCOLS[name].metric(labeled(task, metric=usual, train=[0, 1])) == metric
 
 
 @pytest.fixture(scope="module")
@@ -165,13 +119,10 @@ def cola(glue: Path) -> TaskData:
     return load_task("cola", glue)
 
 
-def test_the_rows_of_every_protocol_are_pinned() -> None:
-    assert {name for name, _ in COLA} == set(PROTOCOLS)
-
-
 @pytest.mark.parametrize(("name", "number"), COLA, ids=str)
 def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> None:
-    digests = splits_of(PROTOCOLS[name], cola, number, total=100).digests
+    assert {name for name, _ in COLA} == set(PROTOCOLS)
+    digests = splits_of(name, cola, number, 100).digests
     pinned = dict(zip(("train", "validation", "test"), COLA[name, number].split(), strict=True))
     assert {which: whole[:16] for which, whole in digests.items()} == pinned
 
@@ -183,32 +134,28 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
         (
             "lacon-classes:2",
             {"train": [0, 1, 2] * 20, "test": [2]},
-            "its test split with 0 rows of the first 2 classes.",
+            "0 rows of the first 2 classes",
         ),
         ("supcl-seq", {"train": [0, 1], "validation": []}, "no validation rows in its"),
         ("lacon", {"train": [0], "validation": [1]}, "no train rows in its train split with 1 row"),
+        ("cmlm-full", {"train": [0], "validation": [1]}, "no validation rows in its validation"),
+        ("lacon-fewshot", {"train": [0, 1] * 10, "validation": [1]}, "no validation rows in its"),
     ],
-    ids=["one row to halve", "none of the classes", "an empty split", "one training row"],
 )
 def test_a_protocol_that_leaves_a_split_empty_is_refused(
-    labeled: Labeled, name: str, splits: dict[str, list[int]], message: str
+    name: str, splits: dict[str, list[int]], message: str
 ) -> None:
-    protocol = PROTOCOLS[name]
-    data = protocol.data(labeled(**splits))
-    with pytest.raises(SclsearchError) as raised:
-        protocol.splits(data, None, protocol.replicate(0))
-    assert str(raised.value).startswith(f"toy: --protocol {name} finds no ")
+    data = PROTOCOLS[name].data(labeled(**splits))
+    with pytest.raises(SclsearchError, match=f"^toy: --protocol {name} finds no .*") as raised:
+        splits_of(name, data, size=20)
     assert message in str(raised.value)
 
 
-def test_f1_of_a_class_that_validation_lacks_is_refused(labeled: Labeled) -> None:
-    data = labeled(train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
-    task = replace(data.task, labels=("no", "yes"), metric="f1")
-    protocol = PROTOCOLS["plain"]
-    protocol.splits(replace(data, task=task), None, protocol.replicate(0))
-    lacking = labeled(train=[0, 1], validation=[0, 0, 0], test=[0, 1])
-    with pytest.raises(
-        SclsearchError, match=r"^toy, --protocol plain: the metric f1 .* 'yes', got none"
-    ):
-        protocol.splits(replace(lacking, task=task), None, protocol.replicate(0))
-    protocol.splits(lacking, None, protocol.replicate(0))
+def test_f1_of_a_class_that_validation_lacks_is_refused() -> None:
+    enough = labeled(metric="f1", train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
+    splits_of("plain", enough)
+    lacking = labeled(metric="f1", train=[0, 1], validation=[0, 0, 0], test=[0, 1])
+    message = r"^toy, --protocol plain: the metric f1 .* 'yes', got none"
+    with pytest.raises(SclsearchError, match=message):
+        splits_of("plain", lacking)
+    splits_of("plain", replace(lacking, task=replace(lacking.task, metric="accuracy")))

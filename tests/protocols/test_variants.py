@@ -1,4 +1,4 @@
-"""Tests of protocol variants: fresh replicates, several splits, laptop scale."""
+"""Tests of protocol variants: fresh replicates, several splits, laptop scale, sizes by rows."""
 
 from dataclasses import replace
 
@@ -9,13 +9,12 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import SAME_ROWS
-from sclsearch.protocols.variants import SCALES, fresh, laptop, with_splits
-from sclsearch.tasks import load_task
-from sclsearch.tasks.base import TaskData
-from tests.protocols.conftest import Labeled
+from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_splits
+from tests.protocols.conftest import labeled
 
 PLAIN = PROTOCOLS["plain"]
 NOTE = "scaled: at most 150 updates a stage, 200 validation and 500 test rows"
+WITHOUT_VALIDATION = labeled(train=[0, 1] * 1000, test=[0, 1])
 
 
 @pytest.fixture(params=["gunel-full", "gunel-fewshot", "supcl-seq", "lacon", "cmlm-fewshot"])
@@ -23,24 +22,24 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
     return PROTOCOLS[request.param]
 
 
-def test_fresh_replicates_begin_after_those_of_the_protocol(protocol: Protocol) -> None:
-    repeated = fresh(protocol, 4)
+def test_fresh_replicates_begin_after_those_of_the_protocol_and_the_study(
+    protocol: Protocol,
+) -> None:
     n = protocol.replicates
+    repeated = fresh(protocol, 4)
     for r in range(4):
         assert repeated.replicate(r).seeds == protocol.replicate(n + r).seeds
         assert (repeated.replicate(r).number, repeated.replicate(r).subset) == (r, n + r)
     assert (repeated.replicates, str(repeated.rule)) == (4, "mean")
     subsets = ", new subsets" if protocol.name == "cmlm-fewshot" else ""
     assert repeated.title == f"{protocol.name}, fresh replicates{subsets}"
-
-
-def test_fresh_replicates_begin_after_those_of_a_study(protocol: Protocol) -> None:
-    n = protocol.replicates
     more, fewer = fresh(protocol, 1, n + 7), fresh(protocol, 1, n - 1)
     assert more.replicate(0).seeds == protocol.replicate(n + 7).seeds
     assert more.title.startswith(f"{protocol.name}, fresh replicates from {n + 7}")
     assert fewer.replicate(0).seeds == protocol.replicate(n).seeds
     assert fewer.title == fresh(protocol, 1).title
+    with pytest.raises(SclsearchError, match=r"^fresh replicates: .* 1, got 0"):
+        fresh(protocol, 0)
 
 
 @pytest.mark.parametrize("scaled", [False, True], ids=["whole", "laptop"])
@@ -54,81 +53,66 @@ def test_fresh_subsets_differ_from_those_of_the_selection(scaled: bool, first: i
     assert repeated.title.endswith(", new subsets")
 
 
-@pytest.mark.parametrize("count", [0, -1])
-def test_fewer_than_one_fresh_replicate_is_an_error(count: int) -> None:
-    with pytest.raises(
-        SclsearchError, match=rf"^fresh replicates: must be at least 1, got {count}"
-    ):
-        fresh(PROTOCOLS["plain"], count)
-
-
-@pytest.fixture
-def data() -> TaskData:
-    """Return a task with training and test rows only."""
-    demo = load_task("demo")
-    return replace(demo, splits={name: demo.splits[name] for name in ("train", "test")})
-
-
-def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
+@pytest.mark.parametrize(("scaled", "held_out"), [(False, 400), (True, 200)])
+def test_replicates_take_several_random_splits_in_turn(scaled: bool, held_out: int) -> None:
     protocol = with_splits(PLAIN, 3)
-    found = [protocol.splits(data, None, protocol.replicate(number)) for number in range(5)]
+    if scaled:
+        protocol = laptop(protocol)
+    found = [protocol.splits(WITHOUT_VALIDATION, None, protocol.replicate(r)) for r in range(5)]
     validation = [tuple(splits.validation.index) for splits in found]
     assert len(set(validation)) == 3
     assert validation[3:] == validation[:2]
-    assert all(len(splits.validation.index) == 400 for splits in found)
-    assert all(splits.test.digest == found[0].test.digest for splits in found)
-    assert protocol.title == "plain, 3 splits"
-    assert fresh(protocol, 4).title == "plain, 3 splits, fresh replicates"
+    assert {len(rows) for rows in validation} == {held_out}
+    assert len({splits.test.digest for splits in found}) == 1
+    assert all((NOTE in splits.notes) == scaled for splits in found)
+    assert protocol.title == f"plain{' at laptop scale' * scaled}, 3 splits"
+    assert fresh(protocol, 4).title == f"{protocol.title}, fresh replicates"
 
 
-def test_splits_at_laptop_scale_are_limited_and_differ(data: TaskData) -> None:
-    protocol = laptop(with_splits(PLAIN, 3))
-    found = [protocol.splits(data, None, protocol.replicate(number)) for number in range(3)]
-    assert protocol.title == "plain at laptop scale, 3 splits"
-    assert {len(splits.validation.index) for splits in found} == {200}
-    assert len({splits.validation.digest for splits in found}) == 3
-    assert all(NOTE in splits.notes for splits in found)
+def test_invalid_splits_are_refused() -> None:
+    with pytest.raises(SclsearchError, match="--splits 5: needs --protocol plain, because gunel"):
+        with_splits(PROTOCOLS["gunel-full"], 5)
+    with pytest.raises(SclsearchError, match=r"--splits: must be at least 2, got 1\."):
+        with_splits(PLAIN, 1)
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "message"),
-    [
-        ("gunel-full", 5, "--splits 5: needs --protocol plain, because gunel-full"),
-        ("plain", 1, "--splits: must be at least 2, got 1."),
-    ],
+    ("rows", "configs", "seeds", "splits"),
+    [(1_000, 10, 5, ", 10 splits"), (2_000, 8, 3, ", 10 splits"), (5_002, 5, 2, "")],
 )
-def test_invalid_splits_are_refused(name: str, count: int, message: str) -> None:
-    with pytest.raises(SclsearchError, match=message):
-        with_splits(PROTOCOLS[name], count)
+def test_own_rows_decide_the_numbers_of_configurations_seeds_and_splits(
+    rows: int, configs: int, seeds: int, splits: str
+) -> None:
+    data = labeled(train=[0, 1] * (rows // 2))
+    assert for_rows(PLAIN, data, None) == (PLAIN, 20)
+    own = replace(data, task=replace(data.task, own=True))
+    protocol, found = for_rows(PLAIN, own, None)
+    assert (found, protocol.replicates, protocol.title) == (configs, seeds, f"plain{splits}")
+    assert for_rows(PLAIN, own, 3)[0].title == "plain, 3 splits"
 
 
-@pytest.fixture
-def large(labeled: Labeled) -> TaskData:
-    """Return a task of 3,000 training and 2,400 validation rows, a quarter of them of class 1."""
-    return labeled(train=[0, 0, 0, 1] * 750, validation=[0, 1, 0, 0] * 600)
+def test_few_rows_get_as_many_epochs_as_100_updates_take() -> None:
+    protocol = with_enough_updates(PLAIN)
+    assert protocol.training(40, 16) == {"epochs": 40, "post_epochs": 20}
+    assert protocol.training(10_000, 16) == PLAIN.training(10_000, 16)
 
 
-def test_laptop_scale_uses_some_of_the_protocols_rows(protocol: Protocol, large: TaskData) -> None:
+def test_laptop_scale_uses_some_of_the_protocols_rows(protocol: Protocol) -> None:
+    data = labeled(train=[0, 0, 0, 1] * 750, validation=[0, 1, 0, 0] * 600)
     size = Size(total=40) if protocol.few_shot else None
-    replicate = protocol.replicate(2)
-    whole, scaled = (p.splits(large, size, replicate) for p in (protocol, laptop(protocol)))
+    replicate, small = protocol.replicate(2), laptop(protocol)
+    assert small.title == f"{protocol.name} at laptop scale"
+    assert (small.replicates, small.max_updates, small.evaluate) == (3, 150, "tenth")
+    assert small.model == "minilm"
+    small.rule.check(small.replicates)
+    assert small.replicate(2) == replicate
+    whole, scaled = (p.splits(data, size, replicate) for p in (protocol, small))
     assert np.array_equal(scaled.train.index, whole.train.index)
     for name, most in (("validation", 200), ("test", 500)):
         every, some = getattr(whole, name), getattr(scaled, name)
         assert set(some.index) <= set(every.index)
         assert len(some.index) == min(len(every.index), most)
-        if len(every.index) > most:
-            share = some.labels(large).mean()
-            assert share == pytest.approx(every.labels(large).mean(), abs=1 / len(some.index))
+        share = some.labels(data).mean()
+        assert share == pytest.approx(every.labels(data).mean(), abs=1 / len(some.index))
     among = "the 200 rows that choose are among the 500 reported"
     assert scaled.notes == (*(among if n == SAME_ROWS else n for n in whole.notes), NOTE)
-
-
-def test_laptop_scale_sets_title_replicates_updates_and_model(protocol: Protocol) -> None:
-    scaled = SCALES["laptop"](protocol)
-    assert scaled.title == f"{protocol.name} at laptop scale"
-    assert (protocol.title, protocol.scale) == (protocol.name, None)
-    assert (scaled.replicates, scaled.max_updates, scaled.evaluate) == (3, 150, "tenth")
-    assert scaled.model == "minilm"
-    scaled.rule.check(scaled.replicates)
-    assert [scaled.replicate(r) for r in range(3)] == [protocol.replicate(r) for r in range(3)]

@@ -1,0 +1,213 @@
+"""Tests of the protocols of CMLM and LaCon: rows, notes, replicates and epochs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.cmlm import AUTHORS_TRAINING
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Size, Splits
+from sclsearch.protocols.papers import cmlm_few_shot_training, gunel_few_shot_training
+from tests.protocols.conftest import counts, labeled, splits_of
+
+VALIDATION = {"validation": [0, 1]}
+MANY = [0] * 5400 + [1] * 7000
+
+
+def sizes(splits: Splits) -> tuple[int, int]:
+    return len(splits.validation.index), len(splits.test.index)
+
+
+REST = "test: the other {} rows of the validation split"
+FEWER = "validation: {} random rows, fewer than the protocol's 500"
+
+
+@pytest.mark.parametrize(
+    ("rows", "validation", "note"),
+    [
+        (872, 500, "validation: 500 random rows"),
+        (577, 500, "validation: 500 random rows"),
+        (576, 200, FEWER.format(200)),
+        (277, 200, FEWER.format(200)),
+        (71, 35, FEWER.format(35)),
+        (2, 1, FEWER.format(1)),
+    ],
+    ids=["sst2", "just-enough", "too-few", "rte", "wnli", "two"],
+)
+def test_cmlm_divides_the_validation_split_and_a_small_one_has_a_note(
+    rows: int, validation: int, note: str
+) -> None:
+    splits = splits_of("cmlm-full", labeled(train=[0, 1], validation=[0] * rows))
+    assert sizes(splits) == (validation, rows - validation)
+    both = np.concatenate([splits.validation.index, splits.test.index])
+    assert sorted(both) == list(range(rows))
+    assert (np.diff(splits.validation.index) > 0).all()
+    assert (np.diff(splits.test.index) > 0).all()
+    assert splits.notes == (note, REST.format(rows - validation))
+
+
+def test_cmlm_uses_a_labeled_test_split_and_2000_rows_of_qqp() -> None:
+    splits = splits_of("cmlm-full", labeled(train=[0, 1], validation=[0] * 400, test=[0, 1, 1]))
+    assert (splits.test.split, sizes(splits)) == ("test", (400, 3))
+    assert splits.notes == (FEWER.format(400),)
+    qqp = labeled("qqp", train=[0, 1], validation=[0, 1] * 3000)
+    splits = splits_of("cmlm-full", qqp)
+    assert sizes(splits) == (500, 2000)
+    assert not {*splits.validation.index} & {*splits.test.index}
+    assert "2000 random of the other 5500 rows" in splits.notes[1]
+    own = replace(qqp, task=replace(qqp.task, own=True))
+    assert sizes(splits_of("cmlm-full", own)) == (500, 5500)
+
+
+def test_cmlm_draws_few_shot_rows_without_stratification() -> None:
+    data = labeled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
+    subsets = [splits_of("cmlm-fewshot", data, number, 40).train for number in range(5)]
+    assert [len({*rows.index}) for rows in subsets] == [40] * 5
+    assert all((np.diff(rows.index) > 0).all() for rows in subsets)
+    assert len({int(rows.labels(data).sum()) for rows in subsets}) > 1
+
+
+def test_cmlm_replicates_combine_five_subsets_with_the_papers_three_seeds() -> None:
+    protocol, full = PROTOCOLS["cmlm-fewshot"], PROTOCOLS["cmlm-full"]
+    replicates = [protocol.replicate(number) for number in range(protocol.replicates)]
+    assert [replicate.subset for replicate in replicates] == [0, 1, 2, 3, 4] * 3
+    seeds = [seed for seed in (31, 42, 53) for _ in range(5)]
+    assert [replicate.seeds for replicate in replicates] == [
+        {"initialization": seed, "order": seed, "noise": seed} for seed in seeds
+    ]
+    assert [full.replicate(r).initialization for r in range(full.replicates)] == [31, 42, 53]
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs", "post_epochs"),
+    [(20, 350, 200), (100, 100, 50), (1000, 10, 5), (40, 233, 130), (500, 21, 10), (9000, 3, 3)],
+)
+def test_cmlm_epochs_are_the_papers_and_interpolated_between(
+    rows: int, epochs: int, post_epochs: int
+) -> None:
+    expected = {"epochs": epochs, "post_epochs": post_epochs}
+    assert cmlm_few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **expected}
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch_size", "epochs"),
+    [(1, 16, 100), (20, 16, 80), (112, 16, 15), (1000, 16, 10), (20, 128, 100), (1000, 128, 13)],
+)
+def test_gunel_epochs_make_100_batches_and_are_at_least_10(
+    rows: int, batch_size: int, epochs: int
+) -> None:
+    assert gunel_few_shot_training(rows, batch_size) == {"epochs": epochs, "probe_epochs": epochs}
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "training", "validation"),
+    [
+        ("lacon", MANY, [4750, 4750], [250, 250]),
+        ("lacon", [0] * 600 + [1] * 7000, [570, 4750], [30, 250]),
+        ("lacon", [0] * 1500 + [1] * 400 + [2] * 1000, [950, 380, 950], [50, 20, 50]),
+        ("lacon-classes:2", MANY, [950, 950], [50, 50]),
+        ("lacon-classes:3", [0] * 1500 + [1] * 1200 + [2] * 400, [950, 950, 380], [50, 50, 20]),
+    ],
+)
+def test_lacon_caps_the_rows_of_each_class_and_holds_out_a_twentieth(
+    name: str, train: list[int], training: list[int], validation: list[int]
+) -> None:
+    data = labeled(train=train, **VALIDATION)
+    first, second = splits_of(name, data), splits_of(name, data, 1)
+    assert counts(first.train, data) == training
+    assert counts(first.validation, data) == validation
+    assert first.train.digest != second.train.digest
+    assert first.validation.digest != second.validation.digest
+    notes = " ".join(first.notes)
+    assert "drawn anew in each replicate" in notes
+    assert (f"classes: the first {len(training)} classes" in notes) == (name != "lacon")
+
+
+def test_lacon_uses_all_rows_of_three_tasks_and_of_scores() -> None:
+    scores = labeled(train=[n / 2 for n in range(12400)], validation=[0.5, 1.5])
+    tasks = [labeled(name, train=MANY, **VALIDATION) for name in ("mrpc", "rte", "cola")]
+    for data in (*tasks, scores):
+        first, second = splits_of("lacon", data), splits_of("lacon", data, 1)
+        assert first.digests == second.digests
+        both = np.concatenate([first.train.index, first.validation.index])
+        assert sorted(both) == list(range(12400))
+        assert first.notes == (
+            "test: all of the validation split, 2 rows",
+            "validation: 620 rows, 5% of the 12400 training rows",
+        )
+
+
+@given(train=st.lists(st.integers(0, 2), min_size=60, max_size=200), number=st.integers(0, 30))
+def test_lacon_few_shot_validation_has_as_many_rows_of_each_class_as_training(
+    train: list[int], number: int
+) -> None:
+    data = labeled(train=[0, 1, 2] * 8 + train, **VALIDATION)
+    splits = splits_of("lacon-fewshot", data, number, Size(per_class=4))
+    assert counts(splits.train, data) == counts(splits.validation, data) == [4, 4, 4]
+    assert not {*splits.train.index} & {*splits.validation.index}
+    in_total = splits_of("lacon-fewshot", data, number, 20)
+    assert counts(in_total.train, data) == counts(in_total.validation, data)
+    assert len(in_total.validation.index) == 20
+
+
+def test_lacon_few_shot_notes_that_a_class_has_too_few_validation_rows() -> None:
+    data = labeled(train=[0] * 60 + [1] * 27, **VALIDATION)
+    splits = splits_of("lacon-fewshot", data, 0, Size(per_class=20))
+    assert counts(splits.validation, data) == [20, 7]
+    note = "validation: 27 other rows of the training split, fewer than the 40 for training"
+    assert splits.notes[-1] == note
+
+
+@pytest.mark.parametrize("rho", [1, 20])
+@pytest.mark.parametrize(
+    ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
+)
+def test_the_rarer_class_has_32_rows_and_the_other_rho_times_as_many(
+    train: list[int], rarer: int, rho: int
+) -> None:
+    data = labeled(train=train, **VALIDATION)
+    splits = splits_of(f"lacon-imbalance:{rho}", data, 3)
+    expected = [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
+    assert counts(splits.train, data) == counts(splits.validation, data) == expected
+    few, many = data.task.labels[rarer], data.task.labels[1 - rarer]
+    assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in splits.notes
+
+
+@given(train=st.lists(st.integers(0, 2), max_size=60), held=st.lists(st.integers(0, 2), min_size=1))
+def test_the_first_classes_form_a_separate_task(train: list[int], held: list[int]) -> None:
+    whole = labeled(train=[0, 1, 2, *train], validation=held)
+    data = PROTOCOLS["lacon-classes:2"].data(whole)
+    assert (data.task.name, data.task.labels) == ("toy", ("no", "yes"))
+    assert whole.task.labels == ("no", "yes", "maybe")
+    for name, split in whole.splits.items():
+        rows = zip(split.texts, split.y.tolist(), strict=True)
+        reduced = zip(data.splits[name].texts, data.splits[name].y.tolist(), strict=True)
+        assert list(reduced) == [(texts, y) for texts, y in rows if y < 2]
+    assert data.digest != whole.digest
+    assert PROTOCOLS["lacon-classes:3"].data(whole).digest == whole.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "message"),
+    [
+        ("lacon-imbalance:3", [0, 1, 2] * 50, "needs a task of two classes, but toy has 3 classes"),
+        ("lacon-imbalance:3", [0.5, 1.0], "needs a task of two classes, but toy has scores"),
+        (
+            "lacon-imbalance:10",
+            [0] * 300 + [1] * 20,
+            "needs 32 training rows of class 'yes' of toy",
+        ),
+        ("lacon-classes:4", [0, 1, 2], "needs a task of at least 4 classes, but toy has 3"),
+        ("lacon-classes:2", [0.5], "needs a task of at least 2 classes, but toy has scores"),
+    ],
+)
+def test_lacon_refuses_tasks_without_the_classes_or_rows(
+    name: str, train: list[float], message: str
+) -> None:
+    data = labeled(train=train, validation=train[:1])
+    with pytest.raises(SclsearchError, match=f"^--protocol {name}: {message}"):
+        splits_of(name, PROTOCOLS[name].data(data))

@@ -1,0 +1,258 @@
+"""Tests of drawn rows: subsets, validation, test and unlabeled rows, and their notes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Protocol, Rows, Size, Splits, all_seeds
+from sclsearch.protocols.rows import (
+    draw_rows,
+    draw_subset,
+    draw_validation,
+    from_train,
+    hold_out,
+    split_dev,
+)
+from sclsearch.protocols.variants import laptop
+from sclsearch.tasks.base import stratified
+from tests.protocols.conftest import counts, labeled, row_ids, splits_of
+
+LABELS = st.lists(st.integers(0, 5), min_size=2, max_size=120)
+SEEDS = st.integers(0, 2**32)
+FEW_SHOT = [protocol for protocol in PROTOCOLS.values() if protocol.few_shot]
+EVERY = [*FEW_SHOT, *map(laptop, FEW_SHOT)]
+POOL = 400
+SPARSE = labeled(train=[0, 1, 1, 1] * (POOL // 4), validation=[0, 1] * 100)
+
+
+@given(labels=LABELS, share=st.floats(0, 1), seed=SEEDS)
+def test_a_stratified_draw_has_the_size_and_class_shares_in_ascending_order(
+    labels: list[int], share: float, seed: int
+) -> None:
+    y = np.array(labels, np.int64)
+    size = round(share * len(y))
+    drawn = stratified(y, size, np.random.default_rng(seed))
+    assert (drawn.dtype, len(drawn)) == (np.int64, size)
+    assert (np.diff(drawn) > 0).all()
+    counts, found = np.bincount(y, minlength=6), np.bincount(y[drawn], minlength=6)
+    present = counts > 0
+    if size >= present.sum():
+        assert (found[present] > 0).all()
+    exact = counts * size / len(y)
+    # A class lifted to one row takes it from a larger class.
+    lifted = int((present & (exact < 1)).sum())
+    assert (np.abs(found - exact) < 1 + lifted).all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "size", "shares"),
+    [
+        ([60, 30, 10], 10, [6, 3, 1]),
+        ([50, 50], 3, [2, 1]),
+        ([98, 1, 1], 10, [8, 1, 1]),
+        ([98, 1, 1], 2, [1, 1, 0]),
+    ],
+    ids=str,
+)
+def test_shares_are_rounded_by_largest_remainder_and_no_class_is_left_out(
+    counts: list[int], size: int, shares: list[int]
+) -> None:
+    y = np.repeat(np.arange(len(counts)), counts)
+    drawn = stratified(y, size, np.random.default_rng(0))
+    assert np.bincount(y[drawn], minlength=len(counts)).tolist() == shares
+
+
+def test_a_subset_comes_from_the_pool_with_its_row_numbers() -> None:
+    data = labeled(train=[0] * 60 + [1] * 20 + [2] * 20)
+    pool = Rows("train", np.arange(1, 100, 2))
+    for size, expected in ((Size(total=10), [6, 2, 2]), (Size(per_class=3), [3, 3, 3])):
+        subset = draw_subset(data, pool, size, all_seeds(0))
+        assert subset.split == "train"
+        assert set(subset.index) <= set(pool.index)
+        assert counts(subset, data) == expected
+
+
+@pytest.mark.parametrize(
+    ("train", "size", "message"),
+    [
+        ([0, 0, 0, 1, 1], Size(total=0), "--train-size: must be between 1 and 5, .* got 0"),
+        ([0, 0, 0, 1, 1], Size(total=6), "--train-size: must be between 1 and 5, .* got 6"),
+        ([0, 0, 0, 1, 1], Size(per_class=0), "--shots: must be between 1 and 2, .* got 0"),
+        ([0, 0, 0, 1, 1], Size(per_class=3), "--shots: must be between 1 and 2, .* got 3"),
+        ([0.5, 1.0, 1.5], Size(per_class=1), "--shots: .* toy is a regression"),
+    ],
+)
+def test_a_size_that_the_pool_cannot_give_is_refused(
+    train: list[float], size: Size, message: str
+) -> None:
+    pool = Rows("train", np.arange(len(train)))
+    with pytest.raises(SclsearchError, match=message):
+        draw_subset(labeled(train=train), pool, size, all_seeds(0))
+
+
+@given(labels=LABELS, size=st.integers(1, 20), seed=SEEDS)
+def test_drawn_validation_rows_have_the_class_counts_of_training_without_overlap(
+    labels: list[int], size: int, seed: int
+) -> None:
+    y = np.array([*labels, *range(3), *range(3)]) % 3
+    data = labeled(train=y.tolist())
+    pool = Rows("train", np.arange(len(y)))
+    train = Rows("train", stratified(y, min(size, len(y) - 6), np.random.default_rng(seed)))
+    drawn = draw_validation(data, train, pool, seed)
+    assert (np.diff(drawn.index) > 0).all()
+    assert not {*train.index} & {*drawn.index}
+    available, trained, found = (
+        np.bincount(labels, minlength=3) for labels in (y, y[train.index], y[drawn.index])
+    )
+    assert found.tolist() == np.minimum(trained, available - trained).tolist()
+    assert draw_validation(data, train, pool, seed).digest == drawn.digest
+
+
+HALF = "test: a stratified half of the validation split, {} rows"
+FEWER = "validation: {} rows, fewer than the protocol's 500"
+OVERLAP = "validation and test overlap"
+
+
+@pytest.mark.parametrize(
+    ("rows", "overlap", "validation", "notes"),
+    [
+        (1000, False, 500, (HALF.format(500),)),
+        (1200, False, 500, (HALF.format(600),)),
+        (276, False, 138, (HALF.format(138), FEWER.format(138))),
+        (800, True, 500, (HALF.format(400), OVERLAP)),
+        (276, True, 276, (HALF.format(138), FEWER.format(276), OVERLAP)),
+    ],
+    ids=["just-enough", "more-than-enough", "too-few", "overlap", "overlap-too-few"],
+)
+def test_without_a_test_split_validation_and_test_share_no_row_unless_told(
+    rows: int, overlap: bool, validation: int, notes: tuple[str, ...]
+) -> None:
+    data = labeled(train=[0, 1], validation=[0, 1] * (rows // 2))
+    splits = split_dev(data, cap=500, overlap=overlap)
+    assert splits.train.index.tolist() == [0, 1]
+    assert (splits.validation.split, splits.test.split) == ("validation", "validation")
+    assert counts(splits.validation, data) == [validation // 2] * 2
+    assert len(splits.test.index) == rows // 2
+    assert splits.notes == notes
+    assert bool(row_ids(splits.validation) & row_ids(splits.test)) == overlap
+
+
+def test_a_labeled_test_split_is_used_as_test() -> None:
+    data = labeled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
+    splits = split_dev(data, cap=None)
+    assert (splits.test.split, splits.test.index.tolist()) == ("test", [0, 1, 2])
+    assert (splits.validation.split, len(splits.validation.index)) == ("validation", 20)
+    assert splits.notes == ()
+    splits = from_train(data)
+    assert (splits.test.split, len(splits.test.index)) == ("test", 3)
+    unused = "the validation split is not used: validation rows come from training"
+    assert splits.notes == ("test: all of the test split, 3 rows", unused)
+
+
+def test_validation_and_test_can_be_the_same_rows_with_a_note() -> None:
+    splits = splits_of("supcl-seq", labeled(train=[0, 1], validation=[0, 1, 1], test=[0]))
+    assert splits.validation == splits.test
+    assert splits.validation.split == "validation"
+    assert splits.validation.index.tolist() == [0, 1, 2]
+    same = "chosen and reported on the same rows"
+    unused = "the test split is not used: scores are of the validation split"
+    assert splits.notes == (same, unused)
+    assert splits_of("supcl-seq", labeled(train=[0], validation=[0])).notes == (same,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "validation", "share"), [(800, 400, "50%"), (56_000, 500, "0.89%")]
+)
+def test_without_a_validation_split_its_rows_are_held_out_of_training(
+    rows: int, validation: int, share: str
+) -> None:
+    data = labeled(train=[0, 1] * (rows // 2), test=[0, 1, 1])
+    splits = split_dev(data, cap=500)
+    assert (splits.train.split, splits.validation.split) == ("train", "train")
+    assert counts(splits.validation, data) == [validation // 2] * 2
+    assert len(splits.train.index) == rows - validation
+    assert not np.intersect1d(splits.train.index, splits.validation.index).size
+    assert (splits.test.split, splits.test.index.tolist()) == ("test", [0, 1, 2])
+    assert splits.notes == (
+        "test: all of the test split, 3 rows",
+        f"validation: {validation} rows, {share} of the {rows} training rows",
+    )
+    assert splits.digests == split_dev(data, cap=500).digests
+
+
+def test_a_task_without_validation_rows_is_refused_with_protocols_that_hold_them_out() -> None:
+    data = labeled(train=[0, 1] * 20, test=[1])
+    with pytest.raises(SclsearchError, match="toy: no validation split, only train") as raised:
+        splits_of("supcl-seq", data)
+    for name in str(raised.value).rpartition(": ")[2].rstrip(".").split(", "):
+        splits = splits_of(name, data, size=10)
+        assert (splits.validation.split, splits.test.split) == ("train", "test")
+
+
+@given(train=LABELS, share=st.floats(0.01, 0.5), seed=st.integers(0, 99))
+def test_held_out_rows_are_a_stratified_share_of_the_training_rows(
+    train: list[int], share: float, seed: int
+) -> None:
+    data = labeled(train=train, validation=[0, 1])
+    splits = hold_out(data, from_train(data), share=share, seed=seed)
+    both = np.concatenate([splits.train.index, splits.validation.index])
+    assert sorted(both) == list(range(len(train)))
+    assert (np.diff(splits.train.index) > 0).all()
+    size = len(splits.train.index)
+    assert size == len(train) - max(1, round(share * len(train)))
+    if size >= len(set(train)):
+        assert set(splits.train.labels(data)) == set(train)
+
+
+def unlabeled_splits(protocol: Protocol, number: int, size: int, total: int) -> Splits:
+    return draw_rows(protocol, SPARSE, Size(size), total, protocol.replicate(number))
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
+@given(number=st.integers(0, 40), size=st.integers(8, 100), share=st.floats(0, 1))
+def test_unlabeled_rows_contain_training_but_no_validation_or_test_rows(
+    protocol: Protocol, number: int, size: int, share: float
+) -> None:
+    plain = protocol.splits(SPARSE, Size(size), protocol.replicate(number))
+    held = row_ids(plain.validation, plain.test, *plain.held)
+    free = {("train", row) for row in range(POOL)} - held
+    total = size + 1 + int(share * (len(free) - size - 1))
+    splits = unlabeled_splits(protocol, number, size, total)
+    assert splits.unlabeled is not None
+    assert len(splits.unlabeled.index) == total
+    assert (np.diff(splits.unlabeled.index) > 0).all()
+    assert row_ids(splits.train) <= row_ids(splits.unlabeled) <= free
+    assert replace(splits, unlabeled=None, notes=plain.notes).digests == plain.digests
+    assert splits.notes[:-1] == plain.notes
+    assert splits.notes[-1] == (
+        f"stages without labels: {total - size} texts beside the {size} training rows"
+    )
+    more = unlabeled_splits(protocol, number, size, len(free))
+    assert more.unlabeled is not None
+    assert row_ids(splits.unlabeled) <= row_ids(more.unlabeled) == free
+    every = draw_rows(protocol, SPARSE, Size(size), "all", protocol.replicate(number))
+    assert every.digests == more.digests
+
+
+def test_unlabeled_rows_at_laptop_scale_equal_those_of_the_protocol() -> None:
+    data = labeled(train=[0, 1] * 700, test=[0, 1] * 50)
+    whole, scaled = (
+        draw_rows(one, data, Size(20), 600, one.replicate(0))
+        for one in (PROTOCOLS["gunel-fewshot"], laptop(PROTOCOLS["gunel-fewshot"]))
+    )
+    # At laptop scale, 300 of the 500 held-out rows are not used for validation.
+    assert (len(whole.validation.index), len(scaled.validation.index)) == (500, 200)
+    assert whole.digests["unlabeled"] == scaled.digests["unlabeled"]
+
+
+@pytest.mark.parametrize(("name", "most"), [("cmlm-fewshot", POOL), ("lacon-fewshot", POOL - 20)])
+def test_an_unlabeled_total_out_of_bounds_is_refused(name: str, most: int) -> None:
+    for total in (-1, 19, most + 1):
+        message = f"^--unlabeled: must be between 20, .*, and {most}, .*, got {total}\\."
+        with pytest.raises(SclsearchError, match=message):
+            unlabeled_splits(PROTOCOLS[name], 0, 20, total)
