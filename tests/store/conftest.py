@@ -1,20 +1,74 @@
 """Storages for tests: a folder, a bucket, and a bucket behind a proxy that injects faults."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
 from sclsearch.store import remote
 from sclsearch.store.remote import RemotePath
 from sclsearch.store.storage import StoragePath, storage_path
+from sclsearch.store.studies import StudyRecord
 
 Fault = Callable[[BaseHTTPRequestHandler], bool]
+WRITERS = 8
 # Headers that apply to a single connection.
 HOP_BY_HOP = {"host", "expect", "connection", "transfer-encoding", "date", "server"}
-ERROR = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+ERROR = "<?xml version='1.0'?><Error><Code>{0}</Code><Message>a test says {0}</Message></Error>"
+HOLD = """
+import sys
+from sclsearch.store.lock import sole_driver
+from sclsearch.store.storage import storage_path
+
+with sole_driver(storage_path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+RECORD = StudyRecord(
+    name="first",
+    identity={
+        **{"task": "cola", "model": "bert", "protocol": "plain", "size": None},
+        "space": {"parameters": [], "tau": [0.1, 0.3]},
+    },
+    training={"method": "scl", "metric": "mcc", "data": "d", "engine": 1, "evaluate": 20},
+    origin={"data_dir": "here", "rule": "mean", "notes": []},
+    open_configurations=3,
+    created=1_700_000_000.5,
+)
+
+
+def at_once(do: Callable[[int], Any]) -> list[Any]:
+    """Return the results of eight threads that call a function at the same time."""
+    barrier = threading.Barrier(WRITERS)
+
+    def together(number: int) -> Any:
+        barrier.wait()
+        return do(number)
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        return list(threads.map(together, range(WRITERS)))
+
+
+@contextmanager
+def another_driver(folder: StoragePath) -> Iterator[subprocess.Popen[str]]:
+    """Start another process that drives a study until its input ends."""
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 class Gate:
@@ -27,17 +81,13 @@ class Gate:
     """
 
     def __init__(self, behind: str) -> None:
-        self.behind = behind
+        self.behind = behind.removeprefix("http://")
         self.fault: Fault = lambda _: False
         self.lost_responses = 0
         self.requests: list[str] = []
         self.lock = threading.Lock()
         self.port = 0
         self.open()
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def open(self) -> None:
         """Listen, always on the same port."""
@@ -76,60 +126,54 @@ class Gate:
             if self.fault(handler):
                 return
         headers = {n: v for n, v in handler.headers.items() if n.lower() not in HOP_BY_HOP}
-        behind = HTTPConnection(self.behind.removeprefix("http://"), timeout=30)
+        behind = HTTPConnection(self.behind, timeout=30)
         behind.request(handler.command, handler.path, body or None, headers)
         response = behind.getresponse()
-        status, content = response.status, response.read()
-        response_headers = dict(response.getheaders())
+        content = response.read()
         behind.close()
         with self.lock:
             lost = self.lost_responses > 0
             self.lost_responses -= lost
         if lost:
             handler.connection.close()
-            return
-        send(handler, status, content, response_headers)
+        else:
+            send(handler, response.status, content, dict(response.getheaders()))
 
 
 def send(
     handler: BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str]
 ) -> None:
     handler.send_response(status)
-    for name, value in headers.items():
+    for name, value in {"Content-Length": str(len(content)), **headers}.items():
         if name.lower() not in HOP_BY_HOP:
             handler.send_header(name, value)
-    if "Content-Length" not in headers:
-        handler.send_header("Content-Length", str(len(content)))
     handler.end_headers()
     if handler.command != "HEAD":
         handler.wfile.write(content)
 
 
-@pytest.fixture
-def refuse() -> Callable[..., Fault]:
-    """Return a function that makes a fault: the first requests get an error status."""
+def refuse(status: int, code: str, times: float = float("inf"), methods: str = "") -> Fault:
+    """Return a fault by which the first requests get an error status; 0 drops the connection."""
+    left = [times]
 
-    def refuse(status: int, code: str, times: float = float("inf"), methods: str = "") -> Fault:
-        left = [times]
+    def fault(handler: BaseHTTPRequestHandler) -> bool:
+        if left[0] <= 0 or (methods and handler.command not in methods.split()):
+            return False
+        left[0] -= 1
+        if status:
+            send(handler, status, ERROR.format(code).encode(), {"Content-Type": "application/xml"})
+        else:
+            handler.connection.close()
+        return True
 
-        def fault(handler: BaseHTTPRequestHandler) -> bool:
-            if left[0] <= 0 or (methods and handler.command not in methods.split()):
-                return False
-            left[0] -= 1
-            content = ERROR.format(code=code, message=f"a test says {code}").encode()
-            send(handler, status, content, {"Content-Type": "application/xml"})
-            return True
-
-        return fault
-
-    return refuse
+    return fault
 
 
 @pytest.fixture
 def gate(s3_server: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Yield a proxy between the tests and the bucket."""
     gate = Gate(s3_server)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", gate.address)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{gate.port}")
     # The library's own retries take half a minute.
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.05)

@@ -19,7 +19,7 @@ from sclsearch.store.storage import (
     read_each,
     write,
 )
-from tests.store.together import WRITERS, at_once
+from tests.store.conftest import WRITERS, at_once
 
 JSON = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -38,15 +38,6 @@ def one(tmp_path: Path) -> LocalPath:
     return LocalPath(tmp_path / "one.json")
 
 
-def writes(content: bytes) -> Callable[[Path], None]:
-    """Return a function that writes the content to a file."""
-
-    def write_it(file: Path) -> None:
-        file.write_bytes(content)
-
-    return write_it
-
-
 @settings(max_examples=40)
 @given(value=st.dictionaries(st.text(), JSON))
 def test_an_object_comes_back_exactly(any_object: LocalPath, value: dict[str, object]) -> None:
@@ -54,13 +45,22 @@ def test_an_object_comes_back_exactly(any_object: LocalPath, value: dict[str, ob
     assert read(any_object) == value
 
 
-def test_several_objects_come_back_and_a_missing_one_is_none(folder: StoragePath) -> None:
+def test_objects_are_read_listed_moved_and_removed(folder: StoragePath) -> None:
     value = {"text": "τ\n", "number": 5e-324, "list": [1, None, True]}
-    one, two = folder / "folder" / "one.json", folder / "none" / "two.json"
+    one, two = folder / "one.json", folder / "none" / "two.json"
+    assert (folder / "none").names() == []
     write(one, value)
+    write(folder / "folder" / "a.json", {})
+    write(folder / "a.json", {})
     assert read_each([one, two, one]) == [value, None, value]
-    assert read_each([]) == []
     assert (one.exists(), two.exists()) == (True, False)
+    assert folder.names() == ["a.json", "folder", "one.json"]
+    (folder / "a.json").remove()
+    (folder / "a.json").remove()
+    moved = one.move_into("damaged", "two.json")
+    assert str(moved) == str(folder / "damaged" / "two.json")
+    assert read(moved) == value
+    assert folder.names() == ["damaged", "folder"]
 
 
 def test_one_of_eight_threads_creates_the_object(folder: StoragePath) -> None:
@@ -74,40 +74,29 @@ def test_one_of_eight_threads_creates_the_object(folder: StoragePath) -> None:
     assert folder.names() == ["0.json", "1.json", "2.json"]
 
 
-def test_a_reader_never_sees_half_an_object(folder: StoragePath) -> None:
-    values = [{"letters": letter * 200_000} for letter in "ab"]
-    write(folder / "one.json", values[0])
+def test_a_reader_never_sees_a_part_of_what_simultaneous_writers_write(folder: StoragePath) -> None:
+    target = folder / "stages" / "one.safetensors"
+    contents = [bytes([writer]) * 200_000 for writer in range(WRITERS)]
+    target.write(contents[0])
+    stop = threading.Event()
+    seen: set[bytes | None] = set()
 
-    def keep_writing() -> None:
-        for turn in range(20):
-            write(folder / "one.json", values[turn % 2])
+    def keep_reading() -> None:
+        while not stop.is_set():
+            seen.add(target.read())
 
-    writer = threading.Thread(target=keep_writing)
-    writer.start()
-    seen = [read(folder / "one.json")]
-    while writer.is_alive():
-        seen.append(read(folder / "one.json"))
-    writer.join()
-    assert all(value in values for value in seen)
+    def put(writer: int) -> None:
+        for _ in range(3):
+            target.write(contents[writer])
+            target.save_file(lambda file: file.write_bytes(contents[writer]))
 
-
-def test_a_listing_has_each_object_and_folder_once_in_order(folder: StoragePath) -> None:
-    assert (folder / "none").names() == []
-    for name in ("b.json", "a.json"):
-        write(folder / name, {})
-        write(folder / "folder" / name, {})
-    assert folder.names() == ["a.json", "b.json", "folder"]
-    (folder / "a.json").remove()
-    (folder / "a.json").remove()
-    assert folder.names() == ["b.json", "folder"]
-
-
-def test_an_object_moves_into_a_folder(folder: StoragePath) -> None:
-    write(folder / "one.json", {"score": 1})
-    moved = (folder / "one.json").move_into("damaged", "two.json")
-    assert str(moved) == str(folder / "damaged" / "two.json")
-    assert read(moved) == {"score": 1}
-    assert folder.names() == ["damaged"]
+    reader = threading.Thread(target=keep_reading)
+    reader.start()
+    at_once(put)
+    stop.set()
+    reader.join()
+    assert {*seen, target.read()} <= {*contents}
+    assert (folder / "stages").names() == ["one.safetensors"]
 
 
 def test_a_file_is_stored_whole_or_not_at_all(folder: StoragePath) -> None:
@@ -123,26 +112,6 @@ def test_a_file_is_stored_whole_or_not_at_all(folder: StoragePath) -> None:
     assert "one.safetensors" in (folder / "weights").names()
 
 
-def test_simultaneous_writers_leave_a_whole_file_of_one_of_them(folder: StoragePath) -> None:
-    target = folder / "stages" / "one.safetensors"
-    contents = [bytes([writer]) * 100_000 for writer in range(WRITERS)]
-    target.save_file(writes(contents[0]))
-    stop = threading.Event()
-    seen: set[bytes | None] = set()
-
-    def keep_reading() -> None:
-        while not stop.is_set():
-            seen.add(target.read())
-
-    reader = threading.Thread(target=keep_reading)
-    reader.start()
-    at_once(lambda writer: target.save_file(writes(contents[writer])))
-    stop.set()
-    reader.join()
-    assert {*seen, target.read()} <= {*contents}
-    assert (folder / "stages").names() == ["one.safetensors"]
-
-
 def test_an_object_is_created_once_without_hard_links(
     one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,51 +125,44 @@ def test_an_object_is_created_once_without_hard_links(
     assert list(one.path.parent.iterdir()) == [one.path]
 
 
-def test_a_full_disk_keeps_no_half_written_file(
+def test_a_full_disk_or_a_non_finite_number_leaves_no_file(
     one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_file: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    for number in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            create(one, {"score": number})
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         create(one, {"time": 1})
     assert list(one.path.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_non_finite_number_is_refused_and_leaves_no_file(one: LocalPath, number: float) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        create(one, {"score": number})
-    assert list(one.path.parent.iterdir()) == []
+def content(content: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content)
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b'{"half": ', b"\xff\xfe\x00", b"null"],
-    ids=["cut", "bytes", "null"],
+    ("make", "message"),
+    [
+        (content(b'{"half": '), r"is not a JSON object.*\. Do this\."),
+        (content(b"\xff\xfe\x00"), r"is not a JSON object.*\. Do this\."),
+        (content(b"null"), r"is not a JSON object.*\. Do this\."),
+        (Path.mkdir, r".* Move it away\."),
+        (os.mkfifo, r".* Move it away\."),
+        (lambda path: path.symlink_to("nothing"), r".* Move it away\."),
+    ],
+    ids=["cut", "bytes", "null", "folder", "pipe", "broken link"],
 )
-def test_a_damaged_file_is_reported_with_advice(one: LocalPath, content: bytes) -> None:
-    one.path.write_bytes(content)
-    with pytest.raises(DamagedError) as caught:
-        read(one, "Do this.")
-    assert str(caught.value).startswith(f"{one}: is not a JSON object")
-    assert str(caught.value).endswith(". Do this.")
-
-
-@pytest.mark.parametrize("kind", ["folder", "pipe", "broken link"])
-def test_a_path_that_is_not_a_regular_file_is_refused_without_blocking(
-    one: LocalPath, kind: str
+def test_a_damaged_file_is_named_without_blocking(
+    one: LocalPath, make: Callable[[Path], object], message: str
 ) -> None:
-    if kind == "folder":
-        one.path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(one.path)
-    else:
-        one.path.symlink_to("nothing")
+    make(one.path)
     assert one.exists()
-    with pytest.raises(DamagedError, match=rf"^{one}: .* Move it away\.$"):
-        read(one)
+    with pytest.raises(DamagedError, match=rf"^{one}: {message}$"):
+        read(one, "Do this.")
 
 
 @pytest.mark.parametrize("put", ["create", "write", "save_file"])

@@ -17,27 +17,27 @@ from sclsearch.store.storage import (
 )
 
 
-def test_a_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_absolute_and_its_option_is_quoted_for_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     results = LocalPath(tmp_path / "results")
     assert storage_path("results") == storage_path(Path("results")) == results
     assert storage_path("~/results") == LocalPath(tmp_path / "home" / "results")
+    assert storage_option(tmp_path / DEFAULT_STORAGE) == storage_option(DEFAULT_STORAGE) == ""
+    assert storage_option("my runs") == f" --storage '{tmp_path}/my runs'"
+    assert storage_option("s3://bucket/a/") == " --storage s3://bucket/a"
 
 
 @pytest.mark.parametrize(
-    ("storage", "uri"),
-    [
-        ("s3://bucket", "s3://bucket"),
-        ("s3://bucket/", "s3://bucket"),
-        ("gs://bucket/a/b/", "gs://bucket/a/b"),
-    ],
+    ("storage", "uri"), [("s3://bucket/", "s3://bucket"), ("gs://bucket/a/b/", "gs://bucket/a/b")]
 )
 def test_a_uri_loses_only_its_trailing_slash(storage: str, uri: str) -> None:
-    assert storage_path(storage) == RemotePath(uri)
-    assert storage_path(storage).local is None
-    assert str(storage_path(storage) / "runs" / "one.json") == f"{uri}/runs/one.json"
-    assert (storage_path(storage) / "runs").name == "runs"
+    path = storage_path(storage)
+    assert (path, path.local) == (RemotePath(uri), None)
+    assert str(path / "runs" / "one.json") == f"{uri}/runs/one.json"
+    assert (path / "runs").name == "runs"
 
 
 @pytest.mark.parametrize(
@@ -50,30 +50,6 @@ def test_an_invalid_uri_or_an_unknown_home_folder_is_refused(storage: str | Path
         storage_path(storage)
 
 
-def test_a_folder_is_created_only_on_request(tmp_path: Path) -> None:
-    assert storage_folder(tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
-    assert not (tmp_path / "a").exists()
-    assert storage_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b"
-    assert (tmp_path / "a" / "b").is_dir()
-
-
-@pytest.mark.parametrize("make", [True, False])
-@pytest.mark.parametrize("storage", ["file", "file/storage"])
-def test_a_file_and_a_path_inside_it_are_refused(tmp_path: Path, storage: str, make: bool) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SclsearchError, match=f"^--storage {tmp_path / storage}: is not a folder"):
-        storage_folder(tmp_path / storage, make=make)
-
-
-def test_the_option_is_quoted_for_a_shell_and_empty_for_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert storage_option(tmp_path / DEFAULT_STORAGE) == storage_option(DEFAULT_STORAGE) == ""
-    assert storage_option("my runs") == f" --storage '{tmp_path}/my runs'"
-    assert storage_option("s3://bucket/a/") == " --storage s3://bucket/a"
-
-
 @pytest.mark.skipif(
     importlib.util.find_spec("gcsfs") is not None, reason="the package is installed"
 )
@@ -81,6 +57,18 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
     _files.cache_clear()
     with pytest.raises(SclsearchError, match=r"^--storage gs://…: gcsfs .*'sclsearch\[gs\]'"):
         storage_folder("gs://bucket")
+
+
+def test_a_folder_is_created_only_on_request_and_a_file_is_refused(tmp_path: Path) -> None:
+    assert storage_folder(tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
+    assert not (tmp_path / "a").exists()
+    assert storage_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b"
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").touch()
+    for storage in (tmp_path / "file", tmp_path / "file" / "storage"):
+        for make in (True, False):
+            with pytest.raises(SclsearchError, match=f"^--storage {storage}: is not a folder"):
+                storage_folder(storage, make=make)
 
 
 def test_a_read_only_folder_is_accepted_only_for_reading(

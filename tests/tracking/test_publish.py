@@ -30,7 +30,7 @@ from sclsearch.tracking.publish import (
 from sclsearch.tracking.records import RunRecord, experiment_name
 from sclsearch.tracking.server import VIEW, pages, prepare, tracking_uri, write_view
 from tests.reports.trained import Trained
-from tests.store.test_studies import RECORD
+from tests.store.conftest import RECORD
 from tests.tracking.conftest import Shown, Write, track
 from tests.workspace import Prepare, Workers
 
