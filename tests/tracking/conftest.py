@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from sclsearch.tracking.logger import Writer
 from sclsearch.tracking.publish import TrackedStudy, track_study
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import prepare, tracking_uri
-from tests.reports.trained import Trained, study_on
 
 # SQLAlchemy 2.1 deprecates an option that MLflow 3.17 still uses.
 NOLOAD = "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
@@ -48,12 +47,6 @@ def uri(fresh_database: Path, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/mlflow.db"
 
 
-@pytest.fixture(scope="session")
-def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Return a trained study with the weights of its winner."""
-    return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
-
-
 @dataclass(frozen=True)
 class Shown:
     """Reader of the MLflow runs at a URI."""
@@ -75,27 +68,23 @@ class Shown:
         assert len(by_name) == len(runs)
         return by_name
 
-    def points(self) -> dict[str, dict[str, list[tuple[int, float]]]]:
-        """Return every metric point of every run, as step and value."""
+    def points(self, run: Any) -> dict[str, list[tuple[int, float]]]:
+        """Return every metric point of a run, as step and value."""
         history = self.client.get_metric_history
         return {
-            name: {
-                key: sorted((p.step, p.value) for p in history(run.info.run_id, key))
-                for key in run.data.metrics
-            }
-            for name, run in self.runs().items()
+            key: sorted((p.step, p.value) for p in history(run.info.run_id, key))
+            for key in run.data.metrics
         }
 
     def everything(self) -> dict[str, object]:
         """Return all run data that does not depend on the time of writing."""
-        points = self.points()
         return {
             name: (
                 run.info.run_name,
                 run.info.status,
                 run.data.params,
                 {key: tag for key, tag in run.data.tags.items() if key != "mlflow.parentRunId"},
-                points[name],
+                self.points(run),
             )
             for name, run in self.runs().items()
         }
@@ -114,9 +103,6 @@ class Shown:
 
         return str(load_text(f"{run.info.artifact_uri}/{name}"))
 
-    def artifact(self, run: Any, name: str) -> object:
-        return json.loads(self.text(run, name))
-
 
 @pytest.fixture
 def shown(uri: str) -> Shown:
@@ -128,7 +114,7 @@ def shown(uri: str) -> Shown:
 def write(uri: str) -> Write:
     """Return a function that writes records with a new writer and returns how many runs are new."""
 
-    def write(records: Iterable[RunRecord], uri: str = uri) -> int:
+    def write(*records: RunRecord, uri: str = uri) -> int:
         writer = Writer(uri)
         for record in records:
             writer.write(record)
@@ -150,9 +136,8 @@ def study() -> list[RunRecord]:
         )
     ]
     for number in range(2):
-        records.append(
-            RunRecord("cola-scl", (number,), {"tau": 0.1 * (number + 1)}, name=f"tau={number}")
-        )
+        params = {"tau": 0.1 * (number + 1)}
+        records.append(RunRecord("cola-scl", (number,), params, name=f"tau={number}"))
         records += [
             RunRecord(
                 "cola-scl",

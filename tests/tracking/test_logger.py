@@ -5,8 +5,6 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,16 +20,12 @@ STUDY = RunRecord("s", (), {"task": "rte"})
 REFUSED = RunRecord("s", (0,), metrics={"not@allowed": 1.0})
 
 
-@pytest.fixture
-def hanging() -> Iterator[str]:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
-def test_closing_an_idle_logger_twice_is_allowed(uri: str) -> None:
+def missing(uri: str, *records: RunRecord, timeout: float = 60.0) -> str:
+    """Return the reason why MLflow lacks records."""
     logger = MLflowLogger(uri)
-    assert logger.close() is None
-    assert logger.close() is None
+    for record in records:
+        logger.put(record)
+    return logger.close(timeout) or ""
 
 
 def test_a_dead_server_costs_no_time_and_the_reason_hides_the_password(
@@ -53,49 +47,36 @@ def test_a_dead_server_costs_no_time_and_the_reason_hides_the_password(
     )
 
 
-def test_close_returns_at_its_timeout_if_the_server_hangs(hanging: str) -> None:
-    logger = MLflowLogger(hanging)
-    logger.put(STUDY)
-    start = time.perf_counter()
-    reason = logger.close(timeout=0.5)
-    assert time.perf_counter() - start < 2
-    assert reason == f"{hanging}: 1 entry missing (not done after 0.5 s)"
+def test_close_returns_at_its_timeout_if_the_server_hangs() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        hanging = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        start = time.perf_counter()
+        reason = missing(hanging, STUDY, timeout=0.5)
+        assert time.perf_counter() - start < 2
+        assert reason == f"{hanging}: 1 entry missing (not done after 0.5 s)"
 
 
 def test_a_refused_record_is_reported_and_does_not_block_the_others(uri: str, write: Write) -> None:
-    logger = MLflowLogger(uri)
-    for record in (REFUSED, STUDY):
-        logger.put(record)
-    reason = logger.close()
-    assert reason is not None
+    reason = missing(uri, REFUSED, STUDY)
     assert reason.startswith(f"{uri}: 1 entry missing (")
     assert "not@allowed" in reason
-    assert write([STUDY]) == 0
+    assert write(STUDY) == 0
 
 
-def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
-    uri: str, write: Write, shown: Shown
+def test_a_deleted_experiment_or_a_file_that_is_no_database_is_named(
+    uri: str, write: Write, shown: Shown, tmp_path: Path
 ) -> None:
     record = replace(STUDY, experiment="rte, minilm")
-    write([record])
+    write(record)
     number = shown.client.get_experiment_by_name("rte, minilm").experiment_id
     shown.client.delete_experiment(number)
-    logger = MLflowLogger(uri)
-    logger.put(record)
-    assert logger.close() == (
+    assert missing(uri, record) == (
         f"{uri}: 1 entry missing (the experiment 'rte, minilm' is deleted there; "
         f"restore it: mlflow experiments restore -x {number})"
     )
-
-
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "mlflow.db"
+    file = tmp_path / "junk.db"
     file.write_text("junk\n" * 1000)
-    logger = MLflowLogger(f"sqlite:///{file}")
-    logger.put(STUDY)
-    reason = logger.close(timeout=None)
-    assert reason is not None
-    assert reason.startswith(f"sqlite:///{file}: 1 entry missing (")
+    assert missing(f"sqlite:///{file}", STUDY).startswith(f"sqlite:///{file}: 1 entry missing (")
 
 
 @pytest.mark.slow
@@ -111,18 +92,16 @@ def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
     for record in study:
         logger.put(record)
     command, environment = ui_command(uri, port)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(
-        command,
-        env=os.environ | environment,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        command, env=os.environ | environment, start_new_session=True, **quiet
     )
     try:
         wait_for("the server", lambda: listens(port), 90)
         assert logger.close(timeout=30) is None
+        assert logger.close() is None
         assert capsys.readouterr().out == ""
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(30)
-    assert write(study) == 0
+    assert write(*study) == 0

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import sclsearch
-from sclsearch import remove
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions
 from sclsearch.reports.report import finished_winner, report
@@ -27,15 +25,21 @@ from sclsearch.tracking.publish import (
     publish,
     tracked_run_ids,
 )
-from sclsearch.tracking.records import RunRecord, experiment_name
+from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import VIEW, pages, prepare, tracking_uri, write_view
-from tests.reports.trained import Trained
+from tests.reports.trained import Trained, study_on
 from tests.store.conftest import RECORD
 from tests.tracking.conftest import Shown, Write, track
 from tests.workspace import Prepare, Workers
 
+pytestmark = pytest.mark.slow
 TEXTS = ["the film was good", "it was awful, and long"]
-DESCRIPTION = "mlflow.note.content"
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Return a trained study with the weights of its winner."""
+    return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
 
 
 def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
@@ -45,58 +49,46 @@ def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
     return publish(uri, report(storage, "mine"), storage, page, registered_name=name)
 
 
-@pytest.mark.slow
 def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
-    trained: Trained, uri: str, shown: Shown
+    trained: Trained, uri: str, shown: Shown, tmp_path: Path
 ) -> None:
     result = track(trained.storage, "mine", uri)
-    assert (len(shown.runs()), result.registered) == (4, None)
+    assert (len(shown.runs()), result.registered, result.warning) == (4, None, None)
     selection = sclsearch.select("mine", storage=trained.storage)
     score = finished_winner(selection).score
     run = shown.study()
     assert run.data.metrics["score"] == score
-    assert f"validation {selection.metric} {score:.4f}" in run.data.tags[DESCRIPTION]
-    results: Any = shown.artifact(run, "report.json")
-    assert results["study"] == "mine"
+    description = run.data.tags["mlflow.note.content"]
+    assert f"validation {selection.metric} {score:.4f}" in description
+    assert json.loads(shown.text(run, "report.json"))["study"] == "mine"
     assert shown.files(run) == {"report.html", "report.json", "study.json"}
     experiment = shown.client.get_experiment(run.info.experiment_id)
     assert experiment.name.startswith("demo, 8 examples, ")
-    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{VIEW}"])
-    assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`score`", False)
     assert pages(uri, "http://there")[0][0] == experiment.name
-    digests = {one.dataset.digest for one in run.inputs.dataset_inputs}
-    assert selection.data[:36] in digests
-
-
-@pytest.mark.slow
-def test_the_page_in_mlflow_equals_the_report_and_has_texts_only_on_request(
-    trained: Trained, uri: str, shown: Shown, tmp_path: Path
-) -> None:
-    pages = {}
-    for texts in (False, True):
-        result = track(trained.storage, "mine", uri, texts=texts)
-        assert result.warning is None
-        pages[texts] = shown.text(shown.study(), "report.html")
-        written = sclsearch.write_report(
+    assert selection.data[:36] in {one.dataset.digest for one in run.inputs.dataset_inputs}
+    # The page equals the report, and shows misclassified texts only on request.
+    shown_pages = {False: shown.text(run, "report.html")}
+    track(trained.storage, "mine", uri, texts=True)
+    shown_pages[True] = shown.text(run, "report.html")
+    for texts, page in shown_pages.items():
+        file = sclsearch.write_report(
             "mine", output=tmp_path / f"{texts}", storage=trained.storage, texts=texts
         )
-        assert pages[texts] == written.read_text(encoding="utf-8")
-    rows = load_task("demo").splits["test"].texts
-    misclassified = [escape(text) for (text,) in rows if escape(text)[:250] in pages[True]]
+        assert page == file.read_text(encoding="utf-8")
+    rows = [escape(text)[:250] for (text,) in load_task("demo").splits["test"].texts]
+    misclassified = [text for text in rows if text in shown_pages[True]]
     assert misclassified
-    assert not any(text[:250] in pages[False] for text in misclassified)
+    assert not any(text in shown_pages[False] for text in misclassified)
 
 
-@pytest.mark.slow
 def test_a_failed_report_page_is_a_warning_and_the_next_call_writes_it(
     trained: Trained, uri: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "sklearn.manifold", None)
-        result = track(trained.storage, "mine", uri)
-    assert result.warning is not None
-    assert result.warning.startswith("MLflow lacks report.html of mine: ")
-    assert "sklearn.manifold" in result.warning
+        warning = str(track(trained.storage, "mine", uri).warning)
+    assert warning.startswith("MLflow lacks report.html of mine: ")
+    assert "sklearn.manifold" in warning
     run = shown.study()
     assert run.data.metrics["score"] > 0
     assert "report.html" not in shown.files(run)
@@ -104,31 +96,23 @@ def test_a_failed_report_page_is_a_warning_and_the_next_call_writes_it(
     assert "report.html" in shown.files(run)
 
 
-@pytest.mark.slow
-def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_changes(
-    trained: Trained, uri: str, shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registered(trained.storage, uri, "sentiment")
-    before = shown.everything()
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = registered(trained.storage, uri, "sentiment")
-    assert (result.registered, result.warning) == ("sentiment version 1", None)
-    assert shown.everything() == before
-    experiments = [one.experiment_id for one in shown.client.search_experiments()]
-    assert len(shown.client.search_logged_models(experiments)) == 1
-
-    assert "matplotlib.figure" in str(track(trained.storage, "mine", uri, texts=True).warning)
-
-
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_registered_model_predicts_like_the_exported_winner(
-    trained: Trained, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_once(
+    trained: Trained, uri: str, shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
     import pandas as pd
 
     registered(trained.storage, uri, "sentiment")
+    before = shown.everything()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.figure", None)  # draws no figure again
+        result = registered(trained.storage, uri, "sentiment")
+        assert (result.registered, result.warning) == ("sentiment version 1", None)
+        assert "matplotlib.figure" in str(track(trained.storage, "mine", uri, texts=True).warning)
+    assert shown.everything() == before
+    experiments = [one.experiment_id for one in shown.client.search_experiments()]
+    assert len(shown.client.search_logged_models(experiments)) == 1
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     model = mlflow.pyfunc.load_model("models:/sentiment/1")
     assert model.metadata.get_input_schema().input_names() == ["text"]
@@ -142,7 +126,6 @@ def test_the_registered_model_predicts_like_the_exported_winner(
         model.predict(pd.DataFrame({"text": ["a text", None]}))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [None, "sentiment"])
 def test_a_removed_study_leaves_no_model_unless_it_is_registered(
     trained: Trained, uri: str, shown: Shown, tmp_path: Path, name: str | None
@@ -156,26 +139,12 @@ def test_a_removed_study_leaves_no_model_unless_it_is_registered(
     assert bool(shown.client.search_logged_models([experiment])) == (name is not None)
 
 
-@pytest.mark.parametrize("name", ["a/b", "a:b", "it's", " "])
-def test_an_invalid_model_name_is_refused(uri: str, name: str) -> None:
-    with pytest.raises(SclsearchError, match=f"^--register: .* got {name!r}"):
-        check_model_name(name, uri)
-
-
-@pytest.mark.parametrize(
-    ("size", "name"),
-    [
-        ("100", "demo, 100 examples, "),
-        ("20-per-class", "demo, 20 examples per class, "),
-        (None, "demo, all examples, "),
-    ],
-)
-def test_an_experiment_is_named_by_task_size_and_model(
-    prepare: Prepare, size: str | None, name: str
-) -> None:
-    record = prepare(study="same").record
-    record = replace(record, identity={**record.identity, "task": "demo", "size": size})
-    assert experiment_name(record) == name + str(record.identity["model"])
+def test_an_invalid_model_name_is_refused() -> None:
+    for name in ("a/b", "a:b", "it's", " "):
+        with pytest.raises(SclsearchError, match=f"^--register: .* got {name!r}"):
+            check_model_name(name, "http://there")
+    with pytest.raises(SclsearchError, match=r"^--register mine: needs MLflow, which"):
+        check_model_name("mine", None)
 
 
 def finish(scheduler: Scheduler, workers: Workers, right: Sequence[int]) -> None:
@@ -216,31 +185,18 @@ def test_the_winner_is_in_the_first_row_among_equal_scores(
     assert configurations == [*best, ("a", 0), ("b", 0)]
 
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def tracked(tmp_path: Path, study: list[RunRecord], write: Write) -> StudyStore:
-    """Return a stored study that is tracked in MLflow, like an earlier one with the same name."""
+def test_only_the_runs_of_a_study_are_deleted(
+    tmp_path: Path, study: list[RunRecord], write: Write, shown: Shown
+) -> None:
     store = StudyStore(tmp_path, RECORD.name)
     store.create(RECORD)
-    write([replace(one, study=RECORD.mlflow_name) for one in study])
-    write([replace(one, study=f"{RECORD.name}@other") for one in study[:2]])
-    return store
-
-
-def runs_left(client: Any) -> list[str]:
-    experiment = client.get_experiment_by_name("sclsearch").experiment_id
-    found = client.search_runs([experiment], max_results=5000)
-    return [run.data.tags["sclsearch.id"] for run in found]
-
-
-def test_runs_of_a_study_are_deleted(tmp_path: Path, tracked: StudyStore, shown: Any) -> None:
-    ids = tracked_run_ids(tmp_path, tracked)
+    write(*(replace(one, study=RECORD.mlflow_name) for one in study))
+    write(*(replace(one, study=f"{RECORD.name}@other") for one in study[:2]))
+    ids = tracked_run_ids(tmp_path, store)
     assert len(ids) == 9
     delete_runs(tmp_path, ids)
-    assert {name.partition("/")[0] for name in runs_left(shown.client)} == {"first@other"}
-    assert tracked_run_ids(tmp_path, tracked) == []
+    assert {name.partition("/")[0] for name in shown.runs()} == {"first@other"}
+    assert tracked_run_ids(tmp_path, store) == []
 
 
 def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
@@ -249,9 +205,11 @@ def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
     storage = tmp_path / "50% of #1%20?"
     store = StudyStore(storage, RECORD.name)
     store.create(RECORD)
+    assert tracked_run_ids(storage, store) == tracked_run_ids("s3://bucket/folder", store) == []
+    delete_runs(storage, [])  # there is no database yet
     uri = tracking_uri(None, storage)
     prepare(uri)
-    write([RunRecord(RECORD.mlflow_name, artifacts={"space.json": "[1]"})], uri)
+    write(RunRecord(RECORD.mlflow_name, artifacts={"space.json": "[1]"}), uri=uri)
     assert [path.name for path in storage.rglob("space.json")] == ["space.json"]
     (run_id,) = tracked_run_ids(storage, store)
     delete_runs(storage, [run_id])
@@ -259,19 +217,10 @@ def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
     assert {path.name for path in storage.iterdir()} == {"mlartifacts", "mlflow.db", "studies"}
 
 
-def test_a_storage_without_a_database_has_no_runs(tmp_path: Path) -> None:
-    store = StudyStore(tmp_path / "empty", RECORD.name)
-    store.create(RECORD)
-    assert tracked_run_ids(tmp_path / "empty", store) == []
-    assert tracked_run_ids("s3://bucket/folder", store) == []
-    delete_runs(tmp_path / "empty", [])
-
-
 def test_a_damaged_database_is_named_and_nothing_is_deleted(tmp_path: Path) -> None:
     StudyStore(tmp_path, RECORD.name).create(RECORD)
     (tmp_path / "mlflow.db").write_bytes(b"no database at all")
-    with pytest.raises(SclsearchError) as raised:
-        remove(RECORD.name, storage=tmp_path)
-    assert str(raised.value).startswith(f"sqlite:///{tmp_path}/mlflow.db: MLflow cannot read it: ")
-    assert str(raised.value).endswith("file is not a database. Move the file away.")
+    message = rf"^sqlite:///{tmp_path}/mlflow\.db: MLflow cannot read it: .* Move the file away\.$"
+    with pytest.raises(SclsearchError, match=message):
+        sclsearch.remove(RECORD.name, storage=tmp_path)
     assert StudyStore(tmp_path, RECORD.name).record() == RECORD

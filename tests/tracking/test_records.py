@@ -7,7 +7,7 @@ import pytest
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.state import SearchState, stored_state
 from sclsearch.tracking.logger import MLflowLogger
-from sclsearch.tracking.records import counts, new_records
+from sclsearch.tracking.records import experiment_name, new_records
 from tests.tracking.conftest import Shown
 from tests.workspace import Prepare, Workers
 
@@ -20,6 +20,13 @@ def from_store(prepared: Scheduler) -> SearchState:
     return state
 
 
+def sync(uri: str, *states: SearchState) -> None:
+    logger = MLflowLogger(uri)
+    for state in states:
+        logger.sync(state)
+    assert logger.close() is None
+
+
 def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
@@ -30,8 +37,7 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
         logger.sync(scheduler.state, ended=False)
     logger.sync(scheduler.state)
     assert logger.close() is None
-    before = shown.everything()
-    runs = shown.runs()
+    before, runs = shown.everything(), shown.runs()
     winner = scheduler.state.winner
     assert winner is not None
     name = prepared.record.mlflow_name
@@ -40,28 +46,8 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     assert runs[f"{name}/1"].data.metrics["score"] == scheduler.state.scores[1].score
     assert runs[f"{name}/1/0"].data.tags["key"] == scheduler.state.seed_runs[1, 0].key
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
-    track = MLflowLogger(uri)
-    for _ in range(2):
-        track.sync(from_store(prepared))
-    assert track.close() is None
+    sync(uri, from_store(prepared), from_store(prepared))
     assert shown.everything() == before
-
-
-def test_each_call_returns_only_the_new_records(prepare: Prepare, workers: Workers) -> None:
-    scheduler = prepare(configs=1)
-    first, second = workers.running(scheduler)
-    paths = [record.path for record in new_records(scheduler.state, ended=False)]
-    assert paths == [(), (0,)]
-    for task, gained in ((first, [(0, 0)]), (second, [(0, 1), (0,)])):
-        since = counts(scheduler.state)
-        workers.finish(scheduler, task)
-        records = list(new_records(scheduler.state, since, ended=False))
-        assert [record.path for record in records] == gained
-        assert records[-1].status == "FINISHED"
-    since = counts(scheduler.state)
-    assert list(new_records(scheduler.state, since, ended=False)) == []
-    (winner,) = new_records(scheduler.state, since)
-    assert (winner.path, winner.status) == ((), "FINISHED")
 
 
 @pytest.mark.parametrize("missing", [0, 1])
@@ -76,6 +62,7 @@ def test_a_study_is_finished_once_all_its_configurations_are(
     records = [record for record in new_records(from_store(prepared)) if record.metrics]
     assert records[-1].path == ()
     assert records[-1].status == (None if missing else "FINISHED")
+    assert () not in {one.path for one in new_records(from_store(prepared), (0,) * 4, ended=False)}
 
 
 def test_a_failed_seed_run_has_its_cause_and_no_scores(prepare: Prepare, workers: Workers) -> None:
@@ -88,7 +75,9 @@ def test_a_failed_seed_run_has_its_cause_and_no_scores(prepare: Prepare, workers
     assert failed.history == ((0, {"seconds": 0.0}),)
 
 
-def test_different_studies_with_one_name_have_different_mlflow_names(prepare: Prepare) -> None:
+def test_studies_have_unique_names_and_share_an_experiment_by_task_size_and_model(
+    prepare: Prepare,
+) -> None:
     record = prepare(study="same").record
     others = (
         replace(record, created=record.created + 1),
@@ -99,13 +88,24 @@ def test_different_studies_with_one_name_have_different_mlflow_names(prepare: Pr
     assert len(names) == 4
     assert {name.partition("@")[0] for name in names} == {"same"}
     assert replace(record, origin={}).mlflow_name == record.mlflow_name
+    for size, examples in (
+        ("100", "100 examples"),
+        ("20-per-class", "20 examples per class"),
+        (None, "all examples"),
+    ):
+        identity = {**record.identity, "task": "demo", "size": size, "model": "minilm"}
+        assert experiment_name(replace(record, identity=identity)) == f"demo, {examples}, minilm"
 
 
 def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
     prepare: Prepare, workers: Workers, uri: str, shown: Shown
 ) -> None:
     prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
-    scheduler, logger = replace(prepared), MLflowLogger(uri)
+    name, scheduler = prepared.record.mlflow_name, replace(prepared)
+    workers.decide(scheduler)
+    sync(uri, scheduler.state)  # as of a stopped search
+    assert not {"score", "test"} & shown.runs()[name].data.metrics.keys()
+    logger = MLflowLogger(uri)
     while tasks := workers.running(scheduler, 1):
         workers.finish(scheduler, tasks[0])
         logger.sync(scheduler.state, ended=False)
@@ -113,25 +113,11 @@ def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
     assert logger.close() is None
     runs, winner = shown.runs(), scheduler.state.winner
     assert winner is not None
-    name = prepared.record.mlflow_name
     number = winner.number
     tested = {one for one, run in runs.items() if "test" in run.data.metrics}
     assert tested == {name, f"{name}/{number}", *(f"{name}/{number}/{seed}" for seed in range(3))}
     assert runs[name].data.metrics["test"] == winner.test_mean
     assert runs[f"{name}/{number}"].data.metrics["test"] == winner.test_mean
-    before, track = shown.everything(), MLflowLogger(uri)
-    track.sync(from_store(prepared))
-    assert track.close() is None
+    before = shown.everything()
+    sync(uri, from_store(prepared))
     assert shown.everything() == before
-
-
-def test_a_stopped_search_logs_no_scores_of_an_untested_winner(
-    prepare: Prepare, workers: Workers, uri: str, shown: Shown
-) -> None:
-    prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
-    scheduler, logger = replace(prepared), MLflowLogger(uri)
-    workers.decide(scheduler)
-    logger.sync(scheduler.state)
-    assert logger.close() is None
-    study = shown.runs()[prepared.record.mlflow_name]
-    assert not {"score", "test"} & study.data.metrics.keys()

@@ -3,7 +3,6 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from sclsearch.tracking.server import (
     tracking_uri,
     ui_command,
 )
+from tests.tracking.conftest import Write
 
 
 @pytest.mark.parametrize(
@@ -39,29 +39,23 @@ def test_the_option_precedes_the_environment_and_relative_paths_become_absolute(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
     assert tracking_uri(option, Path("results")) == expected.format(tmp_path)
     assert find_tracking_uri("none", tmp_path) is None
-    with pytest.raises(SclsearchError, match=r"^--tracking: .* got ''"):
-        tracking_uri("", tmp_path)
 
 
-def test_a_storage_in_an_object_store_needs_a_tracking_uri(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert find_tracking_uri(None, "s3://bucket/storage") is None
-    with pytest.raises(SclsearchError, match=r"^--storage s3://bucket/storage: an object store"):
-        tracking_uri(None, "s3://bucket/storage")
-    assert tracking_uri("http://option:5000", "s3://bucket/storage") == "http://option:5000"
-
-
-@pytest.mark.parametrize(
-    "uri", ["none", "file:///mlruns", "localhost:5000", "sqlite://", "sqlite:///:memory:"]
-)
 def test_an_unusable_uri_is_refused_with_its_source(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SclsearchError, match=f"^--tracking: .* got '{uri}'"):
-        tracking_uri(uri, tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for uri in ("", "none", "file:///mlruns", "localhost:5000", "sqlite://", "sqlite:///:memory:"):
+        with pytest.raises(SclsearchError, match=f"^--tracking: .* got '{uri}'"):
+            tracking_uri(uri, tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "localhost:5000")
     with pytest.raises(SclsearchError, match=r"^MLFLOW_TRACKING_URI: "):
         tracking_uri(None, tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    bucket = "s3://bucket/storage"
+    assert find_tracking_uri(None, bucket) is None
+    with pytest.raises(SclsearchError, match=rf"^--storage {bucket}: an object store"):
+        tracking_uri(None, bucket)
+    assert tracking_uri("http://option:5000", bucket) == "http://option:5000"
 
 
 @pytest.mark.parametrize(
@@ -79,51 +73,39 @@ def test_passwords_are_masked(text: str, expected: str) -> None:
 
 @pytest.mark.slow
 def test_two_processes_prepare_one_valid_database_without_output(
-    tmp_path: Path, write: Callable[..., int]
+    tmp_path: Path, write: Write
 ) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
     program = "import sys; from sclsearch.tracking.server import prepare; prepare(sys.argv[1])"
+    command = [sys.executable, "-c", program, uri]
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, uri],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for _ in range(2)
     ]
     assert [process.communicate()[0] for process in processes] == [b"", b""]
     assert [process.returncode for process in processes] == [0, 0]
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mlflow.db"]
-    assert write([RunRecord("s")], uri) == 1
-
-
-def test_an_existing_database_is_not_changed(tmp_path: Path) -> None:
-    database = tmp_path / "mlflow.db"
-    database.write_bytes(b"someone's file")
-    prepare(f"sqlite:///{database}")
-    assert database.read_bytes() == b"someone's file"
-
-
-def test_a_database_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SclsearchError, match=f"^{tmp_path}/file/mlflow.db: cannot create"):
-        prepare(f"sqlite:///{tmp_path}/file/mlflow.db")
-    with pytest.raises(SclsearchError, match=f"^--tracking: {tmp_path} must be a database file"):
-        prepare(f"sqlite:///{tmp_path}")
+    assert write(RunRecord("s"), uri=uri) == 1
 
 
 @pytest.mark.parametrize(
-    ("uri", "advice"),
+    ("uri", "message"),
     [
+        ("sqlite:///{}/file/mlflow.db", "^{}/file/mlflow.db: cannot create"),
+        ("sqlite:///{}", "^--tracking: {} must be a database file"),
         ("postgresql://me:secret@127.0.0.1/x", "psycopg"),
         ("mysql://me:secret@127.0.0.1/x", "MySQLdb"),
         ("postgresql+nothing://me:secret@127.0.0.1/x", "dialects:postgresql.nothing"),
     ],
 )
-def test_a_database_without_its_driver_is_refused_before_a_search(uri: str, advice: str) -> None:
-    with pytest.raises(SclsearchError, match=advice) as caught:
-        prepare(uri)
+def test_a_database_that_cannot_be_used_is_refused_and_a_file_is_not_changed(
+    tmp_path: Path, uri: str, message: str
+) -> None:
+    (tmp_path / "file").write_bytes(b"someone's file")
+    prepare(f"sqlite:///{tmp_path}/file")
+    assert (tmp_path / "file").read_bytes() == b"someone's file"
+    with pytest.raises(SclsearchError, match=message.format(tmp_path)) as caught:
+        prepare(uri.format(tmp_path))
     assert "secret" not in str(caught.value)
 
 
@@ -147,8 +129,5 @@ def test_the_ui_listens_only_on_localhost_and_its_command_hides_the_uri() -> Non
     assert not any("secret" in word for word in command)
     assert environment["MLFLOW_BACKEND_STORE_URI"] == uri
     assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
-
-
-def test_no_ui_is_started_for_a_tracking_server() -> None:
     with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: is a server"):
         ui_command("http://me:secret@host", 5001)

@@ -28,38 +28,24 @@ SEED_RUN = RunRecord(
 
 
 def test_study_configuration_and_seed_run_are_three_levels(
-    write: Write, shown: Shown, study: list[RunRecord]
-) -> None:
-    assert write(study) == 1 + 2 + 2 * 3
-    runs = shown.runs()
-    children = shown.client.search_runs(
-        [runs["cola-scl"].info.experiment_id],
-        f"tags.mlflow.parentRunId = '{runs['cola-scl/1'].info.run_id}'",
-    )
-    assert {run.info.run_name for run in children} == {f"seed {r}" for r in range(3)}
-    assert runs["cola-scl/1"].data.tags["mlflow.parentRunId"] == runs["cola-scl"].info.run_id
-    assert "mlflow.parentRunId" not in runs["cola-scl"].data.tags
-    assert [runs[name].info.run_name for name in ("cola-scl", "cola-scl/1")] == [
-        "cola-scl",
-        "tau=1",
-    ]
-    assert {run.info.status for run in runs.values()} == {"FINISHED"}
-    assert runs["cola-scl"].data.params == {"method": "scl", "task": "cola"}
-    assert runs["cola-scl"].data.metrics == {"best": 0.6}
-    assert runs["cola-scl/1"].data.params == {"tau": "0.2"}
-
-
-def test_a_seed_run_has_its_metrics_times_and_files(
     write: Write, shown: Shown, study: list[RunRecord], tmp_path: Path
 ) -> None:
-    write(study)
-    run = shown.runs()["cola-scl/1/2"]
-    assert shown.points()["cola-scl/1/2"] == {
+    assert write(*study) == 1 + 2 + 2 * 3
+    runs = shown.runs()
+    top, middle, low = (runs[name] for name in ("cola-scl", "cola-scl/1", "cola-scl/1/2"))
+    assert [run.info.run_name for run in (top, middle, low)] == ["cola-scl", "tau=1", "seed 2"]
+    assert low.data.tags["mlflow.parentRunId"] == middle.info.run_id
+    assert middle.data.tags["mlflow.parentRunId"] == top.info.run_id
+    assert "mlflow.parentRunId" not in top.data.tags
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert top.data.params == {"method": "scl", "task": "cola"}
+    assert (top.data.metrics, middle.data.params) == ({"best": 0.6}, {"tau": "0.2"})
+    assert shown.points(low) == {
         "validation/mcc": [(10, 0.1), (20, 0.2), (30, 0.3)],
         "test/mcc": [(30, 0.4)],
     }
-    assert (run.info.start_time, run.info.end_time) == (1_700_000_000_000, 1_700_000_012_500)
-    assert shown.artifact(run, "history.json") == {"number": 1}
+    assert (low.info.start_time, low.info.end_time) == (1_700_000_000_000, 1_700_000_012_500)
+    assert shown.text(low, "history.json") == '{"number": 1}'
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db", "mlartifacts"}
 
 
@@ -67,65 +53,46 @@ def test_a_seed_run_has_its_metrics_times_and_files(
 def test_a_second_writer_adds_nothing(
     write: Write, shown: Shown, study: list[RunRecord], reopened: bool
 ) -> None:
-    write(study)
+    write(*study)
     before, ends = shown.everything(), {n: r.info.end_time for n, r in shown.runs().items()}
     if reopened:  # as if the first writer was killed before it ended the runs
         for run in shown.runs().values():
             shown.client.update_run(run.info.run_id, status="RUNNING")
-    assert write(study) == 0
+    assert write(*study) == 0
     assert shown.everything() == before
     if not reopened:
         assert {n: r.info.end_time for n, r in shown.runs().items()} == ends
 
 
 def test_changed_scores_get_growing_steps_and_equal_ones_are_not_repeated(
-    write: Write, shown: Shown
-) -> None:
-    for value in (0.5, 0.5, 0.7, 0.5):
-        write([RunRecord("s", (0,), metrics={"score": value, "seeds": 3.0})])
-        assert shown.runs()["s/0"].data.metrics["score"] == value
-    assert shown.points()["s/0"] == {
-        "score": [(0, 0.5), (1, 0.7), (2, 0.5)],
-        "seeds": [(0, 3.0)],
-    }
-    assert shown.runs()["s/0"].info.status == "RUNNING"
-
-
-def test_the_last_score_counts_even_if_the_clock_goes_back(
     write: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter((200.0, 200.0, 100.0, 100.0))
+    clock = iter(range(200, 0, -10))  # it may go back
     monkeypatch.setattr(logger, "time", SimpleNamespace(time=lambda: next(clock)))
-    for value in (0.7, 0.5):
-        write([RunRecord("s", (0,), metrics={"score": value}, status="FINISHED")])
-    assert shown.runs()["s/0"].data.metrics == {"score": 0.5}
+    for value in (0.5, 0.5, 0.7, 0.5):
+        write(RunRecord("s", (0,), metrics={"score": value, "seeds": 3.0}))
+        assert shown.runs()["s/0"].data.metrics["score"] == value
+    run = shown.runs()["s/0"]
+    assert shown.points(run) == {"score": [(0, 0.5), (1, 0.7), (2, 0.5)], "seeds": [(0, 3.0)]}
+    assert run.info.status == "RUNNING"
 
 
-def test_a_parameter_too_long_for_mlflow_is_cut(write: Write, shown: Shown) -> None:
-    record = RunRecord("s", (0,), {"tau": 0.1, "prompt": "x" * 6001})
-    for tags in ({}, {"host": "node1"}):
-        write([replace(record, tags=tags)])
-    assert shown.runs()["s/0"].data.params == {"tau": "0.1", "prompt": "x" * 6000}
-
-
-def test_tags_and_files_are_updated(write: Write, shown: Shown) -> None:
-    write(
-        [RunRecord("s", (), {"task": "rte"}, {"host": "node1"}, {"report.json": '{"winner": 1}'})]
-    )
-    more = {"task": "rte", "seeds": 5}
-    write([RunRecord("s", (), more, {"host": "node2"}, {"report.json": '{"winner": 2}'})])
+def test_parameters_tags_and_files_are_updated(write: Write, shown: Shown) -> None:
+    task = {"task": "rte", "prompt": "x" * 6001}  # too long for MLflow
+    write(RunRecord("s", (), task, {"host": "node1"}, {"report.json": "1"}))
+    write(RunRecord("s", (), {**task, "seeds": 5}, {"host": "node2"}, {"report.json": "2"}))
     run = shown.runs()["s"]
-    assert run.data.params == {"task": "rte", "seeds": "5"}
+    assert run.data.params == {"task": "rte", "prompt": "x" * 6000, "seeds": "5"}
     assert run.data.tags["host"] == "node2"
-    assert shown.artifact(run, "report.json") == {"winner": 2}
+    assert shown.text(run, "report.json") == "2"
 
 
 def test_studies_of_one_name_do_not_share_runs(write: Write, shown: Shown) -> None:
     for mark, task in (("1", "cola"), ("2", "rte")):
         name = f"same@{mark}"
         records = [RunRecord(name, (), {"task": task}), RunRecord(name, (0,), {"a": 1})]
-        assert write(records) == 2
-        assert write(records) == 0
+        assert write(*records) == 2
+        assert write(*records) == 0
     runs = shown.runs()
     assert {*runs} == {"same@1", "same@1/0", "same@2", "same@2/0"}
     assert [runs[f"same@{mark}"].data.params["task"] for mark in "12"] == ["cola", "rte"]
@@ -137,7 +104,7 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     write: Write, uri: str, shown: Shown, fresh_database: Path, tmp_path: Path
 ) -> None:
     records = [RunRecord("s", (), {"task": "rte"}), RunRecord("s", (0,), {"tau": 0.1})]
-    records += [replace(SEED_RUN, path=(0, r), artifacts={"a.json": f"[{r}]"}) for r in range(150)]
+    records += [replace(SEED_RUN, path=(0, r), artifacts={"a.json": f"[{r}]"}) for r in range(100)]
     program = (
         "import sys\n"
         "from sclsearch.tracking.records import RunRecord\n"
@@ -152,12 +119,12 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     assert process.wait() == -signal.SIGKILL
     existing = len(shown.runs())
     assert 20 <= existing < len(records)
-    assert write(records) == len(records) - existing
+    assert write(*records) == len(records) - existing
 
     (tmp_path / "undisturbed").mkdir()
     other = f"sqlite:///{tmp_path}/undisturbed/mlflow.db"
     (tmp_path / "undisturbed" / "mlflow.db").write_bytes(fresh_database.read_bytes())
-    write(records, other)
+    write(*records, uri=other)
     assert shown.everything() == replace(shown, uri=other).everything()
 
 
@@ -165,33 +132,31 @@ def test_a_failed_seed_run_shows_its_last_cause_until_it_succeeds(
     write: Write, shown: Shown
 ) -> None:
     for cause in ("hang", "out-of-memory"):
-        write([replace(SEED_RUN, status="FAILED", tags={"failure": cause})])
+        write(replace(SEED_RUN, status="FAILED", tags={"failure": cause}))
         run = shown.runs()["s/0/0"]
         assert (run.info.status, run.data.tags["failure"]) == ("FAILED", cause)
-    write([replace(SEED_RUN, history=((5, {"loss": 1.0}), (9, {"loss": 0.5})))])
+    write(replace(SEED_RUN, history=((5, {"loss": 1.0}), (9, {"loss": 0.5}))))
     run = shown.runs()["s/0/0"]
     assert run.info.status == "FINISHED"
     assert "failure" not in run.data.tags
-    assert shown.points()["s/0/0"] == {"loss": [(5, 1.0), (9, 0.5)]}
+    assert shown.points(run) == {"loss": [(5, 1.0), (9, 0.5)]}
 
 
-def test_non_finite_values_are_left_out(write: Write, shown: Shown) -> None:
+def test_two_thousand_metrics_are_written_and_non_finite_values_left_out(
+    write: Write, shown: Shown
+) -> None:
     values = {"a": math.nan, "b": math.inf, "c": 1.0}
-    write([replace(SEED_RUN, history=((5, values),)), RunRecord("s", (0,), metrics=values)])
-    for name in ("s/0", "s/0/0"):
-        run = shown.runs()[name]
-        assert run.data.metrics == {"c": 1.0}
-
-
-def test_two_thousand_metrics_of_one_seed_run_are_written(write: Write, shown: Shown) -> None:
-    many = tuple((u, {"loss": 1 / u, "mcc": 0.1}) for u in range(1, 1001))
-    write([replace(SEED_RUN, history=many)])
-    assert len(shown.points()["s/0/0"]["loss"]) == 1000
+    many = tuple((u, {**values, "loss": 1 / u}) for u in range(1, 1001))
+    write(replace(SEED_RUN, history=many), RunRecord("s", (0,), metrics=values))
+    runs = shown.runs()
+    assert runs["s/0"].data.metrics == {"c": 1.0}
+    points = shown.points(runs["s/0/0"])
+    assert {name: len(found) for name, found in points.items()} == {"c": 1000, "loss": 1000}
 
 
 def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: Shown) -> None:
-    assert write([SEED_RUN]) == 3
-    assert write([RunRecord("s", (), {"p": 1}), RunRecord("s", (0,), {"p": 2})]) == 0
+    assert write(SEED_RUN) == 3
+    assert write(RunRecord("s", (), {"p": 1}), RunRecord("s", (0,), {"p": 2})) == 0
     runs = shown.runs()
     assert [runs[name].data.params for name in ("s", "s/0")] == [{"p": "1"}, {"p": "2"}]
 
@@ -199,7 +164,7 @@ def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: Shown
 def test_data_sets_are_logged_once_with_their_digest_and_use(write: Write, shown: Shown) -> None:
     rows = DatasetRecord("cola seed 0", "a" * 64, "training", "/data/cola")
     for tags in ({}, {"host": "node1"}):
-        write([RunRecord("s", tags=tags, datasets=(rows,))])
+        write(RunRecord("s", tags=tags, datasets=(rows,)))
     (logged,) = shown.runs()["s"].inputs.dataset_inputs
     assert (logged.dataset.name, logged.dataset.digest) == ("cola seed 0", "a" * 36)
     assert [(tag.key, tag.value) for tag in logged.tags] == [("mlflow.data.context", "training")]
