@@ -9,7 +9,7 @@ from sclsearch.protocols.base import Rows, Size, Splits
 from sclsearch.tasks.base import Labels, Split, Task, TaskData
 
 
-def labeled(name: str = "toy", *, metric: str = "accuracy", **splits: Sequence[float]) -> TaskData:
+def labeled(name: str = "toy", metric: str = "accuracy", /, **splits: Sequence[float]) -> TaskData:
     """Return a task with the labels of its splits; integers are classes."""
     classes = all(isinstance(y, int) for labels in splits.values() for y in labels)
     rows = {}
@@ -30,7 +30,7 @@ def splits_of(name: str, data: TaskData, number: int = 0, size: Size | int | Non
 
 def counts(rows: Rows, data: TaskData) -> list[int]:
     """Return the number of rows of each class."""
-    return np.bincount(rows.labels(data).astype(np.int64)).tolist()
+    return [int(count) for count in np.bincount(rows.labels(data).astype(np.int64))]
 
 
 def row_ids(*rows: Rows) -> set[tuple[str, int]]:

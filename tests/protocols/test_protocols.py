@@ -111,7 +111,7 @@ def test_the_metric_of_the_protocol_overrides_that_of_the_task(
     name: str, task: str, metric: str
 ) -> None:
     usual = {"cola": "mcc", "tnews": "accuracy"}[task]
-    assert PROTOCOLS[name].metric(labeled(task, metric=usual, train=[0, 1])) == metric
+    assert PROTOCOLS[name].metric(labeled(task, usual, train=[0, 1])) == metric
 
 
 @pytest.fixture(scope="module")
@@ -152,9 +152,9 @@ def test_a_protocol_that_leaves_a_split_empty_is_refused(
 
 
 def test_f1_of_a_class_that_validation_lacks_is_refused() -> None:
-    enough = labeled(metric="f1", train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
+    enough = labeled("toy", "f1", train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
     splits_of("plain", enough)
-    lacking = labeled(metric="f1", train=[0, 1], validation=[0, 0, 0], test=[0, 1])
+    lacking = labeled("toy", "f1", train=[0, 1], validation=[0, 0, 0], test=[0, 1])
     message = r"^toy, --protocol plain: the metric f1 .* 'yes', got none"
     with pytest.raises(SclsearchError, match=message):
         splits_of("plain", lacking)

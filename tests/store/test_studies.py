@@ -1,7 +1,7 @@
 """Tests of stored studies: names, records, changed identities and damaged files."""
 
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from sclsearch.store.storage import DamagedError, read_each
 from sclsearch.store.studies import (
     ConfigurationRecord,
     ReplicateRecord,
+    StudyRecord,
     StudyStore,
     existing_study,
     study_names,
@@ -82,7 +83,8 @@ def test_a_changed_identity_is_refused_with_the_name_of_the_field(
         RECORD, origin=origin | ({"paraphrases": "p.tsv"} if "paraphrases" in now else {})
     )
     stored, changed = (
-        replace(base, **{part: {**getattr(base, part), **change}}) for change in (was, now)
+        StudyRecord(**{**asdict(base), part: {**getattr(base, part), **change}})
+        for change in (was, now)
     )
     store.create(stored)
     store.check(stored)

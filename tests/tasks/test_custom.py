@@ -131,9 +131,9 @@ def test_rows_without_text_or_label_are_left_out_with_a_note(own: CustomTask) ->
 
 
 PARTS = "text,label,part\na,x,train\nb,y,train\n,x,train\nc,,dev\n"
-SPLIT = {"split_column": "part"}
-TEST = {"test": Path("test.csv")}
-FRACTIONS = {"fractions": (0.8, 0.1, 0.1)}
+SPLIT: dict[str, Any] = {"split_column": "part"}
+TEST: dict[str, Any] = {"test": Path("test.csv")}
+FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
 
 
 @pytest.mark.parametrize(

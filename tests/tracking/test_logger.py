@@ -92,9 +92,12 @@ def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
     for record in study:
         logger.put(record)
     command, environment = ui_command(uri, port)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(
-        command, env=os.environ | environment, start_new_session=True, **quiet
+        command,
+        env=os.environ | environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         wait_for("the server", lambda: listens(port), 90)
