@@ -42,7 +42,7 @@ With few validation rows many evaluations of a seed run have the best validation
 keeps the first of them. `loss` keeps the one with the lowest validation loss, and of equal ones the
 last: this is what sclsearch does. `scl` with MiniLM and the start of the practical space; each seed
 draws a fifth of the rows for validation; 100 test rows, of the tickets 40. The calibration error
-has 10 bins of equal width.
+has 10 bins of equal width. Recorded on one NVIDIA H200, in bfloat16.
 """
 
 
