@@ -73,8 +73,8 @@ class Encoder(nn.Module):
         self.pretrained_pooler = self._has_pooler(padded)
         # With sliding windows the model needs two masks, but a prepared mask would replace both.
         windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
-        if self.per_row_dropout and not windows:
-            given = {"input_ids": ids, "attention_mask": _attention_mask(mask)}
+        if not windows:
+            given = {"input_ids": ids, "attention_mask": self._attention_mask(mask)}
             own = partial(self.model, **given)
             self.accepts_4d_masks = _same_states(lambda: own().last_hidden_state, padded, mask)
         self.model.train()
@@ -154,7 +154,7 @@ class Encoder(nn.Module):
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
         if ids.is_cuda and self.accepts_4d_masks:
             # transformers checks a token mask for padding, which makes the host wait for the GPU.
-            inputs["attention_mask"] = _attention_mask(mask)
+            inputs["attention_mask"] = self._attention_mask(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
         # Not on a GPU: counting tokens blocks the host, and padding of short rows costs little.
@@ -165,6 +165,15 @@ class Encoder(nn.Module):
         ):
             states: Tensor = self.model(**inputs).last_hidden_state
         return states
+
+    def _attention_mask(self, mask: Tensor) -> Tensor:
+        """Return the attention mask, `[rows, 1, T, T]`, for a token mask, `[rows, T]`."""
+        wide = mask[:, None, None].expand(-1, 1, mask.shape[1], -1)
+        if self.per_row_dropout:
+            return wide
+        # The model's own attention adds the mask to its scores.
+        lowest = torch.finfo(torch.float32).min
+        return torch.zeros(wide.shape, device=mask.device).masked_fill_(~wide, lowest)
 
     def pool(self, states: Tensor, mask: Tensor, pooling: str) -> Tensor:
         """Return the pooled embedding of each row, `[V * B, d]`, from the states of all views.
@@ -236,8 +245,3 @@ def _max_tokens(model: nn.Module) -> int | None:
 def _test_texts() -> tuple[Tensor, Tensor]:
     ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
-
-
-def _attention_mask(mask: Tensor) -> Tensor:
-    """Return the attention mask, `[rows, 1, T, T]`, for a token mask, `[rows, T]`."""
-    return mask[:, None, None].expand(-1, 1, mask.shape[1], -1)

@@ -125,7 +125,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
     if graphs and spec.graphs and not stage.full_vocabulary:
-        update_weights = GraphedUpdates(update_weights, training.chunk_tokens)
+        chunk = training.chunk_tokens
+        update_weights = GraphedUpdates(update_weights, chunk, optimizer.zero_grad)
 
     order = batches_in_order(len(rows.index), training, remaining, replicate.order, most)
     for update, positions in enumerate(order, start=1):

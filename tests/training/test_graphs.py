@@ -1,14 +1,16 @@
 """Tests of CUDA graphs: replayed updates equal plain ones."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from sclsearch.methods.base import Batch, Terms
+from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.methods.scl import CE
 from sclsearch.training import engine
 from sclsearch.training.device import CapturedUpdate, GraphedUpdates
@@ -135,3 +137,26 @@ def test_custom_methods_use_cuda_graphs_only_if_their_class_sets_it(work_for: Wo
         own = replace(built_in, method=kind(pooling="mean"), method_digest="1")
         assert own.graphs is expected
     assert not replace(built_in, numerics="cpu-fp32").graphs
+
+
+class Waiting(CE):
+    """Cross-entropy that makes the host wait for the GPU, which no graph can record."""
+
+    cuda_graphs = True
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        terms = super().terms(model, batch)
+        assert all(term.item() > 0 for term in terms.values())
+        return terms
+
+
+def equal_without_graphs(work: Work) -> bool:
+    return all(identical(train(*work), train(*work, graphs=False)) for _ in range(2))
+
+
+@GPU
+def test_updates_that_no_graph_can_record_are_plain(work_for: WorkFor) -> None:
+    work = on_gpu(work_for("ce", dropout=0.1), Waiting(pooling="mean"))
+    work = work._replace(spec=replace(work.spec, method_digest="1"))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # captures may fail in it later
+        assert pool.submit(equal_without_graphs, work).result()
