@@ -10,10 +10,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sclsearch.canonical import digest
 from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.runs import SeedRun
 from sclsearch.training.spec import seed_run_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
@@ -35,13 +34,13 @@ def seed_run(
 ) -> SeedRun:
     """Return a seed run of a study with a given duration."""
     spec = prepared.study.seed_run_spec(fields or {}, 0, prepared.splits[0])
+    counts = {"confusion": [[1, 0], [0, 1]]}
     return SeedRun(
         spec.key,
         spec.identity,
         {**prepared.record.origin, **origin},
-        evaluations=({"validation": {"confusion": [[1, 0], [0, 1]]}},),
-        test={"confusion": [[1, 0], [0, 1]]},
-        started=0.0,
+        evaluations=({"validation": counts},),
+        test=counts,
         seconds=seconds,
         environment={"threads": 1},
     )
@@ -63,130 +62,85 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"method": "ce", "space": None}, {"scale": "laptop"}, {"settings": {"epochs": 3}}],
-    ids=lambda change: next(iter(change)),
+    ("spec", "options", "origin"),
+    [
+        ({"method": "ce", "space": None}, {}, {}),
+        ({"settings": {"epochs": 3}}, {}, {}),
+        ({}, {"cpus_per_trial": 2}, {}),
+        ({}, {}, {"train_size": 7}),
+    ],
+    ids=["method", "setting", "threads", "rows"],
 )
-def test_seed_runs_of_another_method_scale_or_setting_do_not_count(
-    prepare: Prepare, make_spec: MakeSpec, change: dict[str, Any]
+def test_seed_runs_of_another_method_setting_size_or_threads_do_not_count(
+    prepare: Prepare,
+    make_spec: MakeSpec,
+    spec: dict[str, Any],
+    options: dict[str, Any],
+    origin: dict[str, Any],
 ) -> None:
-    other = seed_run(prepare(make_spec(**change)), 1e6)
-    assert estimated(prepare(), other).basis == MEASURED
-
-
-def test_seed_runs_on_more_rows_or_threads_do_not_count(prepare: Prepare) -> None:
-    prepared = prepare()
-    assert estimated(prepared, seed_run(prepared, 1e6, train_size=7)).basis == MEASURED
-    assert estimated(prepare(cpus_per_trial=2), seed_run(prepared, 1e6)).basis == MEASURED
+    other = seed_run(prepare(make_spec(**spec)), 1e6, **origin)
+    assert estimated(prepare(**options), other).basis == MEASURED
 
 
 @pytest.mark.parametrize(
     ("concurrency", "address", "at_once", "waves"),
-    [(1, None, 1, 8), (3, None, 3, 3), (50, None, 4, 2), (50, "auto", 50, 1)],
+    [(3, None, 3, 3), (50, None, 4, 2), (50, "auto", 50, 1)],
 )
 def test_concurrent_seed_runs_share_the_wall_clock(
     prepare: Prepare, concurrency: int, address: str | None, at_once: int, waves: int
 ) -> None:
     prepared = prepare(concurrency=concurrency, address=address)
     result = estimated(prepared, seed_run(prepared, 7.0))
-    assert (result.at_once, result.basis) == (at_once, STORED)
-    assert result.seconds == pytest.approx(7.0 * waves)
-
-
-def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
-    prepare: Prepare, workers: Workers
-) -> None:
-    prepared = prepare()
-    scheduler = replace(prepared)
-    workers.run_out(scheduler)
-
-    def read() -> list[SeedRun]:
-        raise AssertionError("a storage may have thousands")
-
-    assert estimate(scheduler, read) == Estimate(0.0, 2, "")
-    assert estimated(prepared) == Estimate(0.0, 2, "")
+    assert result == Estimate(pytest.approx(7.0 * waves), at_once, STORED)
 
 
 @pytest.mark.parametrize(
-    ("method", "settings", "more", "least"),
+    ("method", "few", "many", "least"),
     [
-        ("ce", {"epochs": 1}, {"epochs": 20}, 5),
-        ("supcl-seq", {"probe_epochs": 1}, {"probe_epochs": 90}, 1),
+        ("ce", {"settings": {"epochs": 1}}, {"settings": {"epochs": 20}}, 5),
+        ("simcse", {"train_size": 10}, {"train_size": 10, "unlabeled": 50}, 1),
     ],
 )
 def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
-    prepare: Prepare,
-    make_spec: MakeSpec,
-    method: str,
-    settings: dict[str, Any],
-    more: dict[str, Any],
-    least: float,
+    prepare: Prepare, make_spec: MakeSpec, method: str, few: Any, many: Any, least: float
 ) -> None:
     short, long = (
-        estimated(prepare(make_spec(method=method, space="paper", settings=given)))
-        for given in (settings, more)
+        estimated(prepare(make_spec(method=method, space="paper", **given), seeds=3))
+        for given in (few, many)
     )
     assert short.basis == long.basis == MEASURED
     assert short.seconds is not None
     assert long.seconds is not None
-    assert 0 < least * short.seconds <= long.seconds < 100 * short.seconds
+    assert 0 < least * short.seconds < long.seconds < 100 * short.seconds
 
 
-def test_unlabeled_texts_count_in_stages_without_labels(
-    prepare: Prepare, make_spec: MakeSpec
-) -> None:
-    few, many = (
-        estimated(
-            prepare(
-                make_spec(method="simcse", space=None, train_size=10, unlabeled=rows),
-                seeds=3,
-            )
-        )
-        for rows in (None, 50)
-    )
-    assert few.seconds is not None
-    assert many.seconds is not None
-    assert many.seconds > few.seconds
-
-
-def test_finished_seed_runs_are_those_that_did_not_fail(prepare: Prepare) -> None:
-    prepared = prepare()
-    good = replace(seed_run(prepared, 3.0), predictions={"test": [0.0, 1.0]})
-    storage = prepared.storage
-    assert finished(storage) == []
-    prepared.runs.put(good)
-    other = {**good.identity, "seed": 1}
-    failure = Failure("raised", "a test")
-    prepared.runs.put(replace(good, key=digest(other), identity=other, failure=failure))
-    (Path(storage) / "runs" / f"{'d' * 64}.json").write_text("{", encoding="utf-8")
-    assert finished(storage) == [replace(good, predictions={})]
-
-
-@pytest.mark.parametrize("tested", [True, False])
+@pytest.mark.parametrize("is_tested", [True, False])
 def test_only_the_winners_tests_add_time_if_only_they_are_tested(
-    prepare: Prepare, tested: bool
+    prepare: Prepare, workers: Workers, is_tested: bool
 ) -> None:
-    tests = {way: prepare(configs=4, seeds=3, test_scores=way) for way in ("all", "winner")}
-    fields, splits = {"tau": 0.5}, tests["all"].splits[0]
-    training, test = seed_run_costs(tests["all"].study.seed_run_spec(fields, 0, splits))
+    every, winner = (prepare(configs=4, seeds=3, test_scores=way) for way in ("all", "winner"))
+    training, test = seed_run_costs(every.study.seed_run_spec({}, 0, every.splits[0]))
     assert test > 0
-    run = seed_run(tests["all"], training + tested * test, fields)
-    run = run if tested else replace(run, test={})
-    every, winner = (estimated(prepared, run).seconds for prepared in tests.values())
-    assert every == pytest.approx(6 * (training + test))
-    assert winner == pytest.approx(6 * training + 2 * (training + test))
+    run = seed_run(every, training + is_tested * test)
+    run = run if is_tested else replace(run, test={})
+    assert estimated(every, run).seconds == pytest.approx(6 * (training + test))
+    expected = 6 * training + 2 * (training + test)
+    assert estimated(winner, run).seconds == pytest.approx(expected)
+    workers.decide(winner)
+    assert estimate(winner, lambda: [run]).seconds == pytest.approx(2 * (training + test))
+    workers.run_out(winner)
+    assert estimate(winner, lambda: pytest.fail("a storage may have thousands")).seconds == 0.0
 
 
-def test_a_decided_search_takes_the_time_of_its_repetitions(
-    prepare: Prepare, workers: Workers
-) -> None:
-    prepared = prepare(configs=3, seeds=3, test_scores="winner")
-    scheduler = replace(prepared)
-    workers.decide(scheduler)
-    training, test = seed_run_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
-    run = seed_run(prepared, training + test, scheduler.state.configurations[0].fields)
-    result = estimate(scheduler, lambda: [run])
-    assert result.seconds == pytest.approx(2 * (training + test))
+def test_finished_seed_runs_are_those_that_did_not_fail(prepare: Prepare, workers: Workers) -> None:
+    prepared = prepare()
+    assert finished(prepared.storage) == []
+    good, bad, *_ = workers.running(prepared)
+    run = replace(workers.trained(good), predictions={"test": [0.0, 1.0]})
+    prepared.runs.put(run)
+    prepared.runs.put(workers.failed(bad))
+    (Path(prepared.storage) / "runs" / f"{'d' * 64}.json").write_text("{", encoding="utf-8")
+    assert finished(prepared.storage) == [replace(run, predictions={})]
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])

@@ -38,18 +38,7 @@ def test_each_step_before_the_first_seed_run_is_announced(
 
 
 @pytest.mark.slow
-def test_a_finished_search_has_both_baselines(workspace: Workspace, tmp_path: Path) -> None:
-    here = workspace.elsewhere(tmp_path)
-    with in_process():
-        result = here.run(configs=1, study="mine", tracking="none")
-    assert result.ending == "complete"
-    found = report(here.storage, "mine")
-    assert [line.origin for line in found.baselines] == [MAJORITY, LOGISTIC]
-    assert all(line.score is not None for line in found.baselines)
-
-
-@pytest.mark.slow
-def test_a_search_completes_with_a_note_if_the_tracking_server_is_unreachable(
+def test_a_search_completes_with_baselines_and_a_note_if_the_tracking_server_is_unreachable(
     workspace: Workspace, tmp_path: Path, dead_port: int
 ) -> None:
     here = workspace.elsewhere(tmp_path)
@@ -59,17 +48,20 @@ def test_a_search_completes_with_a_note_if_the_tracking_server_is_unreachable(
     assert (result.ending, result.done, result.failed) == ("complete", 1, 0)
     assert result.tracking is not None
     assert result.tracking.startswith(f"{server}: ")
+    found = report(here.storage, result.name)
+    assert [line.origin for line in found.baselines] == [MAJORITY, LOGISTIC]
+    assert all(line.score is not None for line in found.baselines)
 
 
 @pytest.mark.parametrize(
-    ("slots", "concurrency", "missing", "advice"),
+    ("concurrency", "missing", "expected"),
     [
-        (800, 64, 5000, "at most 64 run at a time. Raise --concurrency."),
-        (800, 800, 20, "at most 20 run at a time. Use a smaller cluster."),
+        (64, 5000, "at most 64 run at a time. Raise --concurrency."),
+        (800, 20, "at most 20 run at a time. Use a smaller cluster."),
     ],
 )
 def test_free_slots_of_a_cluster_give_a_warning_with_advice(
-    slots: int, concurrency: int, missing: int, advice: str
+    concurrency: int, missing: int, expected: str
 ) -> None:
-    expected = f"The cluster has room for 800 seed runs, but {advice}"
-    assert free_slots_warning(slots, concurrency, missing) == expected
+    warning = free_slots_warning(800, concurrency, missing)
+    assert warning == f"The cluster has room for 800 seed runs, but {expected}"

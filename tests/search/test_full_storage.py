@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from sclsearch.ray_backend.worker import BrokenStorageError
-from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import create
 from tests.in_process import in_process
 from tests.workspace import Workspace
 
@@ -18,23 +16,29 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 OPTIONS: dict[str, Any] = {"configs": 1, "seeds": 2, "study": "full", "tracking": "none"}
 
 
-@pytest.mark.parametrize("fault", ["ENOSPC", "ESTALE"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ESTALE])
 def test_a_storage_error_is_not_a_failure_of_the_seed_run(
-    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    workspace: Workspace, tmp_path: Path, number: int
 ) -> None:
-    here, number = workspace.elsewhere(tmp_path), getattr(errno, fault)
+    here = workspace.elsewhere(tmp_path)
 
-    def broken(target: Path, value: Any) -> bool:
+    def broken(target: Path, _value: Any) -> bool:
         raise OSError(number, os.strerror(number), str(target))
 
-    monkeypatch.setattr("sclsearch.store.runs.create", broken)
-    with in_process(), pytest.raises(BrokenStorageError, match=os.strerror(number)):
-        here.run(**OPTIONS)
-    assert RunStore(here.storage).keys() == []
-    monkeypatch.setattr("sclsearch.store.runs.create", create)
     with in_process():
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            pytest.raises(BrokenStorageError, match=os.strerror(number)),
+        ):
+            patch.setattr("sclsearch.store.runs.create", broken)
+            here.run(**OPTIONS)
+        assert here.runs() == {}
         finished = here.run(**OPTIONS)
     assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
 
 
 def folder(file: Path) -> None:
@@ -42,23 +46,16 @@ def folder(file: Path) -> None:
     file.mkdir()
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "cut": lambda file: file.write_bytes(file.read_bytes()[:-20]),
-    "folder": folder,
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", [cut, folder])
 def test_a_damaged_seed_run_is_set_aside_and_trained_again(
-    workspace: Workspace, tmp_path: Path, damage: str
+    workspace: Workspace, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     here = workspace.elsewhere(tmp_path)
     with in_process():
         here.run(**OPTIONS)
         before = here.runs()
-        file = Path(here.storage) / "runs" / f"{min(before)}.json"
-        DAMAGES[damage](file)
+        damage(here.storage / "runs" / f"{min(before)}.json")
         finished = here.run(**OPTIONS)
     assert (finished.done, finished.trained, finished.failed) == (2, 1, 0)
     assert here.runs().keys() == before.keys()
-    assert len([*(file.parent / "damaged").iterdir()]) == 1
+    assert len([*(here.storage / "runs" / "damaged").iterdir()]) == 1

@@ -1,8 +1,7 @@
 """Tests of the progress line: finished seed runs and time left."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from io import StringIO
-from statistics import mean
 
 import pytest
 from rich.console import Console
@@ -27,8 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def task(prepare: Prepare) -> SeedRunTask:
     """Return the task of a seed run."""
-    scheduler = prepare()
-    found = scheduler.next()
+    found = prepare().next()
     assert found is not None
     return found
 
@@ -45,45 +43,39 @@ def progress_of(wanted: int) -> Progress:
     return progress
 
 
-def moments(begins: Sequence[float], each: int) -> Iterator[tuple[float, int, list[float]]]:
-    """Yield the time, the number of finished seed runs and the ages of the others every 7 seconds.
-
-    Workers begin at these times, and each trains so many seed runs without a pause.
-    """
-    for second in range(0, int(each * SECONDS), 7):
-        gone = [divmod(second - begin, SECONDS) for begin in begins if begin <= second]
-        yield float(second), sum(int(waves) for waves, _ in gone), [age for _, age in gone]
-
-
-@pytest.mark.parametrize("spread", [0.0, 200.0])
-@pytest.mark.parametrize("at_once", [1, 2, 64])
+@pytest.mark.parametrize(("at_once", "spread"), [(1, 0.0), (2, 200.0), (64, 200.0)])
 def test_the_time_left_is_correct_at_every_moment(
     clock: Clock, task: SeedRunTask, at_once: int, spread: float
 ) -> None:
     progress = progress_of(5 * at_once)
     begins = [spread * worker / at_once for worker in range(at_once)]
-    end, checked = mean(begins) + 5 * SECONDS, 0
-    for now, done, ages in moments(begins, 5):
+    end = sum(begins) / at_once + 5 * SECONDS
+    checked = 0
+    for now in range(0, int(5 * SECONDS), 7):
         clock(now)
+        gone = [divmod(now - begin, SECONDS) for begin in begins if begin <= now]
+        done, ages = sum(int(waves) for waves, _ in gone), [age for _, age in gone]
         while progress.done < done:
             progress.on_seed_run(task, trained(), stored=False)
         progress.tick([SECONDS] * done, ages)
         if not done:
             assert "left" not in progress.line().plain
-            continue
-        if len(ages) == at_once:
+        elif len(ages) == at_once:
             assert progress.left() == pytest.approx(end - now)
             checked += 1
     assert checked > 30
 
 
-def test_a_late_seed_run_gives_no_time_left(clock: Clock, task: SeedRunTask) -> None:
-    progress = progress_of(2)
+def test_skipped_seed_runs_and_late_ones_take_no_time(clock: Clock, task: SeedRunTask) -> None:
+    progress = progress_of(4)
+    progress.skipped = 2
     clock(SECONDS)
     progress.on_seed_run(task, trained(), stored=False)
+    progress.tick([SECONDS], [0.0])
+    assert progress.line().plain == "1/4 seed runs · 1:30 · 1:30 left"
     clock(5 * SECONDS)
     progress.tick([SECONDS], [4 * SECONDS])
-    assert progress.line().plain == "1/2 seed runs · 7:30"
+    assert progress.line().plain == "1/4 seed runs · 7:30"
 
 
 def test_stored_and_lost_seed_runs_do_not_count_for_the_time_left(
@@ -93,11 +85,9 @@ def test_stored_and_lost_seed_runs_do_not_count_for_the_time_left(
     for _ in range(3):
         progress.on_seed_run(task, trained(), stored=True)
     clock(SECONDS)
-    lost = trained(Failure("worker-lost", "gone"))
-    progress.on_seed_run(task, lost, stored=False)
+    progress.on_seed_run(task, trained(Failure("worker-lost", "gone")), stored=False)
     progress.tick([], [0.0])
-    line = "4/9 seed runs · 3 stored · 1 failed · 1:30"
-    assert progress.line().plain == line
+    assert progress.line().plain == "4/9 seed runs · 3 stored · 1 failed · 1:30"
     clock(2 * SECONDS)
     progress.on_seed_run(task, trained(), stored=False)
     progress.tick([SECONDS], [0.0])
@@ -109,7 +99,8 @@ def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: Seed
     for _ in range(99):
         progress.on_seed_run(task, trained(), stored=True)
     clock(9 * 3600.0)
-    progress.on_score(ConfigurationScore(99, -0.1234, 0.5, None, None))
+    for number, score in ((98, -0.2), (99, -0.1234), (97, -0.3)):
+        progress.on_score(ConfigurationScore(number, score, 0.5, None, None))
     progress.on_seed_run(task, trained(), stored=False)
     progress.tick([4 * 3600.0], [4 * 3600.0] * 8)
     line = progress.line().plain

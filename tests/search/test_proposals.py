@@ -1,17 +1,13 @@
 """Tests of proposals: a configuration depends only on its number and the visible scores."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values
+from sclsearch.spaces.space import Choice, Range, Space, Values
 from sclsearch.study.spec import Sampler
 
 RANDOM_START = 10  # default of Optuna's TPE sampler
@@ -43,7 +39,6 @@ FINITE = Space(
     fixed={},
     file="finite.yaml",
 )
-SAMPLERS: tuple[Sampler, ...] = ("tpe", "gp", "random", "grid")
 
 
 def by_chance(values: Values) -> float:
@@ -64,29 +59,28 @@ def searched(
     return known
 
 
-def test_published_configurations_come_first_and_sampled_ones_differ() -> None:
+def test_published_configurations_come_first_and_sampled_ones_differ_while_unfinished() -> None:
     known: list[ObservedConfiguration] = []
-    for values in WIDE.published:
-        assert propose(WIDE, "tpe", 0, known) == (values, "published")
+    for expected in (*WIDE.published, None, None):
+        proposal = propose(WIDE, "tpe", 0, known)
+        assert proposal is not None
+        values, origin = proposal
+        assert (values, origin) == (expected or values, "published" if expected else "sampled")
         known.append(ObservedConfiguration(values, None))
-    third = propose(WIDE, "tpe", 0, known)
-    assert third is not None
-    assert third[1] == "sampled"
-    fourth = propose(WIDE, "tpe", 0, [*known, ObservedConfiguration(third[0], None)])
-    assert fourth is not None
-    assert fourth[0] != third[0]
+    assert known[2].values != known[3].values
 
 
 @pytest.mark.parametrize(("sampler", "count"), [("tpe", 30), ("gp", 14), ("random", 30)])
-def test_every_proposal_is_inside_the_space(sampler: Sampler, count: int) -> None:
+def test_proposals_are_inside_the_space_and_follow_from_scores_and_search_seed(
+    sampler: Sampler, count: int
+) -> None:
     known = searched(WIDE, sampler, count)
     assert [WIDE.field_errors(one.values) for one in known] == [[]] * count
     assert {type(one.values["dropouts"]) for one in known} == {tuple}
-
-
-@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
-def test_the_same_arguments_give_the_same_proposal(sampler: Sampler) -> None:
-    assert searched(WIDE, sampler, 14) == searched(WIDE, sampler, 14)
+    assert searched(WIDE, sampler, 14) == known[:14]
+    other = searched(WIDE, sampler, 5, search_seed=1)
+    assert other[:2] == known[:2]
+    assert all(a != b for a, b in zip(other[2:], known[2:5], strict=True))
 
 
 def test_the_random_start_of_tpe_is_the_same_in_every_release() -> None:
@@ -94,64 +88,12 @@ def test_the_random_start_of_tpe_is_the_same_in_every_release() -> None:
     assert epochs == [5, 1, 5, 1, 9, 9, 1, 1, 1, 9]
 
 
-@pytest.mark.slow
-def test_proposals_are_the_same_in_every_process() -> None:
-    program = "from tests.search.test_proposals import *; print(searched(WIDE, 'tpe', 14))"
-    one, other = (
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=Path(__file__).parents[2],
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    )
-    assert one == other
-    assert one.count(b"ObservedConfiguration") == 14
-
-
-@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
-def test_the_search_seed_changes_sampled_but_not_published_configurations(
-    sampler: Sampler,
-) -> None:
-    one, other = searched(WIDE, sampler, 5, 0), searched(WIDE, sampler, 5, 1)
-    assert one[:2] == other[:2]
-    assert all(a != b for a, b in zip(one[2:], other[2:], strict=True))
-
-
-@pytest.mark.parametrize("sampler", ["random", "grid"])
-def test_random_and_grid_ignore_scores(sampler: Sampler) -> None:
-    space = FINITE if sampler == "grid" else WIDE
-    for open_ones in (0, 3):
-        known = searched(space, sampler, 7)
-        unknown = [ObservedConfiguration(one.values, None) for one in known[7 - open_ones :]]
-        unscored = [*known[: 7 - open_ones], *unknown]
-        worst = [ObservedConfiguration(one.values, -1.0) for one in known]
-        assert propose(space, sampler, 0, unscored) == propose(space, sampler, 0, worst)
-
-
-def test_tpe_uses_scores_only_after_its_random_start() -> None:
-    def flat(_values: Values) -> float:
-        return 0.5
-
-    first = searched(WIDE, "tpe", RANDOM_START)
-    assert searched(WIDE, "tpe", RANDOM_START, score=flat) == [
-        ObservedConfiguration(one.values, 0.5) for one in first
-    ]
-    more = searched(WIDE, "tpe", RANDOM_START + 5)
-    turned = [ObservedConfiguration(one.values, 1 - (one.score or 0.0)) for one in more]
-    assert propose(WIDE, "tpe", 0, more) != propose(WIDE, "tpe", 0, turned)
-
-
-def test_tpes_random_start_does_not_count_open_configurations() -> None:
-    known = searched(WIDE, "tpe", RANDOM_START)
-    pending = [*known[:-1], ObservedConfiguration(known[-1].values, None)]
-    turned = [
-        ObservedConfiguration(one.values, None if one.score is None else 1 - one.score)
-        for one in pending
-    ]
-    assert propose(WIDE, "tpe", 0, pending) == propose(WIDE, "tpe", 0, turned)
+@pytest.mark.parametrize(("sampler", "space"), [("random", WIDE), ("grid", FINITE)])
+def test_random_and_grid_ignore_scores(sampler: Sampler, space: Space) -> None:
+    known = searched(space, sampler, 7)
+    others = [[ObservedConfiguration(one.values, score) for one in known] for score in (None, -1.0)]
+    for changed in others:
+        assert propose(space, sampler, 0, changed) == propose(space, sampler, 0, known)
 
 
 def test_tpe_proposes_configurations_where_scores_are_high() -> None:
@@ -162,30 +104,14 @@ def test_tpe_proposes_configurations_where_scores_are_high() -> None:
     assert sum(float(str(one.values["tau"])) for one in late) / 15 > 0.7
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_finite_space_is_proposed_completely_without_repetition(
-    sampler: Sampler,
-) -> None:
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
+def test_a_finite_space_is_proposed_completely_without_repetition(sampler: Sampler) -> None:
     known = searched(FINITE, sampler, 100)
-    assert len(known) == FINITE.size()
-    assert {canonical(one.values) for one in known} == set(map(canonical, FINITE.grid()))
-    assert propose(FINITE, sampler, 0, known) is None
-
-
-def test_a_sampler_that_repeats_itself_still_proposes_new_configurations() -> None:
-    parameters: dict[str, Parameter] = {
-        "lam": Choice(tuple(n / 8 for n in range(8))),
-        "tau": Choice((0.1, 0.3, 0.5, 0.7)),
-    }
-    space = replace(FINITE, parameters=parameters, published=())
-    known = searched(space, "tpe", 40, score=lambda values: float(values["lam"] == 0.5))
-    assert len({canonical(one.values) for one in known}) == len(known) == 32
-
-
-def test_a_grid_follows_the_order_of_the_space_after_the_published_one() -> None:
-    known = searched(FINITE, "grid", 100)
     rest = [values for values in FINITE.grid() if values != FINITE.published[0]]
-    assert [one.values for one in known] == [FINITE.published[0], *rest]
+    expected = [canonical(values) for values in (FINITE.published[0], *rest)]
+    found = [canonical(one.values) for one in known]
+    assert found == expected if sampler == "grid" else sorted(found) == sorted(expected)
+    assert propose(FINITE, sampler, 0, known) is None
 
 
 def test_a_space_without_parameters_has_one_configuration() -> None:

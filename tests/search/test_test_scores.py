@@ -1,35 +1,44 @@
 """Tests of test scores: of all seed runs during training, or only of the winner's at the end."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.comparison import compare_studies
-from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.training.spec import seed_run_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
+MINE: dict[str, Any] = {"configs": 3, "seeds": 3, "study": "mine"}
+
 
 @pytest.fixture
 def winner_only(prepare: Prepare) -> Scheduler:
-    return prepare(configs=3, seeds=3, test_scores="winner", study="mine").begin()
+    return prepare(**MINE, test_scores="winner").begin()
+
+
+@pytest.fixture
+def decided(winner_only: Scheduler, workers: Workers) -> Scheduler:
+    """Return a search whose winner is decided and not tested yet."""
+    scheduler = replace(winner_only)
+    workers.decide(scheduler)
+    return scheduler
 
 
 def with_test(scheduler: Scheduler) -> set[tuple[int, int]]:
     return {run_id for run_id, run in scheduler.state.seed_runs.items() if run.test}
 
 
-def winner_seeds(scheduler: Scheduler) -> set[tuple[int, int]]:
-    assert scheduler.state.winner is not None
-    return {
-        run_id for run_id in scheduler.state.seed_runs if run_id[0] == scheduler.state.winner.number
-    }
+def of_winner(scheduler: Scheduler) -> set[tuple[int, int]]:
+    winner = scheduler.state.winner
+    assert winner is not None
+    return {run_id for run_id in scheduler.state.seed_runs if run_id[0] == winner.number}
 
 
 @pytest.mark.parametrize("race", ["off", "exact", 2.5])
@@ -37,8 +46,7 @@ def winner_seeds(scheduler: Scheduler) -> set[tuple[int, int]]:
 def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
     prepare: Prepare, workers: Workers, at_a_time: int, race: float | str
 ) -> None:
-    prepared = prepare(configs=4, seeds=5, test_scores="winner", race=race)
-    scheduler = replace(prepared)
+    scheduler = prepare(configs=4, seeds=5, test_scores="winner", race=race)
     trained = 0
     while tasks := workers.running(scheduler, at_a_time):
         assert len({task.test for task in tasks}) == 1
@@ -46,142 +54,91 @@ def test_only_the_winners_seeds_are_tested_and_only_after_it_is_decided(
         trained += not tasks[0].test
         workers.finish(scheduler, tasks[0])
     assert scheduler.complete
-    assert with_test(scheduler) == winner_seeds(scheduler)
+    assert with_test(scheduler) == of_winner(scheduler)
     assert trained == len(scheduler.state.seed_runs)
-    winner = scheduler.state.winner
-    assert winner is not None
-    assert winner.test_mean is not None
+    assert scheduler.state.winner is not None
+    assert scheduler.state.winner.test_mean is not None
 
 
-def test_all_seed_runs_are_tested_as_they_train(prepare: Prepare, workers: Workers) -> None:
-    scheduler = prepare(configs=3, seeds=3, test_scores="all")
-    assert all(task.test for task in workers.running(scheduler))
-    workers.run_out(scheduler)
-    assert scheduler.state.tested_later == []
-    assert len(with_test(scheduler)) == 9
-
-
-def test_a_resumed_search_runs_the_missing_tests(winner_only: Scheduler, workers: Workers) -> None:
-    scheduler = replace(winner_only)
-    workers.decide(scheduler)
-    workers.finish(scheduler, workers.running(scheduler, 1)[0])
-    again = replace(winner_only)
+def test_a_resumed_search_runs_the_missing_tests_and_later_ones_test_more_on_request(
+    decided: Scheduler, prepare: Prepare, workers: Workers
+) -> None:
+    workers.finish(decided, workers.running(decided, 1)[0])
+    again = prepare(**MINE, test_scores="winner")
     again.refill()
-    assert again.decided
-    assert not again.complete
-    assert len(again.untested) == 2
+    assert (again.decided, again.complete, again.to_test) == (True, False, 2)
     assert len(workers.run_out(again)) == 2
-    assert with_test(again) == winner_seeds(again)
-
-
-def test_a_later_start_tests_all_seed_runs_on_request(
-    winner_only: Scheduler, prepare: Prepare, workers: Workers
-) -> None:
-    workers.run_out(replace(winner_only))
-    scheduler = prepare(configs=3, seeds=3, test_scores="all", study="mine")
-    assert len(workers.run_out(scheduler)) == 6
-    assert len(with_test(scheduler)) == 9
-
-
-def test_another_rule_tests_its_own_winner(
-    winner_only: Scheduler, prepare: Prepare, workers: Workers
-) -> None:
-    first = replace(winner_only)
-    workers.run_out(first)
-    changed = {"configs": 3, "seeds": 3, "test_scores": "winner", "study": "mine"}
-    scheduler = prepare(rule="best", **changed)
-    workers.run_out(scheduler)
-    assert with_test(scheduler) == winner_seeds(first) | winner_seeds(scheduler)
+    assert with_test(again) == of_winner(again)
+    by_best = prepare(**MINE, test_scores="winner", rule="best")
+    workers.run_out(by_best)
+    assert with_test(by_best) == of_winner(again) | of_winner(by_best)
+    every = prepare(**MINE, test_scores="all")
+    assert len(workers.run_out(every)) == 9 - len(with_test(by_best))
+    assert len(with_test(every)) == 9
 
 
 def test_a_repetition_that_did_not_start_comes_again_and_a_failing_one_is_given_up(
-    winner_only: Scheduler, workers: Workers, caplog: pytest.LogCaptureFixture
+    decided: Scheduler, winner_only: Scheduler, workers: Workers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scheduler = replace(winner_only)
-    workers.decide(scheduler)
-    task = scheduler.next()
+    task = decided.next()
     assert task is not None
-    scheduler.release(task)
+    decided.release(task)
     failure = WorkerFailure("hang", "the machine is gone", "")
-    while (again := scheduler.next()) is not None and again.id == task.id:
-        scheduler.record_failure(again, failure)
+    while (again := decided.next()) is not None and again.id == task.id:
+        decided.record_failure(again, failure)
     assert "cannot train again: the machine is gone" in caplog.text
-    workers.run_out(scheduler)
-    assert scheduler.complete
-    assert scheduler.untested == [task.id]
-    assert with_test(scheduler) == winner_seeds(scheduler) - {task.id}
-    assert scheduler.runs.get(task.key) is not None
+    workers.run_out(decided)
+    assert decided.complete
+    assert decided.untested == [task.id]
+    assert with_test(decided) == of_winner(decided) - {task.id}
+    assert decided.runs.get(task.key) is not None
     assert replace(winner_only).next() is not None
 
 
-@pytest.mark.parametrize("tests_all", [True, False])
+@pytest.mark.parametrize(("tests_all", "repeated"), [(True, 1), (False, 3)])
 def test_the_winners_best_seed_trains_once_more_for_its_weights(
-    winner_only: Scheduler, workers: Workers, *, tests_all: bool
+    winner_only: Scheduler, workers: Workers, *, tests_all: bool, repeated: int
 ) -> None:
     scheduler = replace(winner_only, tests_all=tests_all, weights=True)
-    assert scheduler.repeated == (1 if tests_all else 3)
+    assert scheduler.repeated == repeated
     workers.decide(scheduler)
-    best = scheduler.state.best_seed
-    assert best is not None
-    repeated = {}
-    while tasks := workers.running(scheduler, 1):
-        repeated[tasks[0].id] = tasks[0]
-        if tasks[0].weights:
-            scheduler.store.weights(tasks[0].key).save_file(Path.touch)
-        workers.finish(scheduler, tasks[0])
-    assert {one for one, task in repeated.items() if task.weights} == {best}
-    assert len(repeated) == (1 if tests_all else 3)
-    assert scheduler.complete
+    tasks = []
+    while running := workers.running(scheduler, 1):
+        tasks += running
+        workers.finish(scheduler, running[0])
+    assert [task.id for task in tasks if task.weights] == [scheduler.state.best_seed]
+    assert len(tasks) == repeated
+    assert scheduler.complete  # although nothing stored the weights
+    again = replace(winner_only, tests_all=tests_all, weights=True)
+    (task,) = workers.running(again, 1)
+    assert task.weights
+    again.store.weights(task.key).save_file(Path.touch)
+    workers.finish(again, task)
     assert replace(winner_only, tests_all=tests_all, weights=True).next() is None
-
-
-def test_weights_that_cannot_be_stored_are_tried_once(
-    winner_only: Scheduler, workers: Workers
-) -> None:
-    scheduler = replace(winner_only, tests_all=True, weights=True)
-    workers.run_out(scheduler)
-    assert scheduler.complete
-    again = replace(winner_only, tests_all=True, weights=True)
-    assert [task.weights for task in workers.running(again, 1)] == [True]
 
 
 def test_the_only_seed_run_of_a_study_stores_its_weights_at_once(prepare: Prepare) -> None:
     only = replace(prepare(configs=1, seeds=1), weights=True)
-    task = replace(only).next()
+    assert only.repeated == 0
+    task = only.next()
     assert task is not None
     assert task.weights
-    assert replace(only).repeated == 0
 
 
-def report_of(prepared: Scheduler) -> Report:
-    return report(prepared.storage, "mine")
-
-
-def test_reports_show_which_seeds_have_no_test_score(
-    winner_only: Scheduler, workers: Workers
-) -> None:
-    scheduler = replace(winner_only)
-    workers.decide(scheduler)
-    before = report_of(winner_only)
+def test_reports_show_which_seeds_have_no_test_score(decided: Scheduler, workers: Workers) -> None:
+    before = report(decided.storage, "mine")
     winner = finished_winner(before)
     assert (winner.test_mean, winner.plain, winner.untested) == (None, None, 3)
-    assert any(
-        re.search(r"3 of 3 seeds of the winner #\d have no test score\. Repeat .*--rule", note)
-        for note in before.notes
-    )
+    assert any("3 of 3 seeds of the winner" in note for note in before.notes)
     with pytest.raises(SclsearchError, match=r"^mine: 3 of 3 seeds of the winner"):
         compare_studies([before, replace(before, study="other")])
-    workers.run_out(scheduler)
-    after = report_of(winner_only)
+    workers.run_out(decided)
+    after = report(decided.storage, "mine")
     assert finished_winner(after).plain is not None
     assert {line.untested for line in after.configurations} == {0, 3}
     assert any("only the winner was tested" in note for note in after.notes)
     compared = compare_studies([after, replace(after, study="other")])
     assert compared.studies[1].search_interval is None
-    assert [after.study in note for note in compared.notes if "--test-scores all" in note] == [
-        True,
-        False,
-    ]
 
 
 @pytest.mark.parametrize(("method", "free"), [("ce", False), ("supcl-seq", True)])
