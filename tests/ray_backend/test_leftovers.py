@@ -14,6 +14,7 @@ from sclsearch.ray_backend.start import OWNER, PREFIX, delete_dead_sessions
 from sclsearch.store.lock import pid_namespace, process_start
 
 Leave = Callable[..., Path]
+BOOT, NAMESPACE = (pid_namespace() or " ").split(" ", 1)
 
 
 @pytest.fixture
@@ -39,8 +40,15 @@ def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
     return leave
 
 
-def test_folder_and_session_of_a_killed_search_are_removed(leave: Leave, tmp_path: Path) -> None:
-    folder = leave()
+@pytest.mark.parametrize(
+    "owner",
+    [{}, {"pid_namespace": f"another-boot {NAMESPACE}", "process_start": None}],
+    ids=["killed", "before a restart"],
+)
+def test_folder_and_session_of_a_dead_search_are_removed(
+    owner: dict[str, Any], leave: Leave, tmp_path: Path
+) -> None:
+    folder = leave(**owner)
     delete_dead_sessions()
     assert not (tmp_path / "session_a").exists()
     (tmp_path / "session_a").mkdir()  # by a Ray process that was still ending
@@ -50,23 +58,11 @@ def test_folder_and_session_of_a_killed_search_are_removed(leave: Leave, tmp_pat
     assert not (tmp_path / "session_a").exists()
 
 
-def test_leftovers_from_before_a_restart_are_removed(leave: Leave) -> None:
-    folder = leave(
-        pid_namespace=f"another-boot {(pid_namespace() or ' ').split()[1]}", process_start=None
-    )
-    delete_dead_sessions()
-    delete_dead_sessions()
-    assert not folder.exists()
-
-
-CONTAINER = f"{(pid_namespace() or ' ').split()[0]} pid:[1]"
-
-
 @pytest.mark.parametrize(
     "owner",
     [
         {"process_start": process_start(os.getpid())},
-        {"pid_namespace": CONTAINER},
+        {"pid_namespace": f"{BOOT} pid:[1]"},
         {"pid_namespace": "another-boot pid:[1]", "host": "elsewhere"},
         {"pid_namespace": None},
     ],
@@ -81,7 +77,7 @@ def test_the_folder_of_a_search_that_may_still_run_is_kept(
     assert (tmp_path / "session_a").exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"pid": 1}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"pid": 1}'])
 def test_an_unreadable_owner_file_does_not_stop_the_sweep(
     content: str, leave: Leave, tmp_path: Path
 ) -> None:

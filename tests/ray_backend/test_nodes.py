@@ -4,16 +4,13 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from sclsearch.ray_backend import worker
-from sclsearch.ray_backend.worker import (
-    UnfitNodeError,
-    model_here,
-    versions_here,
-)
+from sclsearch.ray_backend.worker import UnfitNodeError, model_here, versions_here
 from sclsearch.search.scheduler import Scheduler
 from tests.workspace import Prepare
 
@@ -22,21 +19,20 @@ from tests.workspace import Prepare
 def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     """Return a stored study."""
     monkeypatch.setattr(worker, "UNFIT_SECONDS", 0.0)
-    prepared = prepare()
-    prepared.store.create(prepared.record)
-    return prepared
+    return prepare().begin()
 
 
-def test_a_seed_run_uses_the_drivers_model_folder_if_it_exists(prepared: Scheduler) -> None:
-    assert model_here(prepared.study, prepared.store, versions_here()) == prepared.study.model
+def found_model(prepared: Scheduler, **changes: Any) -> Path:
+    """Return the model's folder on this node for a study with changes."""
+    return model_here(replace(prepared.study, **changes), prepared.store, versions_here())
 
 
-def test_a_seed_run_uses_the_same_model_from_another_folder_of_the_node(
+def test_a_seed_run_uses_the_drivers_model_folder_or_the_same_model_of_the_node(
     prepared: Scheduler, tmp_path: Path
 ) -> None:
+    assert found_model(prepared) == prepared.study.model
     here = shutil.copytree(prepared.study.model, tmp_path / "here")
-    study = replace(prepared.study, model=tmp_path / "there", model_name=str(here))
-    assert model_here(study, prepared.store, versions_here()) == here
+    assert found_model(prepared, model=tmp_path / "there", model_name=str(here)) == here
 
 
 @pytest.mark.parametrize("folder", ["here", "there"], ids=["node folder", "driver folder"])
@@ -47,36 +43,32 @@ def test_a_model_with_different_files_is_refused(
     with (other / "model.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"?")  # the size stays equal, as for a fine-tuned checkpoint
-    study = replace(prepared.study, model=tmp_path / "there", model_name=str(tmp_path / "here"))
     with pytest.raises(UnfitNodeError, match=r"the files in .* differ from those of the study"):
-        model_here(study, prepared.store, versions_here())
+        found_model(prepared, model=tmp_path / "there", model_name=str(tmp_path / "here"))
 
 
-def test_a_node_with_other_versions_trains_no_seed_run(prepared: Scheduler) -> None:
+def test_a_node_with_other_versions_or_without_the_study_trains_no_seed_run(
+    prepared: Scheduler,
+) -> None:
     driver = {**versions_here(), "torch": "1.0"}
     with pytest.raises(UnfitNodeError, match=r"^torch 1.0: .* has other versions"):
         model_here(prepared.study, prepared.store, driver)
-
-
-def test_a_node_that_does_not_see_the_study_trains_no_seed_run(prepared: Scheduler) -> None:
     shutil.rmtree(str(prepared.store.folder))
     with pytest.raises(UnfitNodeError, match=r"does not see the study"):
-        model_here(prepared.study, prepared.store, versions_here())
+        found_model(prepared)
     assert not prepared.store.folder.exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_node_without_the_required_gpu_trains_no_seed_run(prepared: Scheduler) -> None:
-    study = replace(prepared.study, numerics="cuda-bf16")
     with pytest.raises(UnfitNodeError, match=r"^cuda-bf16: torch finds no GPU"):
-        model_here(study, prepared.store, versions_here())
+        found_model(prepared, numerics="cuda-bf16")
 
 
 def test_an_image_records_the_commit_of_its_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "__file__", str(tmp_path / "sclsearch/ray_backend/worker.py"))
-    monkeypatch.setenv("SCLSEARCH_COMMIT", "abc")
-    assert worker.commit.__wrapped__() == "abc"
-    monkeypatch.setenv("SCLSEARCH_COMMIT", "")  # the default of the build argument
-    assert worker.commit.__wrapped__() is None
+    for value, recorded in (("abc", "abc"), ("", None)):  # the build argument is empty by default
+        monkeypatch.setenv("SCLSEARCH_COMMIT", value)
+        assert worker.commit.__wrapped__() == recorded

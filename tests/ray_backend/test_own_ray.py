@@ -1,12 +1,18 @@
-"""Tests of Ray on this machine: sockets, signals, GPUs and output."""
+"""Tests of Ray's start: sockets, signals, GPUs, token, shutdown, and a cluster that is gone."""
 
+import gc
 import os
 import signal
+import subprocess
+import sys
+import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sclsearch.errors import SclsearchError
 from tests.workspace import Processes
 
 LISTENS = "0A"
@@ -53,18 +59,15 @@ def listening(processes: list[int]) -> Iterator[tuple[int, str]]:
                 yield pid, addresses[socket]
 
 
-def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes: Processes) -> None:
+def test_rays_processes_listen_on_this_machine_only_and_get_no_signals_of_the_driver(
+    own_ray: None, processes: Processes
+) -> None:
     titles = processes.titles()
     assert any("raylet" in title for title in titles.values())
     sockets = [*listening([os.getpid(), *titles])]
     assert len({pid for pid, _ in sockets}) >= 3
     assert {address for _, address in sockets} <= LOOPBACK
-
-
-def test_sigterm_to_the_process_group_reaches_only_the_driver(
-    own_ray: None, processes: Processes
-) -> None:
-    assert os.getpgid(0) not in map(os.getpgid, processes.titles())
+    assert os.getpgid(0) not in map(os.getpgid, titles)
 
 
 def test_a_worker_sees_no_gpu_that_it_did_not_request(own_ray: None) -> None:
@@ -72,3 +75,41 @@ def test_a_worker_sees_no_gpu_that_it_did_not_request(own_ray: None) -> None:
 
     seen = ray.remote(num_gpus=0)(os.getenv).remote("CUDA_VISIBLE_DEVICES")
     assert ray.get(seen) == ""
+
+
+def test_an_address_without_a_cluster_is_an_error_and_no_garbage_is_collected_in_rays_shutdown(
+    dead_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sclsearch.ray_backend.start import started_ray
+
+    class Held:
+        pass
+
+    held = Held()
+    held.itself = held  # type: ignore[attr-defined]
+    left, seen = weakref.ref(held), list[object]()
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray.shutdown", lambda: seen.append((left(), gc.isenabled())))
+    del held
+    address = f"127.0.0.1:{dead_port}"
+    begun = time.monotonic()
+    with (
+        pytest.raises(SclsearchError, match=rf"^--address {address}: no Ray cluster answers"),
+        started_ray(address),
+    ):
+        pass
+    assert time.monotonic() - begun < 20
+    assert seen == [(None, False)]
+    assert gc.isenabled()
+
+
+def test_only_the_user_can_read_the_token_that_ray_creates(
+    tmp_path: Path, processes: Processes
+) -> None:
+    code = "from sclsearch.ray_backend.start import started_ray\nwith started_ray(None): pass"
+    unset = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {**processes.environment, "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600

@@ -7,7 +7,8 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from torch import OutOfMemoryError
 
-from sclsearch.ray_backend.failures import RETRIES
+from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.failures import RETRIES, WorkerFailure
 from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, classified
 from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError
 from sclsearch.store.remote import StorageError
@@ -31,20 +32,17 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
 ) -> None:
     scheduler = prepare(configs=1, seeds=1)
     searcher = SeedSearcher(scheduler, math.inf)
-    for attempt in range(int(RETRIES["storage-unseen"])):
+    for attempt in range(int(RETRIES["storage-unseen"]) + 1):
+        assert searcher.fault is None
         searcher.suggest(f"t{attempt}")
         searcher.on_trial_complete(f"t{attempt}", ENDED)
-        assert not scheduler.state.seed_runs
-    searcher.suggest("last")
-    searcher.on_trial_complete("last", ENDED)
-    assert str(searcher.fault) == (
-        "--storage: cannot store seed runs: the driver does not see what 10.0.0.1 stored. Make "
-        "room or repair the storage, then run the same command to resume; nothing finished is lost."
-    )
+    assert isinstance(searcher.fault, SclsearchError)
+    assert "the driver does not see what 10.0.0.1 stored" in str(searcher.fault)
+    assert not scheduler.state.seed_runs
     assert scheduler.runs.keys() == []
 
 
-def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(prepare: Prepare) -> None:
+def test_a_failure_that_a_worker_reports_is_that_of_its_seed_run(prepare: Prepare) -> None:
     scheduler = prepare(configs=1, seeds=1)
     searcher = SeedSearcher(scheduler, math.inf)
     for trial in ("t1", "t2"):
@@ -55,18 +53,15 @@ def test_a_seed_run_that_runs_out_of_memory_fails_with_its_message(prepare: Prep
     assert (run.failure.cause, run.failure.message) == ("out-of-memory", "2 GiB")
 
 
-def test_the_scheduler_gets_the_node_that_finished_a_seed_run(
-    prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_node_that_finished_a_seed_run_is_fit_again(prepare: Prepare, workers: Workers) -> None:
     scheduler = prepare()
     searcher = SeedSearcher(scheduler, math.inf)
-    nodes: list[str] = []
-    monkeypatch.setattr(scheduler.worker_failures, "finished_on", nodes.append)
+    unfit = WorkerFailure("node-unfit", "old torch", "10.0.0.1")
+    scheduler.worker_failures.add((0, 0), unfit)
     searcher.suggest("t1")
-    task = searcher.tasks["t1"]
-    scheduler.runs.put(workers.trained(task))
+    scheduler.runs.put(workers.trained(searcher.tasks["t1"]))
     searcher.on_trial_complete("t1", ENDED)
-    assert nodes == ["10.0.0.1"]
+    scheduler.worker_failures.check_nodes(["10.0.0.1"])
 
 
 ADVICE = "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."

@@ -4,19 +4,16 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
 
-from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.run import rerun
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.state import SeedRunTask
-from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
 from tests.search.beside import beside
 from tests.workspace import Processes, Workspace
@@ -26,14 +23,15 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
+def weights(workspace: Workspace, name: str) -> set[str]:
+    folder = workspace.storage / "studies" / name / "weights"
+    return {path.stem for path in folder.glob("*.safetensors")}
+
+
 @pytest.fixture(scope="module")
 def first(workspace: Workspace, processes: Processes) -> tuple[Scheduler, float]:
     """Return the result of a search that lost one worker, and its seconds."""
-    killed, causes, record = list[int](), list[str](), Scheduler.record_failure
-
-    def record_failure(scheduler: Scheduler, task: SeedRunTask, failure: WorkerFailure) -> None:
-        causes.append(failure.cause)
-        record(scheduler, task, failure)
+    killed = list[int]()
 
     def kill(over: threading.Event) -> None:
         while not killed and not over.wait(0.05):
@@ -45,50 +43,38 @@ def first(workspace: Workspace, processes: Processes) -> tuple[Scheduler, float]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in processes.environment.items():
             patch.setenv(name, value)
-        patch.setattr(Scheduler, "record_failure", record_failure)
         with beside(kill):
             result = workspace.run(configs=2)
     assert [signal.getsignal(each) for each in SIGNALS] == handlers
     assert len(killed) == 1
-    assert causes == ["worker-lost"]
+    ids = [(number, replicate) for number in range(2) for replicate in range(2)]
+    assert sum(result.worker_failures.count(one) for one in ids) == 1
     return result, time.monotonic() - begun
 
 
-def weights(workspace: Workspace, name: str) -> set[str]:
-    folder = workspace.storage / "studies" / name / "weights"
-    return {path.stem for path in folder.glob("*.safetensors")}
-
-
-def test_a_search_that_loses_a_worker_stores_every_seed_run(
+def test_a_search_that_loses_a_worker_stores_every_seed_run_and_the_weights_of_the_report(
     workspace: Workspace, first: tuple[Scheduler, float]
 ) -> None:
+    from safetensors import safe_open
+
     result, _ = first
     assert (result.ending, result.wanted, result.done) == ("complete", 4, 4)
-    assert (result.trained, result.failed) == (4, 0)
-    assert result.tracking is None
+    assert (result.trained, result.failed, result.tracking) == (4, 0, None)
+    stored = Counter()
     for number, runs in workspace.seed_runs(result.name).items():
-        assert len(runs) == 2
         for replicate, one in enumerate(runs):
             assert one is not None
             assert len(one.evaluations) == 8
             assert {"validation", "test"} == {*one.predictions}
             assert (one.origin["configuration"], one.origin["replicate"]) == (number, replicate)
             assert (one.environment["threads"], one.environment["gpus"]) == (1, 0.0)
-
-
-def test_the_weights_on_disk_are_those_of_the_report(
-    workspace: Workspace, first: tuple[Scheduler, float]
-) -> None:
-    from safetensors import safe_open
-
-    result, _ = first
-    named = report(workspace.storage, result.name).weights
-    assert weights(workspace, result.name) == {*named}
-    assert len(named) == 1  # the best seed
-    for key, path in named.items():
-        with safe_open(path, framework="pt") as file:
-            assert file.metadata()["key"] == key
-            assert any(name.startswith("encoder.") for name in file.keys())  # noqa: SIM118
+            stored[number] += 1
+    assert stored == {0: 2, 1: 2}
+    ((key, path),) = report(workspace.storage, result.name).weights.items()  # of the best seed
+    assert weights(workspace, result.name) == {key}
+    with safe_open(path, framework="pt") as file:
+        assert file.metadata()["key"] == key
+        assert any(name.startswith("encoder.") for name in file.keys())  # noqa: SIM118
 
 
 def test_a_repeated_search_reads_the_store_and_trains_nothing(
@@ -130,21 +116,3 @@ def test_reruns_of_seed_runs_are_bit_identical(workspace: Workspace) -> None:
     for key in workspace.runs():
         again = rerun(workspace.storage, key[:10])
         assert (again.key, again.same, again.now) == (key, True, None)
-
-
-def test_a_rerun_on_changed_data_is_refused(
-    workspace: Workspace, first: tuple[Scheduler, float]
-) -> None:
-    assert isinstance(workspace.spec.task, CustomTask)
-    path = workspace.spec.task.path
-    (key, *_) = workspace.runs()
-    text = path.read_text(encoding="utf-8")
-    try:
-        path.write_text(text.replace("film", "movie", 1), encoding="utf-8")
-        with pytest.raises(SclsearchError, match=rf"^{key[:12]}: data changed since"):
-            rerun(workspace.storage, key)
-        path.unlink()
-        with pytest.raises(SclsearchError, match=r"toy.csv"):
-            rerun(workspace.storage, key)
-    finally:
-        path.write_text(text, encoding="utf-8")

@@ -1,5 +1,6 @@
 """Tests of a worker: what it stores for seed runs that finish, fail or meet a machine error."""
 
+import json
 import resource
 import subprocess
 import sys
@@ -15,10 +16,7 @@ import torch
 
 from sclsearch.canonical import canonical
 from sclsearch.ray_backend.failures import WorkerFailure
-from sclsearch.ray_backend.worker import (
-    attempt,
-    seed_run_trial,
-)
+from sclsearch.ray_backend.worker import seed_run_trial
 from sclsearch.search.run import rerun, worker_context
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
@@ -27,15 +25,15 @@ from tests.studies import stored
 from tests.workspace import MakeSpec, Prepare
 
 Raises = Callable[[Exception], None]
+Trial = Callable[[Scheduler], tuple[Any, SeedRun | None]]
 
 
 @pytest.fixture
 def short(make_spec: MakeSpec, prepare: Prepare) -> Scheduler:
     """Return a study of one short seed run."""
     settings = {"epochs": 1, "max_length": 16}
-    prepared = replace(prepare(make_spec(settings=settings), configs=1, seeds=1), weights=True)
-    prepared.begin()
-    return prepared
+    prepared = prepare(make_spec(settings=settings), configs=1, seeds=1)
+    return replace(prepared, weights=True).begin()
 
 
 @pytest.fixture
@@ -49,6 +47,34 @@ def loss_raises(monkeypatch: pytest.MonkeyPatch) -> Raises:
         monkeypatch.setattr("sclsearch.methods.scl.sup_con", raising)
 
     return loss_raises
+
+
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch) -> Trial:
+    """Return a function that runs the next trial of the only seed run of a study.
+
+    It returns the report to Ray Tune and the stored seed run.
+    """
+
+    def trial(prepared: Scheduler) -> tuple[Any, SeedRun | None]:
+        reports: list[Any] = []
+        monkeypatch.setattr("ray.tune.report", reports.append)
+        task = replace(prepared).next()
+        assert task is not None
+        config = {
+            "configuration": 0,
+            "replicate": task.replicate.number,
+            "fields": canonical(task.configuration.fields),
+            "test": task.test,
+            "weights": task.weights,
+            "graphs": True,
+            "deadline": time.time() + 3600,
+        }
+        seed_run_trial(config, worker_context(prepared))
+        (report,) = reports
+        return report, prepared.runs.get(task.key)
+
+    return trial
 
 
 @pytest.mark.slow
@@ -67,106 +93,50 @@ def test_a_worker_trains_without_mlflow(tiny_bert: Path, tmp_path: Path) -> None
     assert len(stored(tmp_path)) == 2
 
 
-def trial(prepared: Scheduler, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:
-    """Run the next trial of the only seed run; return the report and the stored seed run."""
-    reports: list[Any] = []
-    monkeypatch.setattr("ray.tune.report", reports.append)
-    task = replace(prepared).next()
-    assert task is not None
-    config = {
-        "configuration": 0,
-        "replicate": task.replicate.number,
-        "fields": canonical(task.configuration.fields),
-        "test": task.test,
-        "weights": task.weights,
-        "graphs": True,
-        "deadline": time.time() + 3600,
-    }
-    seed_run_trial(config, worker_context(prepared))
-    (report,) = reports
-    return report, prepared.runs.get(task.key)
-
-
-def test_a_finished_seed_run_is_stored_with_its_weights_and_can_be_rerun(
-    short: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report, run = trial(short, monkeypatch)
-    assert run is not None
-    assert report == {"key": run.key, "failure": (), "warning": ""}
-    assert run.failure is None
-    assert short.store.weights(run.key).exists()
-    (rows,) = short.runs.rows([run])
-    assert rows is not None
-    assert rows.probabilities["test"].argmax(1).tolist() == run.predictions["test"]
-    assert rerun(short.storage, run.key).same
-
-
 def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
-    short: Scheduler, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, trial: Trial
 ) -> None:
-    _, run = trial(replace(short, weights=False), monkeypatch)
+    _, run = trial(replace(short, weights=False))
     assert run is not None
     assert not short.store.weights(run.key).exists()
-    report, again = trial(short, monkeypatch)
+    report, again = trial(short)
     assert report == {"key": run.key, "failure": (), "warning": ""}
     assert again == run
     assert short.store.weights(run.key).exists()
     short.store.weights(run.key).remove()
-    other = [1 - label for label in run.predictions["validation"]]
-    short.runs.set_aside(run.key)
     (rows,) = short.runs.rows([run])
+    assert rows is not None
+    assert rows.probabilities["test"].argmax(1).tolist() == run.predictions["test"]
+    short.runs.set_aside(run.key)
+    other = [1 - label for label in run.predictions["validation"]]
     short.runs.put(replace(run, predictions={**run.predictions, "validation": other}), rows)
-    report, _ = trial(short, monkeypatch)
+    report, _ = trial(short)
     score = f"{run.validated(short.study.metric):.4f}"
     assert f"is {score} instead of {score}. Processors round" in report["warning"]
 
 
-def test_running_out_of_memory_is_reported_and_stores_nothing(
-    short: Scheduler, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
+def test_an_error_of_the_machine_is_reported_or_raised_and_stores_nothing(
+    short: Scheduler, loss_raises: Raises, trial: Trial
 ) -> None:
     loss_raises(torch.OutOfMemoryError("a test has no more"))
-    report, run = trial(short, monkeypatch)
+    report, run = trial(short)
+    assert report["failure"][0] == "out-of-memory"
     assert "a test has no more" in report["failure"][1]
     assert run is None
-
-
-def test_a_nan_loss_is_a_failure(short: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sclsearch.methods.scl.sup_con", lambda *_, **__: torch.tensor(torch.nan))
-    _, run = trial(short, monkeypatch)
-    assert run is not None
-    assert run.failure is not None
-    assert run.failure.cause == "non-finite"
-
-
-def test_an_error_of_the_machine_is_raised_and_not_stored_as_a_failure(
-    short: Scheduler, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
-) -> None:
     loss_raises(OSError(116, "Stale file handle"))
     with pytest.raises(OSError, match=r"Stale file handle"):
-        trial(short, monkeypatch)
+        trial(short)
     assert short.runs.keys() == []
 
 
-def test_an_error_of_the_method_is_a_failure_that_names_its_line(
-    short: Scheduler, loss_raises: Raises
-) -> None:
-    loss_raises(KeyError("head"))
-    seed_run_spec = short.study.seed_run_spec({}, 0, short.splits[0])
-    run, result = attempt(seed_run_spec, worker_context(short), 0)
-    assert (run.key, result) == (seed_run_spec.key, None)
-    assert run.failure is not None
-    assert run.failure.cause == "raised"
-    assert run.failure.message.startswith("KeyError: 'head' (test_worker.py:")
-
-
 def test_scores_are_stored_even_if_the_weights_cannot_be(
-    short: Scheduler, monkeypatch: pytest.MonkeyPatch
+    short: Scheduler, trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(StudyStore, "weights", full)
-    report, run = trial(short, monkeypatch)
+    report, run = trial(short)
     assert not report["failure"]
     assert run is not None
     assert run.failure is None
@@ -175,22 +145,17 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
 
 @pytest.mark.parametrize("method", ["scl", "supcl-seq", "lacon", "tapt"])
 def test_a_later_test_equals_a_test_at_the_end_of_training(
-    make_spec: MakeSpec,
-    prepare: Prepare,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    method: str,
+    make_spec: MakeSpec, prepare: Prepare, trial: Trial, tmp_path: Path, method: str
 ) -> None:
     settings = {"epochs": 1, "max_length": 16} | ({"heads": 4} if method == "lacon" else {})
     spec = make_spec(method=method, space=None, settings=settings, searched=False)
     at_once, later = (
-        prepare(spec, configs=1, seeds=1, storage=tmp_path / name) for name in ("once", "later")
+        prepare(spec, configs=1, seeds=1, storage=tmp_path / name).begin()
+        for name in ("once", "later")
     )
     later = replace(later, tests_all=False)
-    for prepared in (at_once, later):
-        prepared.begin()
-    _, expected = trial(at_once, monkeypatch)
-    _, trained = trial(later, monkeypatch)
+    _, expected = trial(at_once)
+    _, trained = trial(later)
     assert expected is not None
     assert trained is not None
     assert trained.untested
@@ -200,7 +165,7 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     (trained_rows,) = later.runs.rows([trained])
     assert trained_rows is not None
     later.runs.put_test(replace(trained, evaluations=elsewhere), trained_rows)
-    _, tested = trial(later, monkeypatch)
+    _, tested = trial(later)
     assert tested is not None
     others = {"started", "seconds", "origin"}
     for name, content in asdict(expected).items():
@@ -214,17 +179,16 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
 
 
 def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
-    short: Scheduler, monkeypatch: pytest.MonkeyPatch, loss_raises: Raises
+    short: Scheduler, trial: Trial, loss_raises: Raises
 ) -> None:
     later = replace(short, tests_all=False)
-    _, trained = trial(later, monkeypatch)
-    assert trained is not None
+    _, trained = trial(later)
     loss_raises(ValueError("an own error"))
-    report, untested = trial(later, monkeypatch)
+    report, untested = trial(later)
     assert untested == trained
     cause, message = report["failure"]
     assert cause == "untestable"
-    assert message.startswith("ValueError: an own error (")
+    assert message.startswith("ValueError: an own error (test_worker.py:")
     scheduler = replace(later)
     task = scheduler.next()
     assert task is not None
@@ -234,14 +198,13 @@ def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
 
 
 def test_workers_get_no_texts(make_spec: MakeSpec, prepare: Prepare, tmp_path: Path) -> None:
-    spec = make_spec(method="cssl", space=None, settings={"max_length": 16})
-    study = prepare(spec).study
     path = tmp_path / "paraphrases.jsonl"
-    texts = set(study.data.splits["train"].texts)
-    lines = ['{"paraphrases": 1, "source": "by hand"}']
-    lines += [f'{{"text": ["{row[0]}"], "paraphrases": [["so"], ["it"]]}}' for row in texts]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    prepared = prepare(make_spec(method="cssl", space=None, paraphrases=path), study="other")
+    spec = make_spec(method="cssl", space=None)
+    texts = {text for (text,) in prepare(spec).study.data.splits["train"].texts}
+    rows = [{"text": [text], "paraphrases": [["so"], ["it"]]} for text in texts]
+    lines = [{"paraphrases": 1, "source": "by hand"}, *rows]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    prepared = prepare(replace(spec, paraphrases=path), study="other")
     context = worker_context(prepared)
     assert context.study.data.splits == {}
     assert context.study.paraphrases is not None

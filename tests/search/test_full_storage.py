@@ -26,12 +26,10 @@ def test_a_storage_error_is_not_a_failure_of_the_seed_run(
         raise OSError(number, os.strerror(number), str(target))
 
     with in_process():
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            pytest.raises(BrokenStorageError, match=os.strerror(number)),
-        ):
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr("sclsearch.store.runs.create", broken)
-            here.run(**OPTIONS)
+            with pytest.raises(BrokenStorageError, match=os.strerror(number)):
+                here.run(**OPTIONS)
         assert here.runs() == {}
         finished = here.run(**OPTIONS)
     assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)

@@ -39,6 +39,11 @@ def test_a_lost_seed_run_is_retried_and_then_fails(
     assert scheduler.complete
 
 
+def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
+    while (task := scheduler.next()) is not None:
+        scheduler.record_failure(task, failure)
+
+
 def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(prepare: Prepare) -> None:
     scheduler = prepare()
     order = []
@@ -56,8 +61,7 @@ def test_one_bad_node_is_named_and_fails_no_seed_run(prepare: Prepare, workers: 
     first, *_ = workers.running(scheduler, at_a_time=8)
     scheduler.finish(first, workers.trained(first), node=SECOND)
     with pytest.raises(SclsearchError, match=rf"^node {FIRST}: .* seen\. Repair"):
-        while (task := scheduler.next()) is not None:
-            scheduler.record_failure(task, WorkerFailure("worker-lost", "seen", FIRST))
+        fail_all(scheduler, WorkerFailure("worker-lost", "seen", FIRST))
     assert [*scheduler.state.seed_runs] == [first.id]
 
 
@@ -134,16 +138,15 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
 def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
     prepare: Prepare, workers: Workers
 ) -> None:
-    def stopped() -> Scheduler:
+    for expected in ([(0, 0), (0, 1)], [(0, 0), (0, 1), (1, 0), (1, 1)]):
         scheduler = prepare()
+        first, second = workers.running(scheduler, 2)
+        for task in (first, second):
+            scheduler.runs.put(workers.failed(task))
+        scheduler.finish(first, workers.failed(first))
         with pytest.raises(SclsearchError, match=r"^method scl: the first 2 .* a test\. Fix"):
-            while task := scheduler.next():
-                scheduler.runs.put(workers.failed(task))
-                scheduler.finish(task, workers.failed(task))
-        return scheduler
-
-    assert [*stopped().state.seed_runs] == [(0, 0), (0, 1)]
-    assert len(stopped().state.seed_runs) == 4
+            scheduler.finish(second, workers.failed(second))
+        assert [*scheduler.state.seed_runs] == expected
     last = prepare()
     workers.run_out(last)
     assert last.complete

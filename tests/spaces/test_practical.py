@@ -1,4 +1,4 @@
-"""Tests of the practical spaces: what depends on the encoder and on the texts."""
+"""Tests of the shipped spaces, and of what the encoder and the texts change in practical ones."""
 
 from typing import Any
 
@@ -7,9 +7,21 @@ import pytest
 from sclsearch.encoders.models import EncoderTraits
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import build
-from sclsearch.spaces.load import covering_length, load_space, practical_file, practical_space
+from sclsearch.spaces.load import (
+    covering_length,
+    find_space,
+    load_space,
+    practical_file,
+    practical_space,
+    shipped_spaces,
+    space_files,
+    space_summaries,
+)
 from sclsearch.spaces.space import Choice, Range, Space
 
+NAMES = [f"{path.parent.name}/{path.stem}" for path in space_files()]
+OF_PAPERS = [name for name in NAMES if not name.endswith("/practical")]
+MOST_TRIED = 60  # a header proposes at most so many configurations
 SMALL = EncoderTraits(384, 6, "bert", 512, pooler=True, sentence_pooling="mean")
 LARGE = EncoderTraits(1024, 24, "roberta", 512, pooler=False)
 
@@ -19,19 +31,49 @@ def practical(method: str, traits: EncoderTraits, max_length: int = 48) -> Space
     return practical_space(space, method_class(method), traits, max_length)
 
 
+def test_methods_have_both_spaces_and_supcl_seq_has_one_for_each_glue_task() -> None:
+    assert {f"{method}/{kind}" for method in METHODS for kind in ("paper", "practical")} <= {*NAMES}
+    glue = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
+    assert {f"supcl-seq/{task}" for task in glue} <= {*NAMES}
+    assert {name for name, source in space_summaries().items() if source} == {*NAMES}
+    scl = load_space(find_space("scl", "cola"), "scl")
+    assert (scl.size(), scl.published) == (24, ({"tau": 0.3, "lam": 0.9},))
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_a_papers_space_is_valid_and_its_header_shows_command_and_size(name: str) -> None:
+    method, _, task = name.partition("/")
+    path = shipped_spaces() / f"{name}.yaml"
+    space = load_space(path, method)
+    assert space.published
+    for values in space.published:
+        build(method_class(method), {**space.fixed, **values}, space.file)
+    size = space.size()
+    header = path.read_text(encoding="utf-8").partition("\nmethod:")[0]
+    assert f"#   sclsearch tune --method {method} --task " in header
+    assert size is not None
+    tried = min(size, MOST_TRIED)
+    assert f" --configs {tried}\n" in header
+    share = f"{tried} of {size}" if tried < size else str(size)
+    assert f"# Cost: {share} configurations x " in header
+    assert task == "paper" or f" --task {task} " in header
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_all_methods_search_the_same_learning_rates_around_the_start(method: str) -> None:
-    for traits in (SMALL, LARGE):
-        space, start = practical(method, traits), traits.learning_rate
-        searched = space.parameters["learning_rate"]
-        assert isinstance(searched, Range)
-        assert (searched.low, searched.high) == pytest.approx((start / 5, start * 3), rel=0.03)
-        assert space.published[0]["learning_rate"] == start
-        assert space.fixed["max_length"] == 48
-        assert space.start == "start"
-        for values in space.published:
-            assert space.contains(values)
-            build(method_class(method), {**space.fixed, **values}, space.file)
+@pytest.mark.parametrize("traits", [SMALL, LARGE], ids=["small", "large"])
+def test_all_methods_search_the_same_learning_rates_around_the_start(
+    method: str, traits: EncoderTraits
+) -> None:
+    space, start = practical(method, traits), traits.learning_rate
+    searched = space.parameters["learning_rate"]
+    assert isinstance(searched, Range)
+    assert (searched.low, searched.high) == pytest.approx((start / 5, start * 3), rel=0.03)
+    assert space.published[0]["learning_rate"] == start
+    assert space.fixed["max_length"] == 48
+    assert space.start == "start"
+    for values in space.published:
+        assert space.contains(values)
+        build(method_class(method), {**space.fixed, **values}, space.file)
 
 
 @pytest.mark.parametrize(
@@ -54,17 +96,20 @@ def test_a_head_reads_what_the_encoder_was_trained_for_or_what_its_architecture_
     assert practical("supcl-seq", traits).fixed["pooling"] == "mean"
 
 
-def test_the_start_falls_with_the_square_of_the_width() -> None:
-    starts = {
-        width: EncoderTraits(width, 6, "bert", None, pooler=False).learning_rate
-        for width in (64, 256, 384, 768, 1024)
-    }
-    assert starts == {64: 1e-3, 256: 2.3e-4, 384: 1e-4, 768: 2.5e-5, 1024: 1.4e-5}
-
-
-@pytest.mark.parametrize(("width", "heads"), [(384, (1, 2, 3, 4, 6, 8, 12)), (256, (1, 2, 4, 8))])
-def test_the_heads_of_lacon_divide_the_width(width: int, heads: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("width", "start", "heads"),
+    [
+        (64, 1e-3, (1, 2, 4, 8)),
+        (384, 1e-4, (1, 2, 3, 4, 6, 8, 12)),
+        (768, 2.5e-5, (1, 2, 3, 4, 6, 8, 12)),
+        (1024, 1.4e-5, (1, 2, 4, 8)),
+    ],
+)
+def test_the_start_falls_with_the_square_of_the_width_which_the_heads_of_lacon_divide(
+    width: int, start: float, heads: tuple[int, ...]
+) -> None:
     space = practical("lacon", EncoderTraits(width, 6, "bert", None, pooler=False))
+    assert space.published[0]["learning_rate"] == start
     assert space.parameters["heads"] == Choice(heads)
 
 

@@ -13,10 +13,9 @@ from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_spec
-from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tasks import load_task
+from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask
-from tests.workspace import MakeSpec, Prepare
+from tests.workspace import MakeSpec, Prepare, WriteSpace
 
 OWN_SPACE = """
 method: Smoothed
@@ -27,28 +26,16 @@ space:
 """
 
 
-def stored(thing: Any) -> Any:
-    """Return a value after a round trip through JSON, which turns tuples into lists."""
-    return json.loads(json.dumps(thing))
-
-
 def origin_of(prepared: Scheduler) -> Mapping[str, Any]:
-    origin: Mapping[str, Any] = stored(prepared.record.origin)
+    origin: Mapping[str, Any] = json.loads(json.dumps(prepared.record.origin))
     return origin
-
-
-def test_the_default_encoder_is_recorded_by_name(
-    make_spec: MakeSpec, minilm: Path, tmp_path: Path
-) -> None:
-    spec = make_spec(model=None, scale="laptop", space=None)
-    options = RunOptions(storage=tmp_path, gpus_per_trial=0)
-    assert origin_of(prepare_study(spec, options))["model"] == "minilm"
 
 
 def winner_of(prepared: Scheduler) -> ConfigurationRecord:
     scheduler = replace(prepared)
     scheduler.refill()
-    return ConfigurationRecord(**stored(asdict(scheduler.state.configurations[-1])))
+    stored = json.loads(json.dumps(asdict(scheduler.state.configurations[-1])))
+    return ConfigurationRecord(**stored)
 
 
 def keys(prepared: Scheduler, values: Mapping[str, Any]) -> list[str]:
@@ -56,54 +43,70 @@ def keys(prepared: Scheduler, values: Mapping[str, Any]) -> list[str]:
     return [study.seed_run_spec(values, r, splits).key for r, splits in prepared.splits.items()]
 
 
+def test_the_default_encoder_is_recorded_by_name(
+    make_spec: MakeSpec, minilm: Path, tmp_path: Path
+) -> None:
+    spec = make_spec(model=None, scale="laptop", space=None)
+    options = RunOptions(storage=tmp_path, gpus_per_trial=0)
+    assert prepare_study(spec, options).record.origin["model"] == "minilm"
+
+
+@pytest.fixture
+def files(toy: CustomTask, tmp_path: Path) -> CustomTask:
+    """Return the toy task with a file for each split."""
+    header, *rows = toy.path.read_text(encoding="utf-8").splitlines()
+    paths = {}
+    for name, some in {"train": rows[:60], "validation": rows[60:80], "test": rows[80:]}.items():
+        paths[name] = tmp_path / f"{name}.csv"
+        paths[name].write_text("\n".join([header, *some]), encoding="utf-8")
+    own = replace(toy, path=paths.pop("train"), split_column=None, metric="macro_f1")
+    return replace(own, **paths)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
         {"train_size": 20},
         {"shots": 4, "scale": "laptop"},
         {"method": "tapt", "space": None, "train_size": 20, "unlabeled": 40},
+        {"method": "supcl-seq", "space": "paper"},  # a field is a list
         {"protocol": "supcl-seq", "settings": {"pooling": "cls_raw"}},
+        {"protocol": "lacon-classes:2"},
+        {"method": "Smoothed"},
+        {"task": "fractions"},
+        {"task": "files"},
     ],
     ids=str,
 )
 def test_a_restored_configuration_has_the_same_seed_runs(
-    make_spec: MakeSpec, prepare: Prepare, changes: dict[str, Any]
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    write_space: WriteSpace,
+    toy: CustomTask,
+    files: CustomTask,
+    custom_method: str,
+    tmp_path: Path,
+    changes: dict[str, Any],
 ) -> None:
+    tasks = {"fractions": replace(toy, split_column=None, fractions=(0.6, 0.2, 0.2))}
+    task = {**tasks, "files": files}.get(changes.get("task", ""), toy)
+    changes = {**changes, "task": task}
+    if changes.get("method") == "Smoothed":
+        file = tmp_path / "mine.py"
+        file.write_text(custom_method, encoding="utf-8")
+        changes |= {"method": f"{file}:Smoothed", "space": write_space(OWN_SPACE)}
     before = prepare(make_spec(**changes), seeds=3)
+    if "Smoothed" in str(before.study.method):
+        changes["space"].unlink()
     winner = winner_of(before)
     spec = restore_spec(origin_of(before), winner.fields)
+    assert spec.task == task
     again = prepare(spec, seeds=3)
     assert keys(again, {}) == keys(before, winner.values)
     assert again.study.fields({}) == before.study.fields(winner.values)
     assert not again.study.space.parameters
     once_more = restore_spec(origin_of(again), winner_of(again).fields)
     assert prepare(once_more, seeds=3).study.default_name() == again.study.default_name()
-
-
-def test_a_task_of_the_users_files_is_restored_exactly(
-    toy: CustomTask, make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
-) -> None:
-    header, *rows = toy.path.read_text(encoding="utf-8").splitlines()
-    files = {}
-    for name, some in {"train": rows[:60], "validation": rows[60:80], "test": rows[80:]}.items():
-        files[name] = tmp_path / f"{name}.csv"
-        files[name].write_text("\n".join([header, *some]), encoding="utf-8")
-    by_files = CustomTask(
-        files["train"],
-        text=("text",),
-        label="label",
-        validation=files["validation"],
-        test=files["test"],
-        metric="macro_f1",
-    )
-    by_shares = replace(toy, split_column=None, fractions=(0.6, 0.2, 0.2))
-    for task in (by_files, by_shares):
-        before = prepare(make_spec(task=task))
-        winner = winner_of(before)
-        spec = restore_spec(origin_of(before), winner.fields)
-        assert spec.task == task
-        assert keys(prepare(spec), {}) == keys(before, winner.values)
 
 
 def test_a_stored_field_out_of_bounds_is_reported_as_a_damaged_record(
@@ -114,32 +117,6 @@ def test_a_stored_field_out_of_bounds_is_reported_as_a_damaged_record(
     message = rf"^{before.record.name}: the record is damaged: max_length: .*got -5\. Restore"
     with pytest.raises(SclsearchError, match=message):
         restore_spec(origin_of(before), damaged)
-
-
-def test_a_custom_method_is_restored_without_its_space_file(
-    custom_method: str, make_spec: MakeSpec, prepare: Prepare, tmp_path: Path
-) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(custom_method, encoding="utf-8")
-    space = tmp_path / "space.yaml"
-    space.write_text(OWN_SPACE, encoding="utf-8")
-    before = prepare(make_spec(method=f"{file}:Smoothed", space=space))
-    winner = winner_of(before)
-    space.unlink()
-    again = prepare(restore_spec(origin_of(before), winner.fields))
-    assert keys(again, {}) == keys(before, winner.values)
-
-
-def test_stored_lists_become_tuples_and_files_become_paths(tmp_path: Path, tiny_bert: Path) -> None:
-    file = tmp_path / "paraphrases.jsonl"
-    texts = dict.fromkeys(load_task("demo").splits["train"].texts)
-    lines = [json.dumps({"text": text, "paraphrases": [text, text]}) for text in texts]
-    file.write_text("\n".join(['{"paraphrases": 1, "source": "by hand"}', *lines]))
-    spec = StudySpec(method="cssl", task="demo", model=str(tiny_bert), paraphrases=file)
-    prepared = prepare_study(spec, RunOptions(storage=tmp_path, seeds=1, gpus_per_trial=0))
-    origin = {**origin_of(prepared), "method": "supcl-seq"}  # its fields have a list
-    again = restore_spec(origin, {"dropouts": [0.0, 0.1], "tau": 0.5})
-    assert (again.settings, again.paraphrases) == ({"dropouts": (0.0, 0.1), "tau": 0.5}, file)
 
 
 def test_fresh_replicates_begin_after_those_of_the_study(
