@@ -16,7 +16,7 @@ from tests.workspace import Prepare, Workers
 def live(prepare: Prepare, workers: Workers) -> SearchState:
     """Return the state of a search after all seed runs but the last."""
     scheduler = prepare(configs=3, seeds=4).begin()
-    while not len(scheduler.state.seed_runs) == 11:
+    while len(scheduler.state.seed_runs) != 11:
         workers.finish(scheduler, workers.running(scheduler)[0])
     return scheduler.state
 
