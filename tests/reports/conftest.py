@@ -32,6 +32,8 @@ Scores = tuple[int | Matrix, int | Matrix | None]
 Configuration = Sequence[Scores | str | None]
 WriteStudy = Callable[..., Path]
 FIELDS: Mapping[str, Any] = MappingProxyType({"epochs": 3, "learning_rate": 1e-5})
+SECONDS = 90.0
+"""Training time of each made-up seed run."""
 
 
 @pytest.fixture(scope="session")
@@ -74,61 +76,49 @@ def exported(trained: Trained, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_study(tmp_path: Path) -> WriteStudy:
-    """Return a function that writes a study of made-up records and returns its storage."""
+    """Return a function that writes a study of made-up records and returns its storage.
+
+    Further keywords are fields of the record's origin, such as `settings` and `labels`.
+    """
 
     def write(
         *configurations: Configuration,
-        values: Sequence[Mapping[str, Any]] | None = None,
-        rule: str = "mean",
-        notes: tuple[str, ...] = (),
-        study_notes: Sequence[str] = (),
-        model: str = "minilm",
         name: str = "made-up",
-        data: str = "d",
-        metric: str = "accuracy",
-        rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
-        settings: Mapping[str, Any] = MappingProxyType({}),
-        fresh: int = 0,
-        labels: Sequence[str] = (),
-        method: str = "scl",
+        values: Sequence[Mapping[str, Any]] | None = None,
         parameters: Sequence[Mapping[str, Any]] | None = None,
         fixed: Mapping[str, Any] = MappingProxyType({}),
+        method: str = "scl",
+        model: str = "minilm",
+        metric: str = "accuracy",
+        protocol: str = "gunel-fewshot",
+        data: str = "d",
+        rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
+        notes: tuple[str, ...] = (),
+        study_notes: Sequence[str] = (),
+        fresh: int = 0,
         confirms: str | None = None,
         gpus: Sequence[str] = (),
-        protocol: str = "gunel-fewshot",
         losses: Sequence[float] = (),
         updates: int = 20,
-        training_rows: Sequence[int] = (),
+        baselines: Mapping[str, int | Matrix] = MappingProxyType({}),
+        **origin: Any,
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
-        searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
+        searched = dict.fromkeys(name for one in values or [{"tau": 0}] for name in one)
+        known = [{"name": name} for name in searched] if parameters is None else parameters
         identity = {
             "task": "cola",
             "model": model,
             "protocol": protocol + ", fresh replicates" * bool(fresh),
             "size": "100",
-            "space": {
-                "parameters": [{"name": name} for name in searched]
-                if parameters is None
-                else parameters,
-                "fixed": dict(fixed),
-            },
+            "space": {"parameters": known, "fixed": dict(fixed)},
         }
         training: dict[str, Any] = {"method": method, "metric": metric, "data": data}
         training |= {"study": confirms or name, "engine": 6}
-        if gpus:
-            training |= {"numerics": "cuda-bf16", "engine": 7}
-        origin = {
-            "method": method,
-            "task": "cola",
-            "rule": rule,
-            "notes": list(study_notes),
-            "settings": dict(settings),
-            "fresh": fresh,
-            "labels": list(labels),
-            "training_rows": list(training_rows),
-        }
-        record = StudyRecord(name, identity, training, origin, 2, 0.0)
+        training |= {"numerics": "cuda-bf16", "engine": 7} if gpus else {}
+        usual = {"method": method, "task": "cola", "rule": "mean", "fresh": fresh}
+        given = {**usual, "notes": list(study_notes), "settings": {}, "labels": [], **origin}
+        record = StudyRecord(name, identity, training, given, 2, 0.0)
         store.create(record)
         replicates = [
             ReplicateRecord(number, {**rows, "train": train}, {"order": fresh + number}, notes)
@@ -149,6 +139,12 @@ def write_study(tmp_path: Path) -> WriteStudy:
                     run = _seed_run(key, identity_of, scores, loss, updates)
                     gpu = gpus[replicate.number] if gpus else None
                     runs.put(replace(run, environment={"gpu": gpu}))
+        if baselines:
+            found = {
+                name: dict.fromkeys(("validation", "test"), _counts(correct))
+                for name, correct in baselines.items()
+            }
+            store.save_baselines(dict.fromkeys(range(len(replicates)), found))
         return tmp_path
 
     return write
@@ -159,15 +155,13 @@ def _seed_run(
 ) -> SeedRun:
     if isinstance(scores, str):
         return SeedRun(key, identity, {}, failure=Failure("raised", scores))
-    validation = _counts(scores[0])
+    validation = _counts(scores[0]) | ({} if loss is None else {"log_loss": loss})
     test = {} if scores[1] is None else _counts(scores[1])
-    validation |= {} if loss is None else {"log_loss": loss}
     first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
     kept = {"epoch": 2, "update": updates, "loss": {}, "validation": validation}
-    return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test)
+    return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test, seconds=SECONDS)
 
 
 def _counts(correct: int | Matrix) -> dict[str, Any]:
-    if isinstance(correct, int):
-        return {"confusion": [[correct, 100 - correct], [0, 0]]}
-    return {"confusion": correct}
+    matrix = [[correct, 100 - correct], [0, 0]] if isinstance(correct, int) else correct
+    return {"confusion": matrix}

@@ -1,13 +1,14 @@
 """Tests of the report: ranking by validation, test scores of the reported seeds, notes."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.report import Report, finished_winner, paired, report
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
 from tests.reports.conftest import FIELDS, WriteStudy
@@ -17,6 +18,7 @@ MEAN = [(70, 50), (70, 60), (70, 70)]
 TOP_2 = [(80, 51), (80, 61), (40, 71)]
 BEST = [(90, 52), (50, 62), (50, 72)]
 FAILING = [(80, 50), "loss ce is nan at update 7", (60, 70)]
+H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB"
 
 
 def numbers(found: Report) -> list[int]:
@@ -39,13 +41,8 @@ def test_each_rule_ranks_by_its_own_validation_score(
     assert [line.score for line in found.configurations] == pytest.approx(scores)
     assert found.winner == found.configurations[0]
     assert found.lead == pytest.approx(scores[0] - scores[1])
-    assert found.rule == rule
     own = report(Path(found.storage), "made-up")
     assert (own.rule, numbers(own)) == (f"{rule}/best" if rule != "best" else rule, ranking)
-
-
-def test_a_winner_without_a_second_has_no_lead(write_study: WriteStudy) -> None:
-    assert report(write_study(MEAN, ["a fault"] * 3), "made-up").lead is None
 
 
 def test_unfinished_configurations_rank_last_in_order_without_a_score(
@@ -56,16 +53,31 @@ def test_unfinished_configurations_rank_last_in_order_without_a_score(
     assert numbers(found) == [3, 1, 0, 2]
     assert [line.score is None for line in found.configurations] == [False, False, True, True]
     assert [len(line.seeds) for line in found.configurations] == [2, 2, 1, 0]
+    alone = write_study(MEAN, ["a fault"] * 3, name="alone")
+    assert report(alone, "alone").lead is None
 
 
 def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: WriteStudy) -> None:
     winner = finished_winner(report(write_study(FAILING), "made-up"))
     assert winner.score == pytest.approx((0.8 + 0.0 + 0.6) / 3)
-    assert winner.failed == 1
-    assert winner.reported == (0, 2)
+    assert (winner.failed, winner.reported) == (1, (0, 2))
     assert winner.test_mean == pytest.approx(0.6)
     assert winner.seeds[1].failure == "raised: loss ce is nan at update 7"
     assert (winner.seeds[1].validation, winner.seeds[1].test) == (None, None)
+
+
+def test_a_configuration_whose_seeds_all_failed_never_wins(write_study: WriteStudy) -> None:
+    storage = write_study(["it broke", "it too"], [(0, 10), (0, 20)])
+    assert finished_winner(report(storage, "made-up")).number == 1
+    broken = report(write_study(["it broke"], name="broken"), "broken")
+    with pytest.raises(SclsearchError, match=r"^broken: no seed run succeeded\..* it broke"):
+        finished_winner(broken)
+
+
+def test_the_lowest_validation_loss_decides_between_equal_scores(write_study: WriteStudy) -> None:
+    configurations = [(70, 60)], [(70, 10)], [(70, 20)], [(60, 90)]
+    found = report(write_study(*configurations, losses=[0.2, 0.15, 0.12, 0]), "made-up")
+    assert numbers(found) == [2, 1, 0, 3]
 
 
 def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: WriteStudy) -> None:
@@ -73,8 +85,7 @@ def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: Wr
     assert numbers(report(storage, "made-up")) == [1, 0]
     assert numbers(report(storage, "made-up", configs=1)) == [0]
     found = report(storage, "made-up", seeds=2)
-    assert numbers(found) == [0, 1]
-    assert found.seeds == 2
+    assert (numbers(found), found.seeds) == ([0, 1], 2)
     assert [seed.replicate for seed in found.configurations[0].seeds] == [0, 1]
     storage = write_study([(90, 10), None], [(80, 40), (80, 50)], name="unfinished")
     assert numbers(report(storage, "unfinished")) == [1, 0]
@@ -90,32 +101,18 @@ def test_an_invalid_number_of_seeds_is_refused(write_study: WriteStudy) -> None:
         report(storage, "made-up", parse_rule("top-3"), seeds=2)
 
 
-def test_a_report_has_the_notes_of_the_splits_and_of_the_space(write_study: WriteStudy) -> None:
+@pytest.mark.parametrize(("gpus", "several"), [((), 0), ((H100,) * 3, 0), ((H100, A100, H100), 1)])
+def test_notes_are_those_of_splits_space_and_different_devices(
+    write_study: WriteStudy, gpus: Sequence[str], several: int
+) -> None:
     storage = write_study(
-        MEAN, notes=("chosen and reported on the same rows",), study_notes=("search space: mine",)
+        MEAN, FAILING, gpus=gpus, notes=("on the same rows",), study_notes=("search space: mine",)
     )
-    assert report(storage, "made-up").notes == (
-        "chosen and reported on the same rows",
-        "search space: mine",
-    )
-
-
-H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB"
-
-
-def test_seed_runs_on_different_gpus_are_counted_without_failed_ones(
-    write_study: WriteStudy,
-) -> None:
-    storage = write_study(MEAN, FAILING, gpus=(H100, A100, H100))  # the second one failed once
-    (note,) = report(storage, "made-up").notes
-    assert f"different devices: 4 on {H100}, 1 on {A100};" in note
-
-
-@pytest.mark.parametrize("gpus", [(), (H100,) * 3])
-def test_seed_runs_on_one_device_give_no_note(
-    write_study: WriteStudy, gpus: tuple[str, ...]
-) -> None:
-    assert report(write_study(MEAN, BEST, gpus=gpus), "made-up").notes == ()
+    first, *devices, last = report(storage, "made-up").notes
+    assert (first, last) == ("on the same rows", "search space: mine")
+    assert len(devices) == several
+    for note in devices:  # without the seed run on an A100 that failed
+        assert f"different devices: 4 on {H100}, 1 on {A100};" in note
 
 
 def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: WriteStudy) -> None:
@@ -127,6 +124,17 @@ def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: Wr
             store.weights(seed.key).save_file(Path.touch)
     found = report(storage, "made-up", parse_rule("top-2"))
     assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
+
+
+def test_seeds_of_one_training_subset_are_one_pair(write_study: WriteStudy) -> None:
+    storage = write_study([(1, 70)] * 3 + [(1, 60)] * 3, [(0, 50)] * 6)
+    ours, theirs = report(storage, "made-up").configurations
+    by_subset = paired(ours, theirs, dict(enumerate("aaabbb")), "accuracy")
+    by_seed = paired(ours, theirs, dict(enumerate("abcdef")), "accuracy")
+    assert by_subset is not None
+    assert by_seed is not None
+    assert (by_subset.n, by_seed.n) == (2, 6)
+    assert by_subset.difference == pytest.approx(0.15)
 
 
 def test_a_report_survives_conversion_to_json(write_study: WriteStudy) -> None:

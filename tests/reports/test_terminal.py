@@ -1,4 +1,4 @@
-"""Tests of the printed report: origin of each score, warnings, width of 80 columns."""
+"""Tests of the printed report: origin of each score, savings, width and histograms."""
 
 from io import StringIO
 from pathlib import Path
@@ -7,147 +7,122 @@ import pytest
 from rich.console import Console
 
 from sclsearch.reports.report import report
-from sclsearch.reports.studies import StudyLine, studies
-from sclsearch.reports.terminal import BINS, histogram, histogram_axis, show
+from sclsearch.reports.terminal import histogram, histogram_axis, show, show_savings, tie_statement
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
+from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
-LONG = {
-    "dropouts": [0.0, 0.1, 0.2, 0.3, 0.4],
-    "learning_rate": 0.00012345678,
-    "batch_size": 160,
-    "probe_epochs": 20,
-    "probe_learning_rate": 0.0123456,
-    "class_weights": "balanced",
-}
 
-
-def printed(storage: Path, rule: str = "mean", *, most: int = 20) -> str:
+def printed(storage: Path, rule: str = "mean", *, most: int = 20, name: str = "made-up") -> str:
     console = Console(file=StringIO(), width=80)
-    show(console, report(storage, "made-up", parse_rule(rule)), most=most)
+    show(console, report(storage, name, parse_rule(rule)), most=most)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
 
+def test_a_report_has_ranking_winner_scores_and_notes_as_plain_text(
+    write_study: WriteStudy,
+) -> None:
+    storage = write_study(
+        [(50, 40), (50, 40), (51, 40)],
+        [(90, 90), None, None],
+        [(60, 30), (95, 30), "[it] broke"],
+        values=[{"tau": 0.1}, {"tau": 0.2}, {"tau": 0.3, "pooling": "[red]"}],
+        model="/models/[old]/bert",
+        settings={"epochs": 8, "dropouts": [0.0, 0.1]},
+        study_notes=("an explanation that is " + "rather " * 9 + "[bold] long",),
+        baselines={LOGISTIC: 10, MAJORITY: 5},
+    )
+    store = StudyStore(storage, "made-up")
+    key = report(storage, "made-up").configurations[0].seeds[0].key
+    store.weights(key).save_file(Path.touch)
+    assert [line.rstrip() for line in printed(storage).splitlines()] == [
+        "scl on cola, 100 training examples, /models/[old]/bert, protocol gunel-fewshot",
+        "        validation             test",
+        "#         accuracy         accuracy  seeds  configuration",
+        "2           0.5167  0.3000 ± 0.0000    2/3  tau=0.3 pooling=[red]",
+        "0           0.5033  0.4000 ± 0.0000    3/3  tau=0.1 (published)",
+        "1  0.9000 (1 seed)                …    1/3  tau=0.2",
+        "            0.0500  0.0500 ± 0.0000         baseline: majority class",
+        "            0.1000  0.1000 ± 0.0000         baseline: logistic regression on the",
+        "                                            frozen encoder",
+        "",
+        "Winner #2 tau=0.3 pooling=[red]",
+        "  validation accuracy 0.5167, mean of 3 seeds (rule mean)",
+        "  test accuracy 0.3000 ± 0.0000, mean ± std of these 2 seeds",
+        "  2 of 3 seeds; a failed one counts as the metric's minimum in the score and is",
+        "not in the test score",
+        "  first failure: raised: [it] broke",
+        "  set by hand: dropouts=[0,0.1] epochs=8",
+        "  1 of 3 configurations have fewer than 3 seeds (1 with 1): the search is",
+        "  unfinished, and one of them may win",
+        "  warning: the winner is not reliably above the baseline logistic regression on",
+        "  the frozen encoder: its test score differs by +20.0 points over 2 pairs; an",
+        "  interval takes 3",
+        "  an explanation that is rather rather rather rather rather rather rather rather",
+        "  rather [bold] long",
+        f"  weights {store.folder}/weights: {key[:12]}…",
+    ]
+
+
 @pytest.mark.parametrize(
-    ("seeds", "rule", "expected"),
+    ("seeds", "rule", "validation", "tests"),
     [
         (
             [(70, 50), (80, 60), (60, 10)],
             "top-2",
-            [
-                "validation accuracy 0.7500, mean of the top 2 of 3 seeds (rule top-2)",
-                "test accuracy 0.5500 ± 0.0707, mean ± std of these 2 seeds",
-                "test accuracy 0.4000 ± 0.2646 over all seeds, none left out",
-            ],
-        ),
-        (
-            [(70, 50), (80, 60)],
-            "mean",
-            [
-                "validation accuracy 0.7500, mean of 2 seeds (rule mean)",
-                "test accuracy 0.5500 ± 0.0707, mean ± std of all 2 seeds",
-            ],
+            "0.7500, mean of the top 2 of 3 seeds",
+            ["0.5500 ± 0.0707, mean ± std of these 2 seeds", "0.4000 ± 0.2646 over all seeds"],
         ),
         (
             [(70, 90), (80, 60)],
             "mean/best",
-            [
-                "validation accuracy 0.7500, mean of 2 seeds (rule mean/best)",
-                "test accuracy 0.6000, of the seed with the best validation score",
-                "test accuracy 0.7500 ± 0.2121 over all seeds, none left out",
-            ],
+            "0.7500, mean of 2 seeds",
+            ["0.6000, of the seed with the best validation", "0.7500 ± 0.2121 over all seeds"],
         ),
-        (
-            [(70, 60)],
-            "best",
-            [
-                "validation accuracy 0.7000, one seed (rule best)",
-                "test accuracy 0.6000, of one seed",
-            ],
-        ),
-        (
-            [(70, 60), "raised"],
-            "mean",
-            [
-                "validation accuracy 0.3500, mean of 2 seeds (rule mean)",
-                "test accuracy 0.6000, of the only seed that finished",
-            ],
-        ),
+        ([(70, 60)], "best", "0.7000, one seed", ["0.6000, of one seed"]),
+        ([(70, 60), "raised"], "mean", "0.3500, mean of 2", ["0.6000, of the only seed that fin"]),
     ],
-    ids=["top-2", "mean", "mean/best", "one seed", "one finished"],
 )
 def test_scores_come_with_their_rule_and_seeds(
-    write_study: WriteStudy, seeds: list[tuple[int, int] | str], rule: str, expected: list[str]
+    write_study: WriteStudy,
+    seeds: list[tuple[int, int] | str],
+    rule: str,
+    validation: str,
+    tests: list[str],
 ) -> None:
     lines = [line.strip() for line in printed(write_study(seeds), rule).splitlines()]
-    assert [line for line in lines if line.startswith(("validation acc", "test acc"))] == expected
+    assert [line for line in lines if line.startswith(f"validation accuracy {validation}")]
+    found = [line for line in lines if line.startswith("test accuracy ")]
+    for line, expected in zip(found, tests, strict=True):
+        assert line.startswith(f"test accuracy {expected}")
 
 
-def test_settings_and_a_tie_are_printed(write_study: WriteStudy) -> None:
-    hand = {"epochs": 8, "dropouts": [0.0, 0.1]}
-    text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)], settings=hand))
-    assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
-    assert "Winner #0" in text
-    tie = "  tied by validation with #1, #3; the lowest number decides. More"
-    assert tie in text
+def test_a_tie_names_the_other_configurations_and_what_decides(write_study: WriteStudy) -> None:
+    configurations = [(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)]
+    storage = write_study(*configurations)
+    write_study(*configurations, losses=[0.2, 0.15, 0.1, 0.12], name="losses")
+    for name, expected in {
+        "made-up": "#1, #3; the lowest number decides. More",
+        "losses": "#1, #0; the lowest validation loss decides: 0.12, 0.15, 0.2. More",
+    }.items():
+        found = report(storage, name)
+        assert found.winner is not None
+        assert tie_statement(found, found.winner).startswith(f"tied by validation with {expected}")
 
 
-def test_the_lowest_validation_loss_decides_between_equal_scores(write_study: WriteStudy) -> None:
-    storage = write_study(
-        [(70, 60)], [(70, 10)], [(70, 20)], [(60, 90)], losses=[0.2, 0.15, 0.12, 0]
-    )
+def test_a_study_without_a_winner_says_why(write_study: WriteStudy) -> None:
+    storage = write_study(["it [broke]", "it too"], ["it broke", "again"])
+    write_study([(70, 60), None], name="begun")
+    assert printed(storage, name="begun").endswith("No configuration is finished yet.\n")
     text = printed(storage)
-    assert "Winner #2" in text
-    tie = "tied by validation with #1, #0; the lowest validation loss decides: 0.12, 0.15, 0.2. "
-    assert tie in " ".join(text.split())
-    rows = [line.split()[0] for line in text.splitlines()[3:7]]
-    assert rows == ["2", "1", "0", "3"]
-    (line,) = studies(storage)
-    assert isinstance(line, StudyLine)
-    assert line.winner == 2
-
-
-def test_the_table_marks_published_and_unfinished_configurations(
-    write_study: WriteStudy,
-) -> None:
-    text = printed(write_study([(50, 40), (50, 40)], [(99, 99), None], [(60, 30), (60, 30)]))
-    rows = [" ".join(line.split()) for line in text.splitlines()[3:6]]
-    assert rows == [
-        "2 0.6000 0.3000 ± 0.0000 2/2 tau=0.3",
-        "0 0.5000 0.4000 ± 0.0000 2/2 tau=0.1 (published)",
-        "1 0.9900 (1 seed) … 1/2 tau=0.2",
-    ]
-
-
-def test_failed_seeds_are_counted_and_explained(write_study: WriteStudy) -> None:
-    text = " ".join(printed(write_study([*[(70, 60)] * 9, "loss ce is nan"])).split())
-    assert "9/10" in text
-    assert "9 of 10 seeds; a failed one counts as the metric's minimum in the score" in text
-    assert "test accuracy 0.6000 ± 0.0000, mean ± std of these 9 seeds" in text
-
-
-def test_a_study_without_a_finished_configuration_has_no_winner(write_study: WriteStudy) -> None:
-    text = printed(write_study([(70, 60), None]))
-    assert text.endswith("No configuration is finished yet.\n")
-    assert "Winner" not in text
-
-
-def test_a_study_without_a_successful_seed_run_has_no_winner(write_study: WriteStudy) -> None:
-    text = printed(write_study(["it broke", "it too"], ["it broke", "again"]))
     assert text.splitlines()[-3:] == [
         "No configuration finished a seed run; 4 failed.",
-        "  first failure: raised: it broke",
+        "  first failure: raised: it [broke]",
         "  Fix the cause, then run the same command with --retry-failed.",
     ]
     assert "Winner" not in text
-
-
-def test_a_failed_configuration_never_wins_a_tie(write_study: WriteStudy) -> None:
-    text = printed(write_study(["it broke", "it too"], [(0, 10), (0, 20)]))
-    assert "Winner #1" in text
-    assert "tied" not in text
 
 
 def test_omitted_configurations_are_counted_and_the_winner_is_shown(
@@ -159,46 +134,19 @@ def test_omitted_configurations_are_counted_and_the_winner_is_shown(
     assert len([line for line in text.splitlines() if " 1/1 " in line]) == 5
 
 
-def test_the_report_names_the_stored_weights(write_study: WriteStudy) -> None:
-    storage = write_study([(70, 60)])
-    store = StudyStore(storage, "made-up")
-    key = report(storage, "made-up").configurations[0].seeds[0].key
-    store.weights(key).save_file(Path.touch)
-    assert f"  weights {store.folder}/weights: {key[:12]}…\n" in printed(storage)
-
-
-def test_everything_but_names_and_paths_fits_80_columns(write_study: WriteStudy) -> None:
-    storage = write_study(
-        [(70, 60), (60, 50), "raised"],
-        [(70, 61), None, None],
-        values=[LONG, LONG],
-        notes=("validation: 138 rows, fewer than the protocol's 500",),
-        study_notes=("search space: an explanation that is " + "rather " * 20 + "long",),
-    )
-    lines = printed(storage).splitlines()
-    assert lines[0] == "scl on cola, 100 training examples, minilm, protocol gunel-fewshot"
-    assert max(len(line) for line in lines[1:] if str(storage) not in line) <= 80
-    text = "".join("".join(lines).split())
-    assert "probe_learning_rate=0.01235" in text
-    assert "dropouts=[0,0.1,0.2,0.3,0.4]" in text
-
-
-def test_square_brackets_in_names_and_values_are_printed_as_text(write_study: WriteStudy) -> None:
-    storage = write_study(
-        [(70, 60)], values=[{"pooling": "[red]"}], model="/models/[old]/bert", notes=("[bold]n",)
-    )
-    text = printed(storage)
-    assert "/models/[old]/bert" in text
-    assert text.count("pooling=[red]") == 2
-    assert "  [bold]n\n" in text
+def test_saved_training_is_counted_at_the_mean_time_of_a_seed_run(write_study: WriteStudy) -> None:
+    found = report(write_study([(70, 60), (70, 60)]), "made-up")
+    console = Console(file=StringIO(), width=80)
+    show_savings(console, found, skipped=4, reused=80)
+    assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "  4 seed runs skipped by the race: 6 min of training saved",
+        "  80 seed runs read from the store: 2.0 h of training not repeated",
+    ]
 
 
 def test_a_histogram_has_each_seed_in_the_bin_of_its_score() -> None:
     assert histogram([0.0, 0.05, 0.5, 1.0], 0.0, 1.0) == "▄    ▂    ▂"
-    assert histogram([0.0] * 9, 0.0, 1.0) == "█" + " " * (BINS - 1)
-
-
-def test_histograms_need_several_seeds_of_several_configurations() -> None:
+    assert histogram([0.0] * 9, 0.0, 1.0) == f"█{' ' * 10}"
     assert histogram_axis([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]) == (0.1, 0.6)
     for scores in ([[0.1, 0.2, 0.3], [0.4, 0.5]], [[0.5] * 3, [0.5] * 3], []):
         assert histogram_axis(scores) is None
