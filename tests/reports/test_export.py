@@ -1,14 +1,17 @@
-"""Tests of the export: weights, record, predictions, loading by transformers and sclsearch."""
+"""Tests of the export: weights, record, loading by transformers, errors and the upload."""
 
 import json
 import logging
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
@@ -16,18 +19,20 @@ import sclsearch
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_folder
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.export import push
 from sclsearch.reports.report import finished_winner, report
+from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.storage import sealed
 from sclsearch.tasks.custom import CustomTask
 from tests.reports.trained import Trained, same, study_on
 
-ENCODERS = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra")
+REPOSITORY = "me/my-classifier"
 
 
-@pytest.fixture(scope="module", params=ENCODERS)
-def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Return a trained study, once per encoder family."""
-    encoder: Path = request.getfixturevalue(request.param)
-    return study_on(encoder, tmp_path_factory.mktemp("storage"))
+@pytest.fixture
+def study(trained: Trained, tmp_path: Path) -> Trained:
+    """Return a copy of the study that the test may damage."""
+    return Trained(shutil.copytree(trained.storage, tmp_path / "storage"), trained.encoder)
 
 
 def unpooled(stored: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -40,28 +45,23 @@ def with_prefix(prefix: str, stored: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def test_an_exported_encoder_is_bit_identical_and_loads_in_transformers(
-    study: Trained, tmp_path: Path
+    trained: Trained, exported: Path
 ) -> None:
-    study.export(tmp_path / "encoder")
-    stored = load_file(study.best)
-    exported = load_encoder(model_folder(str(tmp_path / "encoder")), "mine")
-    initial = load_encoder(study.encoder, "initial")
-    assert same(unpooled(exported.state_dict()), unpooled(with_prefix("encoder.", stored)))
-    assert not torch.equal(exported.embeddings, initial.embeddings)
-    assert same(
-        load_file(tmp_path / "encoder" / "parts.safetensors"), with_prefix("new_modules.", stored)
-    )
-    folder = encoder_folder(tmp_path / "encoder")
+    stored = load_file(trained.best)
+    found = load_encoder(model_folder(str(exported)), "mine")
+    initial = load_encoder(trained.encoder, "initial")
+    assert same(unpooled(found.state_dict()), unpooled(with_prefix("encoder.", stored)))
+    assert not torch.equal(found.embeddings, initial.embeddings)
+    assert same(load_file(exported / "parts.safetensors"), with_prefix("new_modules.", stored))
+    folder = encoder_folder(exported)
     encoder = unpooled(with_prefix("encoder.model.", stored))
     state = AutoModel.from_pretrained(folder).state_dict()
     assert same({name: state[name] for name in encoder}, encoder)
-    assert {name.partition(".")[0] for name in state.keys() - encoder.keys()} <= {"pooler"}
-    texts = ["the film was good", "it was awful"]
-    ids = [
-        AutoTokenizer.from_pretrained(folder)(texts)["input_ids"]
-        for folder in (folder, study.encoder)
-    ]
-    assert ids[0] == ids[1]
+    ids, initial_ids = (
+        AutoTokenizer.from_pretrained(one)(["the film was good", "it was awful"])["input_ids"]
+        for one in (folder, trained.encoder)
+    )
+    assert ids == initial_ids
 
 
 def test_a_half_precision_encoder_is_exported_in_its_training_precision(
@@ -81,25 +81,36 @@ def test_the_record_describes_the_export(trained: Trained, tmp_path: Path) -> No
     record = trained.export(tmp_path / "new" / "encoder")
     written = json.loads((tmp_path / "new" / "encoder" / CARD).read_text())
     assert written == json.loads(json.dumps(asdict(record)))
-    assert (record.place, record.labels, record.pair) == (
-        "scl",
-        ("unacceptable", "acceptable"),
-        False,
-    )
     winner = finished_winner(report(trained.storage, "mine"))
     best = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))
-    assert (record.key, record.replicate, record.seeds) == (best.key, best.replicate, 2)
-    assert (record.validation, record.test) == (best.validation, best.test)
-    assert (record.study, record.method, record.task, record.size) == ("mine", "scl", "demo", "8")
-    assert (record.metric, record.rule, record.protocol) == ("accuracy", "mean", "gunel-fewshot")
-    assert (record.fields["tau"], record.fields["epochs"]) == (0.5, 1)
-    assert record.base == f"./{trained.encoder.name}"
+    expected = {
+        "key": best.key,
+        "replicate": best.replicate,
+        "validation": best.validation,
+        "test": best.test,
+        "place": "scl",
+        "labels": ["unacceptable", "acceptable"],
+        "pair": False,
+        "base": f"./{trained.encoder.name}",
+        **{"study": "mine", "seeds": 2, "method": "scl", "task": "demo", "size": "8"},
+        **{"metric": "accuracy", "rule": "mean", "protocol": "gunel-fewshot"},
+    }
+    assert expected.items() <= written.items()
+    assert {"tau": 0.5, "epochs": 1}.items() <= written["fields"].items()
 
 
-def test_an_encoder_fine_tuned_twice_keeps_its_base_name(trained: Trained, tmp_path: Path) -> None:
-    trained.export(tmp_path / "first")
-    study_on(tmp_path / "first", tmp_path / "storage").export(tmp_path / "second")
-    assert base_model(str(tmp_path / "second")) == f"./{trained.encoder.name}"
+def test_an_encoder_fine_tuned_twice_keeps_the_name_and_the_license_of_its_base(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
+    (encoder / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
+    study_on(encoder, tmp_path / "storage").export(tmp_path / "first")
+    study_on(tmp_path / "first", tmp_path / "again").export(tmp_path / "second")
+    assert base_model(str(tmp_path / "second")) == "./encoder"
+    for name in ("first", "second"):
+        card = ModelCard.load(tmp_path / name / "README.md")
+        assert card.data.to_dict()["license"] == "mit"
+        assert "License of the base model: mit." in card.text
 
 
 def test_repeated_exports_have_identical_files(trained: Trained, tmp_path: Path) -> None:
@@ -116,25 +127,20 @@ def test_repeated_exports_have_identical_files(trained: Trained, tmp_path: Path)
 
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_a_model_that_predicts_otherwise_than_the_search_is_refused(
-    trained: Trained, tmp_path: Path, ensemble: bool
+    study: Trained, tmp_path: Path, ensemble: bool
 ) -> None:
-    study = Trained(shutil.copytree(trained.storage, tmp_path / "storage"), trained.encoder)
     best = study.best
     (other,) = {*best.parent.glob("*.safetensors")} - {best}
     shutil.copy(other, best)
-    with pytest.raises(SclsearchError) as raised:
+    message = rf"^{best.stem[:12]}: .* predicts otherwise than the search on test rows\. .*{best}"
+    with pytest.raises(SclsearchError, match=message):
         sclsearch.export(
             "mine", tmp_path / "out", storage=study.storage, ensemble=ensemble, force=True
         )
-    key = best.stem[:12]
-    assert str(raised.value) == (
-        f"{key}: the exported model predicts otherwise than the search on test rows. Delete {best} "
-        "and export again: the seed run then trains again."
-    )
     assert not (tmp_path / "out").exists()
 
 
-def test_predictions_are_compared_where_the_data_file_is_found(
+def test_predictions_are_compared_where_the_data_file_is_found_and_its_folder_is_not_published(
     tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     private, files = tmp_path / "private", tmp_path / "files"
@@ -155,3 +161,102 @@ def test_predictions_are_compared_where_the_data_file_is_found(
         if path.suffix in {".json", ".md"}:
             assert str(tmp_path) not in path.read_text(), path
             assert str(tiny_bert) not in path.read_text(), path
+
+
+def test_of_two_exports_to_one_folder_only_the_first_is_written(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "winner").mkdir()
+    monkeypatch.setattr(
+        "sclsearch.reports.export.write_digests", lambda _: (tmp_path / "winner/other").touch()
+    )
+    with pytest.raises(SclsearchError, match=r"winner: exists and is not an empty folder\."):
+        trained.export(tmp_path / "winner")
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == [
+        *("winner", "winner/other")
+    ]
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_seed_runs_without_valid_weights_train_again(
+    study: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    study.export(tmp_path / "stored")
+    if damage == "missing":
+        study.best.unlink()
+    else:
+        study.best.write_bytes(study.best.read_bytes()[:-8])
+    study.export(tmp_path / "again")
+    assert (f"{study.best}: damaged: " in caplog.text) == (damage == "truncated")
+    for one in (tmp_path / "stored").glob("*.safetensors"):
+        assert same(load_file(tmp_path / "again" / one.name), load_file(one))
+
+
+def test_weights_without_a_tensor_are_named_and_no_files_stay(
+    study: Trained, tmp_path: Path
+) -> None:
+    tensors = load_file(study.best)
+    del tensors[next(name for name in tensors if name.startswith("new_modules"))]
+    save_file(tensors, study.best)
+    with pytest.raises(SclsearchError, match=rf"damaged weights\. Delete {study.best} and export"):
+        study.export(tmp_path / "encoder")
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_an_encoder_that_changed_after_training_is_refused(study: Trained, tmp_path: Path) -> None:
+    config = study.encoder / "config.json"
+    before = config.read_text()
+    config.write_text(before + " ")
+    try:
+        with pytest.raises(SclsearchError, match=r"^mine: the encoder .* has changed since"):
+            study.export(tmp_path / "encoder")
+    finally:
+        config.write_text(before)
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None:
+    failed = study.best.stem
+    path = study.storage / "runs" / f"{failed}.json"
+    stored = json.loads(path.read_text())
+    run = SeedRun(failed, stored["identity"], stored["origin"], failure=Failure("hang", "1 h"))
+    path.write_text(json.dumps(sealed(asdict(run))))
+    (other,) = {file.stem for file in study.best.parent.glob("*.safetensors")} - {failed}
+    assert study.export(tmp_path / "encoder").key == other
+
+
+def test_the_exported_files_alone_are_the_files_of_a_private_repository(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, dict[str, Any]]] = []
+
+    def create_repo(_: object, name: str, **options: Any) -> SimpleNamespace:
+        calls.append((name, options))
+        return SimpleNamespace(repo_id=name)
+
+    def upload_folder(_: object, repo_id: str, **options: Any) -> str:
+        assert (options["folder_path"] / "model.safetensors").is_file()
+        calls.append((repo_id, options))
+        return "an address"
+
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", create_repo)
+    monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", upload_folder)
+    folder = tmp_path / "winner"
+    sclsearch.export("mine", folder, storage=trained.storage, force=True, push=REPOSITORY)
+    assert calls == [
+        (REPOSITORY, {"private": True, "exist_ok": True}),
+        (REPOSITORY, {"folder_path": folder, "delete_patterns": "*"}),
+    ]
+
+
+def test_an_unreachable_hub_or_an_invalid_name_is_an_error(
+    tmp_path: Path, dead_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SclsearchError, match=r"^--push a/b/c: .* upload: Repo id must"):
+        push(tmp_path, "a/b/c")
+    address = f"http://127.0.0.1:{dead_port}"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    message = f"^--push {REPOSITORY}: {address} .*`hf upload {REPOSITORY} {tmp_path}` uploads it"
+    with pytest.raises(SclsearchError, match=message):
+        push(tmp_path, REPOSITORY)
