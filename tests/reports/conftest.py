@@ -8,9 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from sclsearch.search.run import run
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -20,10 +18,7 @@ from sclsearch.store.studies import (
     seed_run_identity,
     seed_run_key,
 )
-from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tasks.custom import CustomTask
-from tests.in_process import in_process
-from tests.reports.trained import Trained, study_on
+from tests.reports.trained import Trained, search_on, study_on
 
 # A seed run: validation and test, each as percent correct or as confusion matrix; test None if it
 # is untested. Or the message of its failure; or None for a missing seed run.
@@ -45,26 +40,20 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Traine
 
 @pytest.fixture(scope="session")
 def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the storage of the study `scores`, a regression of two seeds."""
-    folder = tmp_path_factory.mktemp("regression")
+    """Return the storage of the study `mine`, a regression of two seeds."""
     lines = [
         f"it was {word},{number / 60 + bonus},{split}"
         for number, split in enumerate(["train", "validation", "test"] * 10)
         for word, bonus in (("good", 2), ("bad", 0))
     ]
-    file = folder / "scores.csv"
-    file.write_text("\n".join(["text,label,split", *lines]) + "\n", encoding="utf-8")
-    spec = StudySpec(
+    return search_on(
+        tiny_bert,
+        tmp_path_factory.mktemp("regression"),
+        ["text,label,split", *lines],
         method="ce",
-        task=CustomTask(file, ("text",), "label", split_column="split", regression=True),
-        model=str(tiny_bert),
-        settings={"epochs": 1, "batch_size": 8, "max_length": 16},
-        searched=False,
+        task={"split_column": "split", "regression": True},
+        settings={"batch_size": 8},
     )
-    options = RunOptions(study="scores", storage=folder / "storage", seeds=2, gpus_per_trial=0)
-    with in_process():
-        run(spec, options, Console(quiet=True))
-    return folder / "storage"
 
 
 @pytest.fixture

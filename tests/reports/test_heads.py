@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ from sclsearch.encoders.models import model_folder
 from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Model, Training
 from sclsearch.protocols.base import Rows
-from sclsearch.reports.commands import main_example
+from sclsearch.reports.commands import loading_examples
 from sclsearch.reports.export import write_folder
 from sclsearch.reports.predictor import ExportRecord, read_record
 from sclsearch.tasks.base import Split, Task, TaskData
@@ -38,24 +36,12 @@ from tests.conftest import Save
 
 TEXTS = ["the film was good", "it was awful, and very dull", "a lovely film and not bad"]
 LABELS = ("praise", "complaint", "other")
-NO_FORMAT = {"lacon", "lacon-fusion", "leam", "lsan"}
+ABOUT = dict.fromkeys(("base", "method", "task", "size", "protocol", "study", "rule"), "tiny")
+SCORES: dict[str, Any] = {"validation": 0.5, "test": 0.5, "metric": "accuracy"}
 RECORD = ExportRecord(
-    base="tiny",
-    method="",
-    task="demo",
-    size="8",
-    protocol="plain",
-    study="mine",
-    rule="mean",
-    key="0" * 64,
-    replicate=0,
-    seeds=1,
-    metric="accuracy",
-    validation=0.5,
-    test=0.5,
-    fields={},
-    labels=LABELS,
+    **ABOUT, **SCORES, key="0" * 64, replicate=0, seeds=1, fields={}, labels=LABELS
 )
+OWN, MAPPED, CODE = "sclsearch", "transformers", "transformers-code"
 
 
 @dataclass(frozen=True)
@@ -81,26 +67,19 @@ def exported(
     folder.mkdir()
     values = {**asdict(method), **asdict(training)}
     write_folder(folder, model.state_dict(), encoder, replace(record, place=name, fields=values))
-    rows = tuple((text,) for text in TEXTS)
-    data = TaskData(
-        Task("demo", "a test", record.labels, "accuracy"),
-        {"texts": Split(rows, np.zeros(len(rows), np.int64))},
-        "memory",
-    )
-    tokens = tokenize_task(data, load_tokenizer(encoder), 16)
-    every = Rows("texts", np.arange(len(rows)))
+    split = Split(tuple((text,) for text in TEXTS), np.zeros(len(TEXTS), np.int64))
+    task = Task("demo", "a test", record.labels, "accuracy")
+    tokens = tokenize_task(TaskData(task, {"texts": split}, ""), load_tokenizer(encoder), 16)
+    every = Rows("texts", np.arange(len(TEXTS)))
     compute, cpu = partial(method.scores, model), Backend(torch.device("cpu"))
     return Export(folder, outputs_of(model, compute, tokens, every, None, cpu))
-
-
-def read_format(folder: Path) -> str:
-    return str(json.loads((folder / "sclsearch.json").read_text(encoding="utf-8"))["format"])
 
 
 def probabilities(
     folder: Path, texts: list[str], dtype: str = "float32", **options: Any
 ) -> list[dict[str, float]]:
-    trusted = read_format(folder) == "transformers-code"
+    """Return the outputs of the pipeline of transformers."""
+    trusted = read_record(folder).format == CODE
     classifier = pipeline(
         "text-classification", model=str(folder), top_k=None, trust_remote_code=trusted, dtype=dtype
     )
@@ -116,22 +95,21 @@ def check(export: Export) -> str:
     """Check that every library that loads an export gives the scores of the trained model."""
     folder, expected = export.folder, export.scores
     assert logits(folder, TEXTS) == pytest.approx(expected, abs=1e-5)
-    form = read_format(folder)
-    trusted = form == "transformers-code"
-    if form != "sclsearch":
+    form = read_record(folder).format
+    if form != OWN:
         model = AutoModelForSequenceClassification.from_pretrained(
-            folder, trust_remote_code=trusted
+            folder, trust_remote_code=form == CODE
         )
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=form == CODE)
         assert tokenizer.model_max_length == 16
         with torch.inference_mode():
             theirs = model(**tokenizer(TEXTS, padding=True, return_tensors="pt")).logits.numpy()
         assert theirs.reshape(expected.shape) == pytest.approx(expected, abs=1e-5)
-    if form == "transformers":
+    if form == MAPPED:
         return form
     with pytest.raises((OSError, ValueError), match=r"config\.json|model_type|trust_remote_code"):
         AutoModelForSequenceClassification.from_pretrained(folder)
-    if trusted:
+    if form == CODE:
         theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
         assert theirs == pytest.approx(expected, abs=1e-5)
     else:
@@ -139,6 +117,7 @@ def check(export: Export) -> str:
     encoder = AutoModel.from_pretrained(folder, subfolder="encoder")
     assert type(encoder).__name__ in encoder.config.architectures
     assert encoder.config.id2label == PretrainedConfig().id2label
+    assert model_folder(str(folder)) == folder / "encoder"  # for further studies
     return form
 
 
@@ -147,77 +126,52 @@ def test_an_export_of_each_method_never_predicts_with_a_random_head(
     name: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     form = check(exported(tiny_bert, tmp_path / "winner", name))
-    assert (form == "sclsearch") == (name in NO_FORMAT)
+    assert (form == OWN) == (name in {"lacon", "lacon-fusion", "leam", "lsan"})
 
 
-TANH = {"head_hidden": "transformers", "cls_raw": "transformers-code"}
-ODD_PART = {"head_hidden": "transformers-code", "cls_raw": "transformers"}
-ANY = {"head_hidden": "transformers", "cls_raw": "transformers"}
-NONE = {"head_hidden": "transformers-code", "cls_raw": "transformers-code"}
-FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
-    "Bert": (TANH, {}),
-    "Albert": (TANH, {}),
-    "Roberta": (TANH, {"add_pooling_layer": False}),
-    "XLMRoberta": (TANH, {}),
-    "Camembert": (TANH, {"add_pooling_layer": False}),
-    "MPNet": (TANH, {}),
-    "DistilBert": (ODD_PART, {}),
-    "Electra": (ODD_PART, {}),
-    "Deberta": (ANY, {}),
-    "DebertaV2": (ANY, {}),
-    **dict.fromkeys(("ModernBert", "NomicBert", "T5"), (NONE, {})),
+# Format of a head of two layers, and of one layer.
+TANH, ODD_PART, ANY, NONE = (MAPPED, CODE), (CODE, MAPPED), (MAPPED, MAPPED), (CODE, CODE)
+FAMILIES: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("Bert", "Albert", "Roberta", "XLMRoberta", "Camembert", "MPNet"), TANH),
+    **dict.fromkeys(("DistilBert", "Electra"), ODD_PART),
+    **dict.fromkeys(("Deberta", "DebertaV2"), ANY),
+    **dict.fromkeys(("ModernBert", "NomicBert", "T5"), NONE),
 }
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("pooling", ["head_hidden", "cls_raw"])
+@pytest.mark.parametrize(("place", "pooling"), [(0, "head_hidden"), (1, "cls_raw")])
 def test_a_head_is_mapped_exactly_onto_each_architecture(
-    family: str, pooling: str, save_tiny: Save, tmp_path: Path
+    family: str, place: int, pooling: str, save_tiny: Save, tmp_path: Path
 ) -> None:
-    formats, options = FAMILIES[family]
+    options = {"add_pooling_layer": False} if family in {"Roberta", "Camembert"} else {}
     encoder = save_tiny(family, **options)
     form = check(exported(encoder, tmp_path / "winner", "ce", pooling=pooling))
-    assert form == formats[pooling]
+    assert form == FAMILIES[family][place]
 
 
 @pytest.mark.parametrize(
-    ("pooling", "features", "form"),
+    ("method", "fields", "form"),
     [
-        ("cls_pooled", "cls_raw", "transformers"),
-        ("cls_pooled", "head_hidden", "transformers-code"),
-        ("cls_raw", "head_hidden", "transformers"),
-        ("mean", "head_hidden", "transformers-code"),
+        ("scl", {"pooling": "cls_pooled", "scl_features": "cls_raw"}, MAPPED),
+        ("scl", {"pooling": "cls_pooled", "scl_features": "head_hidden"}, CODE),
+        ("scl", {"pooling": "cls_raw", "scl_features": "head_hidden"}, MAPPED),
+        ("scl", {"pooling": "mean", "scl_features": "head_hidden"}, CODE),
+        ("ce", {"projection": "g"}, OWN),
     ],
 )
-def test_a_dense_layer_on_any_pooling_keeps_its_input(
-    pooling: str, features: str, form: str, tiny_bert: Path, tmp_path: Path
+def test_a_head_of_any_layers_keeps_its_input(
+    method: str, fields: dict[str, str], form: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "winner"
-    export = exported(tiny_bert, folder, "scl", pooling=pooling, scl_features=features)
-    assert check(export) == form
+    assert check(exported(tiny_bert, tmp_path / "winner", method, **fields)) == form
 
 
 def test_more_classes_than_half_the_width_do_not_fit_a_relu_head(
     tiny_distilbert: Path, tmp_path: Path
 ) -> None:
-    labels = tuple(map(str, range(9)))
-    record = replace(RECORD, labels=labels)
+    record = replace(RECORD, labels=tuple(map(str, range(9))))
     export = exported(tiny_distilbert, tmp_path / "winner", "ce", record, pooling="cls_raw")
-    assert check(export) == "transformers-code"
-
-
-def test_a_head_behind_a_projection_has_only_the_sclsearch_format(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
-    assert check(exported(tiny_bert, tmp_path / "winner", "ce", projection="g")) == "sclsearch"
-
-
-def test_an_unmapped_export_is_an_encoder_for_further_studies(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
-    folder = exported(tiny_bert, tmp_path / "winner", "lacon", heads=4).folder
-    assert model_folder(str(folder)) == folder / "encoder"
-    assert load_encoder(model_folder(str(folder)), "mine").pretrained_pooler
+    assert check(export) == CODE
 
 
 def test_an_export_of_an_earlier_version_still_predicts(tiny_bert: Path, tmp_path: Path) -> None:
@@ -230,18 +184,7 @@ def test_an_export_of_an_earlier_version_still_predicts(tiny_bert: Path, tmp_pat
 
 
 @pytest.mark.parametrize("pooling", ["head_hidden", "mean"])
-def test_a_regression_has_the_same_scores_in_the_pipeline(
-    pooling: str, tiny_bert: Path, tmp_path: Path
-) -> None:
-    record = replace(RECORD, labels=())
-    folder = exported(tiny_bert, tmp_path / "winner", "ce", record, pooling=pooling).folder
-    ours = [one.label for one in sclsearch.predict(folder, TEXTS)]
-    theirs = [one["score"] for one in probabilities(folder, TEXTS)]
-    assert theirs == pytest.approx(ours, abs=1e-5)
-
-
-@pytest.mark.parametrize("pooling", ["head_hidden", "mean"])
-def test_the_pipeline_has_our_probabilities_and_truncates_like_training(
+def test_the_pipeline_has_our_predictions_and_truncates_like_training(
     pooling: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     folder = exported(tiny_bert, tmp_path / "winner", "scl", pooling=pooling).folder
@@ -251,33 +194,47 @@ def test_the_pipeline_has_our_probabilities_and_truncates_like_training(
         outputs = probabilities(folder, texts, dtype, truncation=True)
         ordered = np.array([[one[label] for label in LABELS] for one in outputs])
         assert ordered == pytest.approx(expected, abs=most), dtype
+    record = replace(RECORD, labels=())
+    regression = exported(tiny_bert, tmp_path / "scores", "ce", record, pooling=pooling).folder
+    theirs = [one["score"] for one in probabilities(regression, TEXTS)]
+    ours = [one.label for one in sclsearch.predict(regression, TEXTS)]
+    assert theirs == pytest.approx(ours, abs=1e-5)
 
 
-@pytest.mark.parametrize("tokenizer_class", [None, "BertTokenizer"])
+@pytest.mark.parametrize("kind", [{}, {"tokenizer_class": "BertTokenizer"}])
 def test_the_tokenizer_is_found_without_the_kind_of_model(
-    tokenizer_class: str | None, tiny_bert: Path, tmp_path: Path
+    kind: dict[str, str], tiny_bert: Path, tmp_path: Path
 ) -> None:
     encoder = shutil.copytree(tiny_bert, tmp_path / "bert")
-    settings = json.loads((encoder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    settings = {name: value for name, value in settings.items() if name != "tokenizer_class"}
-    settings |= {"tokenizer_class": tokenizer_class} if tokenizer_class else {}
-    (encoder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    file = encoder / "tokenizer_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    del settings["tokenizer_class"]
+    file.write_text(json.dumps({**settings, **kind}), encoding="utf-8")
     folder = exported(encoder, tmp_path / "winner", "ce", pooling="mean").folder
     assert len(probabilities(folder, TEXTS)) == len(TEXTS)
 
 
-@pytest.mark.parametrize("name", ["ce", "lacon"])
+@pytest.mark.parametrize(
+    ("name", "pooling", "count"),
+    [("ce", "mean", 4), ("ce", "head_hidden", 2), ("lacon", "mean", 2)],
+)
 @pytest.mark.parametrize("pair", [False, True])
-def test_the_example_runs_as_printed(
-    name: str, pair: bool, tiny_bert: Path, tmp_path: Path
+def test_the_suggested_code_runs(
+    name: str,
+    pooling: str,
+    count: int,
+    pair: bool,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fields = {"pooling": "mean"} if name == "ce" else {}
+    monkeypatch.chdir(tmp_path)
     record = replace(RECORD, pair=pair)
-    folder = exported(tiny_bert, tmp_path / "my model", name, record, **fields).folder
-    code = main_example(folder.name, read_record(folder))
-    assert len(code.splitlines()) == 3
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    assert any(label in result.stdout for label in LABELS)
+    folder = exported(tiny_bert, tmp_path / "my model", name, record, pooling=pooling).folder
+    codes = [code for _, code in loading_examples(folder.name, read_record(folder))]
+    assert len(codes) == count - (pair and count == 4)  # sentence-transformers reads no pairs
+    for code in codes:
+        exec(code, {})
+        printed = capsys.readouterr().out
+        assert ("AutoModel" in code or "encode(" in code) != any(one in printed for one in LABELS)

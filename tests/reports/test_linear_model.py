@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 from torch import nn
 from typer.testing import CliRunner
 
@@ -17,43 +16,27 @@ from sclsearch.protocols.base import Rows
 from sclsearch.reports.predictor import Refit
 from sclsearch.reports.refit import restore_winner
 from sclsearch.reports.report import report
-from sclsearch.search.run import run
-from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.base import Split, Task, TaskData
-from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.metrics import evaluate, value
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import backend_here
 from sclsearch.training.evaluation import _fitted, _values, compute_features, linear_head
-from tests.in_process import in_process
 from tests.reports.test_heads import probabilities
+from tests.reports.trained import search_on
 
-TEXTS = ["it was good", "it was bad and dull", "a film"]
 TASK = Task("own", "a test", ("bad", "good", "fine"), "accuracy")
 
 
 @pytest.fixture(scope="module")
 def storage(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the storage of the study `mine`, of three classes."""
-    folder = tmp_path_factory.mktemp("linear")
     lines = [f"it was {word} {n},{word}" for n in range(12) for word in TASK.labels]
-    (folder / "own.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
-    spec = StudySpec(
-        method="scl",
-        task=CustomTask(folder / "own.csv", "text", "label", fractions=(0.5, 0.25, 0.25)),
-        model=str(tiny_bert),
-        settings={"epochs": 1, "max_length": 16},
-        searched=False,
-    )
-    options = RunOptions(study="mine", storage=folder / "storage", seeds=2, gpus_per_trial=0)
-    with in_process():
-        run(spec, options, Console(quiet=True))
-    return folder / "storage"
+    return search_on(tiny_bert, tmp_path_factory.mktemp("linear"), ["text,label", *lines])
 
 
-def score_of(folder: Path, storage: Path, study: str) -> float:
+def score_of(folder: Path, storage: Path) -> float:
     """Return the score of an export on the test rows of its replicate."""
-    predictor, winner = sclsearch.load(folder), restore_winner(report(storage, study), None, None)
+    predictor, winner = sclsearch.load(folder), restore_winner(report(storage, "mine"), None, None)
     data, test = winner.study.data, winner.splits[predictor.record.replicate].test
     split, labels = data.splits[test.split], predictor.labels
     found = predictor.predict([split.texts[row] for row in test.index])
@@ -66,18 +49,16 @@ def test_the_export_predicts_like_the_baseline_in_every_library(
     storage: Path, tmp_path: Path
 ) -> None:
     record = sclsearch.export("mine", tmp_path / "m", storage=storage, baseline=True)
-    found = report(storage, "mine")
-    line = found.baselines[-1]
+    line = report(storage, "mine").baselines[-1]
     best = line.seeds[line.reported[0]]
     assert (record.method, record.replicate) == ("logistic-regression", best.replicate)
     assert (record.validation, record.test) == (best.validation, best.test)
     assert record.mean_test == line.test_mean
-    ours = sclsearch.load(tmp_path / "m").predict_proba(TEXTS)
-    theirs = probabilities(tmp_path / "m", TEXTS)
-    assert [[one[label] for label in record.labels] for one in theirs] == pytest.approx(
-        ours, abs=1e-5
-    )
-    assert score_of(tmp_path / "m", storage, "mine") == best.test
+    texts = ["it was good", "it was bad and dull", "a film"]
+    ours = sclsearch.load(tmp_path / "m").predict_proba(texts)
+    theirs = [[one[name] for name in record.labels] for one in probabilities(tmp_path / "m", texts)]
+    assert theirs == pytest.approx(ours, abs=1e-5)
+    assert score_of(tmp_path / "m", storage) == best.test
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
     assert "not fine-tuned, and logistic regression on the frozen encoder for own." in card
     assert "## Search" not in card
@@ -91,25 +72,26 @@ def test_a_refit_of_the_baseline_has_all_rows(
     arguments = ["export", "mine", "m", "--baseline", "--refit", "all", "--storage", str(storage)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "trained after the search on 27 training and validation rows and all 9 test rows\n" in (
+    assert "trained after the search on 27 training and validation rows and all 9 test" in (
         result.stdout
     )
     classifier = sclsearch.load("m")
     assert classifier.record.refit == Refit(27, 9)
-    winner = restore_winner(report(storage, "mine"), None, None)
-    rows = [
-        (text, winner.study.data.task.labels[label])
-        for split in winner.study.data.splits.values()
-        for (text,), label in zip(split.texts, split.y, strict=True)
-    ]
-    found = [one.label for one in classifier.predict([text for text, _ in rows])]
-    assert np.mean([label == true for label, (_, true) in zip(found, rows, strict=True)]) > 0.9
+    data = restore_winner(report(storage, "mine"), None, None).study.data
+    texts = [text for split in data.splits.values() for (text,) in split.texts]
+    found = [one.label for one in classifier.predict(texts)]
+    # The third word of a text is its class.
+    assert (
+        np.mean([label == text.split()[2] for label, text in zip(found, texts, strict=True)]) > 0.9
+    )
 
 
 def test_a_regression_is_exported_as_ridge_regression(regression: Path, tmp_path: Path) -> None:
-    record = sclsearch.export("scores", tmp_path / "m", storage=regression, baseline=True)
+    record = sclsearch.export("mine", tmp_path / "m", storage=regression, baseline=True)
     assert (record.method, record.labels) == ("ridge-regression", ())
-    assert score_of(tmp_path / "m", regression, "scores") == pytest.approx(record.test, abs=1e-4)
+    assert score_of(tmp_path / "m", regression) == pytest.approx(record.test, abs=1e-4)
+    with pytest.raises(SclsearchError, match="baseline: does not depend on a seed"):
+        sclsearch.export("mine", tmp_path, storage=regression, baseline=True, ensemble=True)
 
 
 @pytest.mark.parametrize("present", [(0, 1, 2), (0, 2), (1, 2)])
@@ -129,8 +111,3 @@ def test_the_head_has_the_probabilities_of_scikit_learn(
     expected[:, list(present)] = linear.predict_proba(_values(features, rows))
     found = head(features.values, 0.0).softmax(-1).detach().numpy()
     assert found == pytest.approx(expected, abs=1e-5)
-
-
-def test_contradictory_options_are_errors(storage: Path, tmp_path: Path) -> None:
-    with pytest.raises(SclsearchError, match="baseline: does not depend on a seed"):
-        sclsearch.export("mine", tmp_path / "m", storage=storage, baseline=True, ensemble=True)

@@ -251,7 +251,7 @@ def test_predictions_give_the_scores_and_probabilities_of_the_report(
 
 
 def test_predictions_of_a_regression_have_scores_and_no_probabilities(regression: Path) -> None:
-    found = select("scores", storage=regression)
+    found = select("mine", storage=regression)
     predictions, curves = found.predictions(), found.curves()
     assert list(predictions)[3:] == ["split", "row", "label", "predicted"]
     test = predictions[(predictions.split == "test") & (predictions.replicate == 0)]

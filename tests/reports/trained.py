@@ -1,10 +1,14 @@
-"""Training of a study with two seeds in this process, with the weights of both."""
+"""Trained studies of one configuration: with the weights of both seeds, or by a whole search."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import torch
+from rich.console import Console
 from torch import Tensor
 
 import sclsearch
@@ -13,10 +17,12 @@ from sclsearch.ray_backend.worker import WorkerContext, attempt, row_results
 from sclsearch.reports.predictor import ExportRecord
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import prepare_study
+from sclsearch.search.run import run
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.evaluation import save_weights
+from tests.in_process import in_process
 
 
 @dataclass(frozen=True)
@@ -52,27 +58,52 @@ def study_on(
         searched=False,
     )
     options = RunOptions(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)
-    prepared = prepare_study(spec, options)
-    study, store = prepared.study, prepared.store
-    store.create(prepared.record)
-    for replicate in prepared.replicates:
-        store.add(replicate)
+    prepared = prepare_study(spec, options).begin()
+    study = prepared.study
     tokens = {16: tokenize_task(study.data, load_tokenizer(study.model), 16)}
     context = WorkerContext(
         study, "mine", storage, tokens, prepared.splits, 1, prepared.record.origin
     )
     scheduler = replace(prepared)
+    scheduler.refill()
     while (scheduled := scheduler.next()) is not None:
-        seed_run_spec = study.seed_run_spec(
-            {}, scheduled.replicate.number, prepared.splits[scheduled.replicate.number]
-        )
-        run, result = attempt(seed_run_spec, context, 0)
+        number = scheduled.replicate.number
+        seed_run_spec = study.seed_run_spec({}, number, prepared.splits[number])
+        run_, result = attempt(seed_run_spec, context, 0)
         assert result is not None
         save = partial(save_weights, result=result, spec=seed_run_spec)
-        store.weights(seed_run_spec.key).save_file(save)
-        prepared.runs.put(run, row_results(seed_run_spec, context, result))
-        scheduler.finish(scheduled, run)
+        prepared.store.weights(seed_run_spec.key).save_file(save)
+        prepared.runs.put(run_, row_results(seed_run_spec, context, result))
+        scheduler.finish(scheduled, run_)
     return Trained(storage, encoder)
+
+
+def search_on(
+    encoder: Path,
+    folder: Path,
+    lines: Sequence[str],
+    *,
+    method: str = "scl",
+    seeds: int = 2,
+    task: Mapping[str, Any] = MappingProxyType({"fractions": (0.5, 0.25, 0.25)}),
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    **spec: Any,
+) -> Path:
+    """Search one configuration on a file with these lines; return the storage of study `mine`."""
+    file = folder / "own.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    given = StudySpec(
+        method=method,
+        task=CustomTask(file, ("text",), "label", **task),
+        model=str(encoder),
+        settings={"epochs": 1, "max_length": 16, **settings},
+        searched=False,
+        **spec,
+    )
+    options = RunOptions(study="mine", storage=folder / "s", seeds=seeds, gpus_per_trial=0)
+    with in_process():
+        run(given, options, Console(quiet=True))
+    return folder / "s"
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
