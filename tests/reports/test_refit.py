@@ -1,35 +1,29 @@
 """Tests of exports that are trained after the search, on more rows than its seed runs."""
 
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import sclsearch
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.predictor import Refit, RefitRows
+from sclsearch.reports.predictor import Refit
 from sclsearch.reports.refit import refit_rows, refit_winner, restore_winner
 from sclsearch.reports.report import report
-from sclsearch.search.run import run
 from sclsearch.store.runs import RunStore
-from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.engine import train as engine_train
 from sclsearch.training.evaluation import TrainingResult
-from tests.in_process import in_process
-from tests.reports.trained import same
+from tests.reports.trained import same, search_on
 
 TEXTS = ["it was good", "it was bad and dull"]
-SEEDS, EPOCHS, BATCH = 3, 4, 8
+SEEDS, EPOCHS = 3, 4
+SETTINGS = {"epochs": EPOCHS, "batch_size": 8, "learning_rate": 1e-3, "pooling": "mean"}
 Search = Callable[..., Path]
 
 
@@ -37,38 +31,23 @@ Search = Callable[..., Path]
 def search(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Search:
     """Return a function that trains one configuration and returns the storage of study `mine`."""
 
-    def trained(
-        method: str,
-        *,
-        rows: int = 0,
-        fractions: tuple[float, float, float] = (0.5, 0.25, 0.25),
-        **options: Any,
-    ) -> Path:
-        folder = tmp_path_factory.mktemp("refit")
+    def search(method: str, *, unlabeled_rows: int = 0, **options: Any) -> Path:
         lines = [
             f"it was {word} {n},{word in {'good', 'fine'}}"
             for n in range(20)
             for word in ("good", "bad", "fine", "dull")
         ]
-        lines += [f"a film and a {n}," for n in range(rows)]
-        (folder / "own.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
-        task = CustomTask(folder / "own.csv", ("text",), "label", fractions=fractions)
-        settings = {"epochs": EPOCHS, "batch_size": BATCH, "max_length": 16, "learning_rate": 1e-3}
-        spec = StudySpec(
-            method=method,
-            task=task,
-            model=str(tiny_bert),
-            protocol="plain",
-            settings={**settings, "pooling": "mean"},
-            searched=False,
+        lines += [f"a film and a {n}," for n in range(unlabeled_rows)]
+        given: dict[str, Any] = {
+            "seeds": SEEDS,
+            "protocol": "plain",
+            "settings": SETTINGS,
             **options,
-        )
-        run_options = RunOptions(study="mine", storage=folder / "s", seeds=SEEDS, gpus_per_trial=0)
-        with in_process():
-            run(spec, run_options, Console(quiet=True))
-        return folder / "s"
+        }
+        folder = tmp_path_factory.mktemp("refit")
+        return search_on(tiny_bert, folder, ["text,label", *lines], method=method, **given)
 
-    return trained
+    return search
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +78,17 @@ def test_a_refit_trains_on_the_rows_of_the_search_for_the_epochs_that_validation
         assert record.mean_test == report(scl, "mine").configurations[0].test_mean
     few, every = (load_file(tmp_path / rows / "parts.safetensors") for rows in records)
     assert not same(few, every)
+    labels = [one.label for one in sclsearch.load(tmp_path / "all").predict(TEXTS)]
+    assert labels == ["True", "False"]
+    card = (tmp_path / "all" / "README.md").read_text(encoding="utf-8")
+    assert f"It was trained after the search on {records['all'].refit}. All scores below" in card
+    assert "(exported)" not in card
+    assert "not measured on this model" in card
 
 
 def test_the_splits_of_all_seeds_are_joined(search: Search) -> None:
-    winner = restore_winner(
-        report(search("ce", fractions=(0.75, 0, 0.25), splits=3), "mine"), None, None
-    )
+    storage = search("ce", task={"fractions": (0.75, 0, 0.25)}, splits=3)
+    winner = restore_winner(report(storage, "mine"), None, None)
     data, splits, counts = refit_rows(winner, "all")
     assert counts == Refit(60, 20)
     texts = [texts for split in winner.study.data.splits.values() for texts in split.texts]
@@ -127,38 +111,14 @@ def test_the_same_refit_gives_the_same_weights(scl: Path, tmp_path: Path) -> Non
 def test_a_refit_of_several_seeds_is_an_ensemble(scl: Path, tmp_path: Path) -> None:
     record = sclsearch.export("mine", tmp_path / "m", storage=scl, refit="all", seeds=2)
     assert record.members == ("seed-0", "seed-1")
-    whole = sclsearch.load(tmp_path / "m")
-    members = [sclsearch.load(tmp_path / "m" / name) for name in record.members]
-    first, second = (one.predict_proba(TEXTS) for one in members)
+    first, second = (
+        sclsearch.load(tmp_path / "m" / name).predict_proba(TEXTS) for name in record.members
+    )
     assert not np.allclose(first, second)
-    assert whole.predict_proba(TEXTS) == pytest.approx((first + second) / 2)
+    whole = sclsearch.load(tmp_path / "m").predict_proba(TEXTS)
+    assert whole == pytest.approx((first + second) / 2)
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
     assert "Each of its 2 models was trained after the search on 60 training and" in card
-
-
-def test_a_refit_learns_and_says_what_it_was_trained_on(
-    scl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    arguments = ["export", "mine", "--refit", "all", "model", "--storage", str(scl)]
-    result = CliRunner().invoke(app, arguments)
-    updates = round(chosen_epochs(scl) * 10)
-    trained_on = (
-        f"trained after the search on 60 training and validation rows and all 20 test rows, for "
-        f"{updates} updates"
-    )
-    assert (result.exit_code, result.stderr) == (0, "Training the winner again …\n")
-    code = "\n".join(result.stdout.splitlines()[-3:])
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "'label': " in ran.stdout
-    assert f"by scl: {trained_on}\n" in result.stdout
-    assert "the estimate of the search; the exported model itself was not tested" in result.stdout
-    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert f"It was {trained_on}. All scores below are those" in card
-    assert "| yes |" not in card
-    assert "not measured on this model" in card
-    labels = [one.label for one in sclsearch.load("model").predict(TEXTS)]
-    assert labels == ["True", "False"]
 
 
 @pytest.mark.parametrize("place", [["--refit", "mine", "model"], ["mine", "model", "--refit"]])
@@ -167,8 +127,9 @@ def test_refit_without_a_value_leaves_the_test_rows_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["export", "--storage", str(scl), *place])
-    assert result.exit_code == 0, result.output
+    assert (result.exit_code, result.stderr) == (0, "Training the winner again …\n")
     assert "on 60 training and validation rows, for" in result.stdout
+    assert "the estimate of the search; the exported model itself was not tested" in result.stdout
 
 
 def test_earlier_stages_keep_their_epochs(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,11 +151,10 @@ def test_earlier_stages_keep_their_epochs(search: Search, monkeypatch: pytest.Mo
 
 
 def test_stages_without_labels_read_the_texts_without_a_label(search: Search) -> None:
-    storage = search("tapt", rows=7, unlabeled="all")
+    storage = search("tapt", unlabeled_rows=7, unlabeled="all")
     winner = restore_winner(report(storage, "mine"), None, None)
-    expected: Mapping[RefitRows, int] = {"validation": 60, "all": 80}
-    for rows, labeled in expected.items():
-        data, splits, _ = refit_rows(winner, rows)
+    for name, labeled in (("validation", 60), ("all", 80)):
+        data, splits, _ = refit_rows(winner, name)  # type: ignore[arg-type]
         assert (data.splits["train"].labeled, data.splits["train"].unlabeled) == (labeled, 7)
         assert splits.unlabeled is not None
         assert (len(splits.train.index), len(splits.unlabeled.index)) == (labeled, labeled + 7)
@@ -202,16 +162,20 @@ def test_stages_without_labels_read_the_texts_without_a_label(search: Search) ->
     assert model.refit.test_rows == 20
 
 
-def test_contradictory_options_are_errors(scl: Path, tmp_path: Path) -> None:
-    for options, fault in (
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
         ({"ensemble": True, "refit": "all"}, "ensemble: exports seed runs of the search"),
         ({"seeds": 2}, "seeds: counts the models that refit trains, got 2"),
         ({"seeds": 0, "refit": "all"}, "seeds: .*, got 0"),
         ({"refit": "test"}, "refit: .*, got 'test'"),
-    ):
-        with pytest.raises(SclsearchError, match=fault):
-            sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
-    assert not (tmp_path / "m").exists()
+    ],
+)
+def test_contradictory_options_are_errors(
+    scl: Path, tmp_path: Path, options: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(SclsearchError, match=fault):
+        sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
 
 
 def test_changed_data_is_an_error(search: Search, tmp_path: Path) -> None:
