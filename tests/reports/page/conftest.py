@@ -13,20 +13,9 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
 
-SPACE = """
-method: scl
-source: a test
-published:
-  - {tau: 0.3, lam: 0.9, learning_rate: 1e-2}
-fixed: {epochs: 3, batch_size: 8, max_length: 16, pooling: mean}
-space:
-  tau: {type: choice, values: [0.1, 0.3, 0.5]}
-  lam: {type: choice, values: [0.5, 0.9]}
-  learning_rate: {type: log, low: 1e-3, high: 3e-2}
-"""
 LABELS = ("<b>dull</b>", 'good & $x$ "fun"')
 TEXT = "<script>alert(1)</script>"
-SEEDS = 3
+SETTINGS = {"epochs": 2, "batch_size": 8, "max_length": 16, "pooling": "mean"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +36,8 @@ class Studies:
 
 
 @pytest.fixture(scope="session")
-def studies(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Studies:
-    """Return the studies, trained in this process."""
+def studies(tiny_bert: Path, space_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Studies:
+    """Return the studies, trained in this process with three seeds."""
     folder = tmp_path_factory.mktemp("page")
     draw = random.Random(0)
     rows = ["text\tlabel\tsplit"]
@@ -60,19 +49,18 @@ def studies(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Studie
         rows.append(f"the film was {word} {number} {TEXT}\t{LABELS[good]}\t{split}")
     file = folder / "mine.tsv"
     file.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    space = folder / "scl.yaml"
-    space.write_text(SPACE, encoding="utf-8")
     task = CustomTask(file, text=("text",), label="label", split_column="split")
-    options = RunOptions(storage=folder / "storage", seeds=SEEDS, configs=3, gpus_per_trial=0)
-    settings = {"epochs": 2, "batch_size": 8, "max_length": 16, "learning_rate": 1e-3}
-    lacon = {**settings, "heads": 2, "pooling": "mean"}
-    search = StudySpec(method="scl", task=task, model=str(tiny_bert), space=space)
+    options = RunOptions(storage=folder / "storage", seeds=3, configs=3, gpus_per_trial=0)
+    search = StudySpec(
+        method="scl", task=task, model=str(tiny_bert), space=space_file, settings={"epochs": 3}
+    )
+    settings = {**SETTINGS, "learning_rate": 1e-3}
     single = replace(search, space=None, searched=False, settings=settings)
     with in_process():
         for name, spec in (
             ("scl", search),
             ("ce", replace(single, method="ce")),
-            ("lacon", replace(single, method="lacon", settings=lacon)),
+            ("lacon", replace(single, method="lacon", settings={**settings, "heads": 2})),
         ):
             changed = replace(options, study=name, rule="mean")
             run(replace(spec, protocol="plain"), changed, Console(quiet=True))
