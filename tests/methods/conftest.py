@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 import torch
@@ -11,20 +10,16 @@ import torch
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.base import Batch, Method, Model, Training
+from sclsearch.methods.base import Batch, Method, Model, Pooling, Training
 
 Made = Callable[..., Model]
+
+POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
 
 # Fields whose defaults do not fit an encoder of width 16.
 SMALL: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {"lacon": {"heads": 4}, "lacon-fusion": {"heads": 4}}
 )
-
-
-@pytest.fixture(params=METHODS)
-def kind(request: pytest.FixtureRequest) -> Any:
-    """Return the class of each method in turn."""
-    return method_class(request.param)
 
 
 @pytest.fixture(params=METHODS)

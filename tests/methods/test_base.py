@@ -1,22 +1,20 @@
 """Tests of batches, models and stages, and of the defaults of Method."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods import method_class
-from sclsearch.methods.base import (
-    Batch,
-    Method,
-    Model,
-    Stage,
-    Training,
-    reads_unlabeled,
-)
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.base import Batch, Method, Model, Stage, Training
 from sclsearch.methods.scl import CE
+
+
+def stage_with(**options: Any) -> Stage:
+    return Stage("joint", Training(), lambda _model, _batch: {}, **options)
 
 
 def test_rows_of_views_have_the_order_of_their_labels(bert: Encoder, batch: Batch) -> None:
@@ -28,31 +26,21 @@ def test_rows_of_views_have_the_order_of_their_labels(bert: Encoder, batch: Batc
         torch.testing.assert_close(rows[views.view_y == label], expected)
 
 
-def test_cached_features_replace_the_encoder(bert: Encoder, batch: Batch) -> None:
+def test_cached_features_replace_the_encoder_but_not_for_paraphrases(
+    bert: Encoder, batch: Batch
+) -> None:
     model, features = Model(bert, nn.ModuleDict()), torch.rand(8, 16)
     assert model.embed(replace(batch, features=features), "mean") is features
+    with pytest.raises(ValueError, match=r"^joint: .*paraphrases"):
+        stage_with(reads="paraphrases", frozen_pooling="mean")
 
 
-def test_cached_features_of_paraphrases_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"^probe: .*paraphrases"):
-        Stage(
-            "probe",
-            Training(),
-            lambda _model, _batch: {},
-            reads="paraphrases",
-            frozen_pooling="mean",
-        )
-
-
-def test_monitored_terms_are_not_in_the_loss() -> None:
-    stage = Stage("joint", Training(), lambda _model, _batch: {}, monitored=("spread",))
+def test_a_loss_is_the_sum_of_the_scalar_terms_that_are_not_monitored() -> None:
+    stage = stage_with(monitored=("spread",))
     terms = {"ce": torch.tensor(2.0), "spread": torch.tensor(40.0), "scl": torch.tensor(-0.5)}
     assert stage.loss(terms).item() == 1.5
-
-
-def test_only_methods_with_a_stage_without_labels_read_unlabeled_texts() -> None:
-    assert reads_unlabeled(method_class("simcse")(), Training())
-    assert not reads_unlabeled(method_class("ce")(), Training())
+    with pytest.raises(SclsearchError, match=r"^joint: loss term 'ce': must be a scalar.* \[3\]"):
+        stage.loss({"ce": torch.ones(3)})
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,7 @@ def test_a_method_that_overrides_nothing_is_cross_entropy_fine_tuning(
 ) -> None:
     method, training = Unchanged(), Training()
     (stage,) = method.stages(training)
-    assert (stage.name, stage.training) == ("fine-tuning", training)
+    assert stage.training == training
     assert method.check(bert) == ()
     model = Model(bert, stage.new_modules(bert, 2)).eval()
     plain = CE(pooling="mean")

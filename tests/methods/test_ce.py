@@ -11,9 +11,8 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Pooling
 from sclsearch.methods.scl import CE
-from tests.methods.conftest import Made
+from tests.methods.conftest import POOLINGS, Made
 
-POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
 MODES = pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 
 
@@ -23,17 +22,17 @@ def test_cls_pooled_with_a_linear_head_equals_the_classifier_of_bert(
     tiny_bert: Path, bert: Encoder, batch: Batch, classes: int, training: bool
 ) -> None:
     theirs = BertForSequenceClassification.from_pretrained(tiny_bert, num_labels=max(classes, 1))
-    head = Head(16, classes, hidden=False)
-    head.out.load_state_dict(theirs.classifier.state_dict())
+    method = CE(pooling="cls_pooled")
     bert.can_trim = False  # transformers draws dropout for the whole last layer
-    ours = Model(bert, torch.nn.ModuleDict({"head": head})).train(training)
+    ours = Model(bert, method.new_modules(bert, classes)).train(training)
+    ours.get_submodule("new_modules.head.out").load_state_dict(theirs.classifier.state_dict())
     y = batch.y if classes else batch.y / 3
     torch.manual_seed(4)
     expected = theirs.train(training)(
         input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types, labels=y
     ).loss
     torch.manual_seed(4)
-    terms = CE(pooling="cls_pooled").terms(ours, replace(batch, y=y, dropout_rates=(0.1,)))
+    terms = method.terms(ours, replace(batch, y=y, dropout_rates=(0.1,)))
     assert list(terms) == ["ce"]
     torch.testing.assert_close(terms["ce"], expected)
 
@@ -44,13 +43,10 @@ def test_head_hidden_equals_the_classifier_of_roberta(
 ) -> None:
     theirs = RobertaForSequenceClassification.from_pretrained(tiny_roberta, num_labels=2)
     roberta.can_trim = False  # transformers draws dropout for the whole last layer
-    new_modules = CE().new_modules(roberta, 2)
-    head = new_modules["head"]
-    assert isinstance(head, Head)
-    assert head.dense is not None
-    head.dense.load_state_dict(theirs.classifier.dense.state_dict())
-    head.out.load_state_dict(theirs.classifier.out_proj.state_dict())
-    ours = Model(roberta, new_modules).train(training)
+    ours = Model(roberta, CE().new_modules(roberta, 2)).train(training)
+    head = "new_modules.head"
+    ours.get_submodule(f"{head}.dense").load_state_dict(theirs.classifier.dense.state_dict())
+    ours.get_submodule(f"{head}.out").load_state_dict(theirs.classifier.out_proj.state_dict())
     torch.manual_seed(4)
     expected = theirs.train(training)(input_ids=batch.ids, attention_mask=batch.mask).logits
     torch.manual_seed(4)

@@ -7,13 +7,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sclsearch.methods.base import Batch, Pooling, Training
+from sclsearch.methods.base import Batch, Pooling, Training, encoder_pooling
 from sclsearch.methods.scl import CE
 from sclsearch.methods.supcl_seq import DropoutAug, SimCSE, SupCLSeq
 from sclsearch.objectives import sup_con
-from tests.methods.conftest import Made
+from tests.methods.conftest import POOLINGS, Made
 
 Rates = tuple[float, ...]
+
 
 # Field `dropouts`, and the rates of the released code at the first and at later updates.
 OFFICIAL: tuple[tuple[Rates, Rates, Rates], ...] = (
@@ -33,30 +34,22 @@ def test_the_released_code_adds_a_view_and_never_sets_dropout_to_0_1(
     assert [method.view_rates(update) for update in range(4)] == [first, later, later, later]
 
 
-@pytest.mark.parametrize("rates", [(0.0, 0.1, 0.2), (0.0, 0.0)], ids=str)
-def test_all_rows_of_all_views_are_anchors(made: Made, batch: Batch, rates: Rates) -> None:
-    method = SupCLSeq(tau=0.2)
+@pytest.mark.parametrize("pooling", ["cls_raw", "cls_pooled", "mean"])
+def test_all_rows_of_all_views_are_anchors_and_the_probe_reads_the_same_pooling(
+    made: Made, batch: Batch, pooling: Literal["cls_raw", "cls_pooled", "mean"]
+) -> None:
+    method, rates = SupCLSeq(tau=0.2, pooling=pooling), (0.0, 0.1, 0.2)
     model, views = made(method), replace(batch, dropout_rates=rates)
     torch.manual_seed(4)
-    z = model.embed(views, "cls_pooled")  # [V * 8, 16]
+    z = model.embed(views, pooling)  # [3 * 8, 16]
     torch.manual_seed(4)
     terms = method.contrast(model, views)
     assert list(terms) == ["sup_con"]
-    expected = sup_con(z, torch.cat([batch.y] * len(rates)), tau=0.2)
-    torch.testing.assert_close(terms["sup_con"], expected)
-
-
-@pytest.mark.parametrize("pooling", ["cls_raw", "cls_pooled", "mean"])
-def test_contrast_and_probe_read_one_pooling(
-    made: Made, batch: Batch, pooling: Literal["cls_raw", "cls_pooled", "mean"]
-) -> None:
-    method = SupCLSeq(pooling=pooling)
-    model = made(method).eval()
-    z = model.embed(batch, pooling)
-    expected = sup_con(z, batch.y, tau=method.tau)
-    torch.testing.assert_close(method.contrast(model, batch)["sup_con"], expected)
-    torch.testing.assert_close(method.scores(model, batch), model.new_modules["head"](z, 0.0))
-    assert method.stages(Training())[1].frozen_pooling == pooling
+    torch.testing.assert_close(terms["sup_con"], sup_con(z, torch.cat([batch.y] * 3), tau=0.2))
+    head, probe = model.new_modules["head"], method.stages(Training())[1]
+    expected = head(model.embed(batch, pooling), 0.0)
+    torch.testing.assert_close(method.scores(model, batch), expected)
+    assert probe.frozen_pooling == pooling
 
 
 def test_regression_scores_equal_to_one_decimal_are_positives(made: Made, batch: Batch) -> None:
@@ -69,65 +62,35 @@ def test_regression_scores_equal_to_one_decimal_are_positives(made: Made, batch:
     assert found.item() > 0
 
 
-@pytest.mark.parametrize("classes", [0, 2])
-def test_the_probe_minimizes_cross_entropy_or_squared_error(
-    made: Made, batch: Batch, classes: int
-) -> None:
-    method, features = SupCLSeq(), torch.rand(8, 16)
-    y, model = batch.y if classes else torch.rand(8), made(method, classes=classes)
-    scores = model.new_modules["head"](features, 0.0)
-    terms = method.terms(model, replace(batch, features=features, y=y))
-    assert list(terms) == ["probe"]
-    expected = F.cross_entropy(scores, y) if classes else ((scores - y) ** 2).mean()
-    torch.testing.assert_close(terms["probe"], expected)
-
-
 def test_simcse_takes_every_other_view_of_a_text_as_positive(made: Made, batch: Batch) -> None:
-    tau = 0.2
-    method = SimCSE(tau=tau, pooling="mean")
+    method = SimCSE(tau=0.2, pooling="mean")
     contrast, _ = method.stages(Training())
     model, views = made(method, stage=0), replace(batch, dropout_rates=contrast.dropout_rates_at(0))
     torch.manual_seed(4)
-    z = F.normalize(model.embed(views, "mean"), dim=1)
-    costs = []
-    for anchor in range(24):
-        others = [row for row in range(24) if row != anchor]
-        whole = torch.stack([z[anchor] @ z[row] / tau for row in others]).logsumexp(0)
-        positives = [row for row in others if row % 8 == anchor % 8]
-        assert len(positives) == 2
-        costs += [whole - z[anchor] @ z[row] / tau for row in positives]
+    z = model.embed(views, "mean")
     torch.manual_seed(4)
-    found = contrast.terms(model, views)["sup_con"]
-    torch.testing.assert_close(found, torch.stack(costs).mean())
+    expected = sup_con(z, torch.arange(8).repeat(3), tau=0.2)
+    torch.testing.assert_close(contrast.terms(model, views)["sup_con"], expected)
 
 
-@pytest.mark.parametrize("pooling", ["head_hidden", "cls_raw", "cls_pooled", "mean"])
 @pytest.mark.parametrize("classes", [0, 2])
-def test_dropout_augmentation_without_dropout_is_cross_entropy(
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_dropout_augmentation_averages_the_losses_of_the_views(
     made: Made, batch: Batch, pooling: Pooling, classes: int
 ) -> None:
-    method, one = DropoutAug(pooling=pooling, dropouts=(0.0, 0.0, 0.0)), CE(pooling=pooling)
-    model = made(method, classes)
-    plain = batch if classes else replace(batch, y=torch.rand(8))
-    terms = method.terms(model, replace(plain, dropout_rates=method.dropouts))
-    assert list(terms) == ["ce"]
-    torch.testing.assert_close(terms["ce"], one.terms(model, plain)["ce"])
-    torch.testing.assert_close(method.scores(model, plain), one.scores(model, plain))
-
-
-@pytest.mark.parametrize("classes", [0, 2])
-def test_dropout_augmentation_averages_the_losses_of_the_views(
-    made: Made, batch: Batch, classes: int
-) -> None:
-    method, rates = DropoutAug(), (0.0, 0.2, 0.4)
+    method, rates = DropoutAug(pooling=pooling), (0.0, 0.2, 0.4)
     model = made(method, classes)
     y = batch.y if classes else torch.rand(8)
     views = replace(batch, y=y, dropout_rates=rates)
     torch.manual_seed(4)
-    embeddings = model.embed(views, "cls_pooled").chunk(3)
+    embeddings = model.embed(views, encoder_pooling(pooling)).chunk(3)
     head = model.new_modules["head"]
     scores = [head(z, rate) for z, rate in zip(embeddings, rates, strict=True)]
     each = [F.cross_entropy(s, y) if classes else ((s - y) ** 2).mean() for s in scores]
     torch.manual_seed(4)
-    torch.testing.assert_close(method.terms(model, views)["ce"], torch.stack(each).mean())
+    terms = method.terms(model, views)
+    assert list(terms) == ["ce"]
+    torch.testing.assert_close(terms["ce"], torch.stack(each).mean())
     assert len({loss.item() for loss in each}) == 3
+    plain = CE(pooling=pooling)
+    assert torch.equal(method.scores(model, batch), plain.scores(model, batch))
