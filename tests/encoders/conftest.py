@@ -28,25 +28,14 @@ def bert(tiny_bert: Path) -> Encoder:
 
 @pytest.fixture
 def inputs() -> Inputs:
-    """Return ids, mask and types of three texts; the second has padding."""
-    generator = torch.Generator().manual_seed(1)
-    ids = torch.randint(5, 60, (3, 7), generator=generator)
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    mask[1, 4:] = False
-    return torch.where(mask, ids, 0), mask, torch.zeros_like(ids)
+    """Return ids, mask and types of nine texts of 1 to 12 tokens."""
+    mask = torch.arange(12) < torch.tensor([3, 12, 1, 7, 2, 12, 12, 5, 9])[:, None]
+    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
+    return torch.where(mask, ids, 0), mask, (torch.arange(12) > 4).long() * mask
 
 
 @pytest.fixture
 def unpadded(inputs: Inputs) -> Inputs:
-    """Return the first of the three texts twice, without padding."""
-    ids, mask, types = (tensor[[0, 0]] for tensor in inputs)
+    """Return the texts of 12 tokens."""
+    ids, mask, types = (tensor[[1, 5, 6]] for tensor in inputs)
     return ids, mask, types
-
-
-@pytest.fixture
-def ragged() -> Inputs:
-    """Return ids, mask and types of texts of 1 to 12 tokens."""
-    lengths = torch.tensor([3, 12, 1, 7, 2])
-    mask = torch.arange(12) < lengths[:, None]
-    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
-    return torch.where(mask, ids, 0), mask, (torch.arange(12) > 4).long().expand(5, 12) * mask

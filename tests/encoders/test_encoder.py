@@ -16,27 +16,22 @@ from tests.encoders.conftest import Inputs
 from tests.tiny import SIZES
 
 
+def plain_outputs(encoder: Encoder, inputs: Inputs, *, training: bool = False) -> Any:
+    """Return the outputs of the plain model of transformers, with the dropout of seed 7."""
+    plain = AutoModel.from_pretrained(str(encoder.model.name_or_path)).train(training)
+    segments = getattr(plain.config, "type_vocab_size", 0) > 1
+    named = {"token_type_ids": inputs[2]} if segments else {}
+    torch.manual_seed(7)
+    return plain(input_ids=inputs[0], attention_mask=inputs[1], **named)
+
+
 def test_states_are_those_of_the_plain_model(encoder: Encoder, inputs: Inputs) -> None:
-    ids, mask, types = inputs
-    plain = AutoModel.from_pretrained(str(encoder.model.name_or_path)).eval()
-    named = {"token_type_ids": types} if encoder.model.config.model_type == "bert" else {}
-    expected = plain(input_ids=ids, attention_mask=mask, **named).last_hidden_state
-    found = encoder.hidden(ids, mask, types, (0.0,))
-    torch.testing.assert_close(found[mask], expected[mask])
-
-
-@pytest.mark.parametrize("padded", [True, False], ids=["padding", "no padding"])
-def test_one_view_has_the_dropout_of_the_plain_model(
-    encoder: Encoder, inputs: Inputs, unpadded: Inputs, padded: bool
-) -> None:
+    expected, mask = plain_outputs(encoder, inputs).last_hidden_state, inputs[1]
+    torch.testing.assert_close(encoder.hidden(*inputs, (0.0,))[mask], expected[mask])
     encoder.can_pack = False  # packed layers draw only for tokens
-    ids, mask, types = inputs if padded else unpadded
-    plain = AutoModel.from_pretrained(str(encoder.model.name_or_path)).train()
+    noisy = plain_outputs(encoder, inputs, training=True).last_hidden_state
     torch.manual_seed(7)
-    expected = plain(input_ids=ids, attention_mask=mask).last_hidden_state
-    torch.manual_seed(7)
-    found = encoder.train().hidden(ids, mask, types, (0.1,))
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(encoder.train().hidden(*inputs, (0.1,)), noisy)
 
 
 def test_masks_built_for_a_gpu_give_the_same_states(
@@ -47,17 +42,14 @@ def test_masks_built_for_a_gpu_give_the_same_states(
     expected = encoder.hidden(*inputs, rates)
     monkeypatch.setattr(Tensor, "is_cuda", True)
     states = encoder.hidden(*inputs, rates)
-    first = encoder.hidden(*inputs, rates, first_only=True)
     torch.testing.assert_close(states[mask], expected[mask])
+    first = encoder.hidden(*inputs, rates, first_only=True)
     torch.testing.assert_close(first, expected[:, :1])
 
 
 @pytest.mark.parametrize("architecture", ["MPNet", "ModernBert"])
 def test_encoders_with_masks_of_their_own_have_the_same_states_on_a_gpu(
-    save_tiny: Save,
-    inputs: Inputs,
-    architecture: str,
-    monkeypatch: pytest.MonkeyPatch,
+    save_tiny: Save, inputs: Inputs, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = load_encoder(save_tiny(architecture), "tiny")
     expected = encoder.hidden(*inputs, (0.0,))
@@ -66,66 +58,28 @@ def test_encoders_with_masks_of_their_own_have_the_same_states_on_a_gpu(
     assert torch.equal(encoder.hidden(*inputs, (0.0,))[inputs[1]], expected[inputs[1]])
 
 
-def test_segments_change_the_states_of_models_with_segments(
-    encoder: Encoder, inputs: Inputs
-) -> None:
-    ids, mask, types = inputs
-    same = torch.equal(
-        encoder.hidden(ids, mask, types, (0.0,)), encoder.hidden(ids, mask, types + 1, (0.0,))
-    )
-    assert same == (encoder.model.config.model_type in {"roberta", "distilbert"})
-
-
-def test_cls_raw_is_the_first_state_and_unknown_poolings_are_errors(
+def test_poolings_are_the_first_state_the_pooler_and_the_mean_without_padding(
     bert: Encoder, inputs: Inputs
 ) -> None:
-    states = bert.hidden(*inputs, (0.0,))
-    assert torch.equal(bert.pool(states, inputs[1], "cls_raw"), states[:, 0])
+    mask, expected = inputs[1], plain_outputs(bert, inputs).pooler_output
+    views = bert.hidden(*inputs, (0.0, 0.0))  # [2 * 9, 12, d]
+    assert torch.equal(bert.pool(views, mask, "cls_raw"), views[:, 0])
+    torch.testing.assert_close(bert.pool(views, mask, "cls_pooled"), expected.repeat(2, 1))
+    noisy = bert.train().hidden(*inputs, (0.0, 0.3))
+    means = [text[tokens].mean(0) for text, tokens in zip(noisy, [*mask, *mask], strict=True)]
+    torch.testing.assert_close(bert.pool(noisy, mask, "mean"), torch.stack(means))
     with pytest.raises(ValueError, match=r"^pooling: .* got 'max'"):
-        bert.pool(states, inputs[1], "max")
+        bert.pool(views, mask, "max")
 
 
-def test_cls_pooled_is_the_pooler_output_of_the_checkpoint(bert: Encoder, inputs: Inputs) -> None:
-    ids, mask, types = inputs
-    plain = AutoModel.from_pretrained(str(bert.model.name_or_path)).eval()
-    expected = plain(input_ids=ids, attention_mask=mask, token_type_ids=types).pooler_output
-    states = bert.hidden(*inputs, (0.0,))
-    torch.testing.assert_close(bert.pool(states, mask, "cls_pooled"), expected)
-
-
-def test_the_mean_excludes_padding_in_every_view(bert: Encoder, inputs: Inputs) -> None:
-    _, mask, _ = inputs
-    states = bert.train().hidden(*inputs, (0.0, 0.3))  # [2 * 3, 7, d]
-    expected = [
-        torch.stack([row for row, seen in zip(text, tokens, strict=True) if seen]).mean(0)
-        for text, tokens in zip(states, [*mask, *mask], strict=True)
-    ]
-    torch.testing.assert_close(bert.pool(states, mask, "mean"), torch.stack(expected))
-
-
-@pytest.mark.parametrize(
-    ("folder", "has_pooler"),
-    [
-        ("tiny_bert", True),
-        ("tiny_roberta", False),
-        ("tiny_distilbert", False),
-        ("tiny_electra", False),
-        ("tiny_albert", False),
-        pytest.param("minilm", True, marks=pytest.mark.slow),
-    ],
-)
-def test_cls_pooled_needs_a_pretrained_pooler(
-    folder: str, has_pooler: bool, request: pytest.FixtureRequest
-) -> None:
-    encoder = load_encoder(request.getfixturevalue(folder), folder)
-    assert encoder.pretrained_pooler == has_pooler
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "albert"])
+def test_cls_pooled_needs_a_pretrained_pooler(family: str, request: pytest.FixtureRequest) -> None:
+    encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), family)
     for pooling in ("cls_raw", "mean"):
         encoder.check_pooling(pooling, "pooling")
-    if has_pooler:
-        encoder.check_pooling("cls_pooled", "pooling")
-        return
-    with pytest.raises(SclsearchError, match=f"^scl.yaml: pooling: .* model '{folder}'"):
-        encoder.check_pooling("cls_pooled", "scl.yaml: pooling")
+    error = pytest.raises(SclsearchError, match=f"^x: 'cls_pooled' .* model '{family}'")
+    with nullcontext() if family == "bert" else error:
+        encoder.check_pooling("cls_pooled", "x")
 
 
 @pytest.mark.parametrize(
@@ -139,19 +93,15 @@ def test_a_model_without_the_interface_encodes_each_view_with_its_dropout_rate(
     save_tiny: Save, inputs: Inputs, architecture: str, sizes: dict[str, Any]
 ) -> None:
     encoder = load_encoder(save_tiny(architecture, {**SIZES, **sizes}), "mine")
-    assert not encoder.per_row_dropout
-    with torch.no_grad():
-        expected = encoder.eval().hidden(*inputs, (0.0,))
-        found = encoder.train().hidden(*inputs, (0.0, 0.5, 0.0))
-        torch.manual_seed(0)
-        one = encoder.hidden(*inputs, (0.1,))
-        torch.manual_seed(0)
-        stacked = encoder.hidden(*inputs, (0.1, 0.2))
-    first, second, third = found.chunk(3)
+    expected = encoder.eval().hidden(*inputs, (0.0,))
+    first, second, third = encoder.train().hidden(*inputs, (0.0, 0.5, 0.0)).chunk(3)
     assert torch.equal(first, expected)
     assert not torch.isclose(second, expected).all(dim=(1, 2)).any()
     assert torch.equal(third, expected)
-    assert torch.equal(stacked[: len(one)], one)
+    torch.manual_seed(0)
+    one = encoder.hidden(*inputs, (0.1,))
+    torch.manual_seed(0)
+    assert torch.equal(encoder.hidden(*inputs, (0.1, 0.2))[: len(one)], one)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +115,7 @@ def test_a_text_must_not_exceed_the_positions_of_the_encoder(
     encoder.check_length(tokens, "max_length")
     for length, fits in ((tokens, True), (tokens + 1, False)):
         ids = torch.full((1, length), 5)
-        inputs = ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids)
         with nullcontext() if fits else pytest.raises((IndexError, RuntimeError)):
-            encoder.hidden(*inputs, (0.0,))
+            encoder.hidden(ids, torch.ones_like(ids).bool(), torch.zeros_like(ids), (0.0,))
     with pytest.raises(SclsearchError, match=f"^max_length: .* {tokens}, .* got {tokens + 1}"):
         encoder.check_length(tokens + 1, "max_length")

@@ -12,6 +12,8 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.objectives import sup_con
 from tests.encoders.conftest import Inputs
 
+Rates = tuple[float, ...]
+
 RATES = (0.0, 0.1, 0.4)
 
 
@@ -22,44 +24,20 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(savings, "CHUNK", 80)
 
 
-@pytest.fixture
-def texts() -> Inputs:
-    """Return ids, mask and types of nine texts of 1 to 12 tokens."""
-    mask = torch.arange(12) < torch.tensor([3, 12, 1, 7, 2, 12, 12, 5, 9])[:, None]
-    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
-    return torch.where(mask, ids, 0), mask, torch.zeros_like(ids)
-
-
-@pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that turns off division, or recomputation of chunks."""
-
-    def whole(*, in_chunks: bool) -> None:
-        if in_chunks:
-            kept = lambda forward, *tensors, use_reentrant: forward(*tensors)  # noqa: E731
-            monkeypatch.setattr(savings, "checkpoint", kept)
-        else:
-            monkeypatch.setattr(savings, "LIMIT", 10**9)
-
-    return whole
-
-
 def contrasted(
-    encoder: Encoder,
-    texts: Inputs,
-    rates: tuple[float, ...],
-    between: Callable[[], object] = lambda: None,
-) -> tuple[Tensor, Tensor]:
-    """Return the states of all rows, and the gradient of a contrastive loss."""
+    encoder: Encoder, texts: Inputs, rates: Rates, between: Callable[[], object] = lambda: None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the states of all rows, the gradient of a contrast, and the next random number."""
     torch.manual_seed(3)
     encoder.zero_grad()
-    states = encoder.hidden(*texts, rates)  # [V * B, T, d]
+    states = encoder.train().hidden(*texts, rates)  # [V * B, T, d]
     y = (torch.arange(len(texts[0])) % 2).repeat(len(rates))
     loss = sup_con(encoder.pool(states, texts[1], "mean"), y, tau=0.1)
     between()
     loss.backward()  # type: ignore[no-untyped-call]
     grads = [p.grad.flatten() for p in encoder.parameters() if p.grad is not None]
-    return states.detach()[texts[1].repeat(len(rates), 1)], torch.cat(grads)
+    tokens = texts[1].repeat(len(rates), 1)
+    return states.detach()[tokens], torch.cat(grads), torch.rand(1)
 
 
 def relative_distance(found: Tensor, expected: Tensor) -> float:
@@ -67,55 +45,43 @@ def relative_distance(found: Tensor, expected: Tensor) -> float:
 
 
 def test_without_dropout_states_and_gradients_equal_those_of_the_whole_batch(
-    encoder: Encoder, texts: Inputs, whole: Callable[..., None]
+    encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder.train()
-    states, gradient = contrasted(encoder, texts, (0.0, 0.0))
-    whole(in_chunks=False)
-    expected_states, expected = contrasted(encoder, texts, (0.0, 0.0))
+    states, gradient, _ = contrasted(encoder, inputs, (0.0, 0.0))
+    monkeypatch.setattr(savings, "LIMIT", 10**9)
+    expected_states, expected, _ = contrasted(encoder, inputs, (0.0, 0.0))
     torch.testing.assert_close(states, expected_states)
     assert relative_distance(gradient, expected) < 1e-5
 
 
 def test_the_second_forward_pass_of_a_chunk_has_the_same_dropout(
-    encoder: Encoder, texts: Inputs, whole: Callable[..., None]
+    encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder.train()
-    states, gradient = contrasted(encoder, texts, RATES)
-    whole(in_chunks=True)
-    expected_states, expected = contrasted(encoder, texts, RATES)
+    def kept(forward: Callable[..., Tensor], *tensors: Tensor, use_reentrant: bool) -> Tensor:
+        del use_reentrant
+        return forward(*tensors)
+
+    states, gradient, after = contrasted(encoder, inputs, RATES)
+    monkeypatch.setattr(savings, "checkpoint", kept)
+    expected_states, expected, expected_after = contrasted(encoder, inputs, RATES)
     assert torch.equal(states, expected_states)
     assert relative_distance(gradient, expected) < 1e-5
+    assert torch.equal(after, expected_after)
 
 
-def test_the_second_forward_pass_restores_the_dropout_rates(bert: Encoder, texts: Inputs) -> None:
-    bert.train()
-    _, expected = contrasted(bert, texts, RATES)
-
+def test_the_second_forward_pass_restores_the_dropout_rates(bert: Encoder, inputs: Inputs) -> None:
     def another_batch() -> None:
         with torch.no_grad():
-            bert.hidden(*texts, (0.5,))
+            bert.hidden(*inputs, (0.5,))
 
-    _, gradient = contrasted(bert, texts, RATES, another_batch)
+    _, expected, _ = contrasted(bert, inputs, RATES)
+    _, gradient, _ = contrasted(bert, inputs, RATES, another_batch)
     assert torch.equal(gradient, expected)
 
 
-def test_the_second_forward_pass_does_not_advance_the_random_state(
-    bert: Encoder, texts: Inputs, whole: Callable[..., None]
-) -> None:
-    bert.train()
-    contrasted(bert, texts, RATES)
-    found = torch.rand(3)
-    whole(in_chunks=True)
-    contrasted(bert, texts, RATES)
-    assert torch.equal(found, torch.rand(3))
-
-
 def test_only_the_states_of_a_chunk_are_kept(
-    bert: Encoder, texts: Inputs, whole: Callable[..., None]
+    bert: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bert.train()
-
     def kept() -> int:
         sizes: list[int] = []
 
@@ -124,42 +90,37 @@ def test_only_the_states_of_a_chunk_are_kept(
             return tensor
 
         with saved_tensors_hooks(note, lambda tensor: tensor):
-            bert.hidden(*texts, RATES)
+            bert.hidden(*inputs, RATES)
         return sum(sizes)
 
     chunked = kept()
-    whole(in_chunks=False)
+    monkeypatch.setattr(savings, "LIMIT", 10**9)
     assert chunked < 0.01 * kept()
 
 
-@pytest.mark.parametrize("why", ["no gradient", "frozen", "small"])
-def test_batches_without_gradient_and_small_ones_are_not_divided(
-    bert: Encoder, texts: Inputs, why: str
+@pytest.mark.parametrize(
+    ("texts", "rates", "chunk_tokens", "gradient", "passes"),
+    [
+        (9, RATES, 0, True, 5),
+        (9, RATES, 0, False, 1),
+        (8, (0.1,), 0, True, 1),
+        (4, (0.1,), 24, True, 2),
+        (2, (0.0, 0.1), 1, True, 2),  # a single text is never divided
+    ],
+)
+def test_large_batches_are_divided_if_they_have_a_gradient(
+    bert: Encoder,
+    inputs: Inputs,
+    texts: int,
+    rates: Rates,
+    chunk_tokens: int,
+    gradient: bool,
+    passes: int,
 ) -> None:
-    bert.train()
     seen: list[int] = []
     bert.model.register_forward_hook(lambda *_: seen.append(0))
-    ids, mask, types = (tensor[:8] if why == "small" else tensor for tensor in texts)
-    bert.requires_grad_(why != "frozen")
-    with torch.set_grad_enabled(why != "no gradient"):
-        bert.hidden(ids, mask, types, (0.1,) if why == "small" else RATES)
-    assert len(seen) == 1
-
-
-def test_a_setting_divides_smaller_batches(bert: Encoder, texts: Inputs) -> None:
-    bert.train().chunk_tokens = 24
-    seen: list[int] = []
-    bert.model.register_forward_hook(lambda *_: seen.append(0))
-    ids, mask, types = (tensor[:4] for tensor in texts)
-    bert.hidden(ids, mask, types, (0.1,))  # 48 tokens
-    assert len(seen) == 2
-
-
-def test_a_single_text_is_never_divided(bert: Encoder) -> None:
-    bert.chunk_tokens = 1
-    ids = torch.full((2, 40), 7)
-    seen: list[int] = []
-    bert.train().model.register_forward_hook(lambda *_: seen.append(0))
-    states = bert.hidden(ids, torch.ones_like(ids).bool(), torch.zeros_like(ids), (0.0, 0.1))
-    assert len(seen) == 2
-    assert states.shape == (4, 40, bert.width)
+    bert.requires_grad_(gradient).chunk_tokens = chunk_tokens
+    ids, mask, types = (tensor[:texts] for tensor in inputs)
+    states = bert.train().hidden(ids, mask, types, rates)
+    assert len(seen) == passes
+    assert states.shape == (len(rates) * texts, 12, bert.width)

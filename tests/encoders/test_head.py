@@ -1,54 +1,34 @@
-"""Tests of the classification head, the projection g and label vectors."""
+"""Tests of initial weights, of the projection g, and of label attention by its formulas."""
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
-from sclsearch.encoders.heads import INIT_STD, Head, label_vectors, projection
+from sclsearch.encoders.heads import (
+    INIT_STD,
+    Head,
+    LabelSpecificAttention,
+    WindowAttention,
+    label_vectors,
+    projection,
+)
 
-Z = torch.linspace(-1, 1, 12).reshape(3, 4)
-
-
-@pytest.fixture(params=[True, False], ids=["dense", "linear"])
-def hidden(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
-@pytest.mark.parametrize(("classes", "shape"), [(0, (3,)), (1, (3, 1)), (2, (3, 2)), (5, (3, 5))])
-def test_the_output_has_one_column_per_class_and_none_in_regression(
-    hidden: bool, classes: int, shape: tuple[int, ...]
-) -> None:
-    head = Head(4, classes, hidden=hidden)
-    assert head(Z, 0.1).shape == shape
-    assert head(Z[:1], 0.1).shape == (1, *shape[1:])
+LENGTHS = (6, 3, 1)
+STATES = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(1))
+"""States of three texts of 6, 3 and 1 tokens; padding has random states."""
+MASK = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
+LABELS = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
 
 
-def test_without_dropout_the_head_equals_its_formula(hidden: bool) -> None:
-    head = Head(4, 2, hidden=hidden)
-    features = Z if head.dense is None else torch.tanh(Z @ head.dense.weight.T + head.dense.bias)
-    torch.testing.assert_close(head.features(Z, 0.0), features)
-    torch.testing.assert_close(head(Z, 0.0), features @ head.out.weight.T + head.out.bias)
-
-
-def test_evaluation_has_no_dropout(hidden: bool) -> None:
-    head = Head(4, 2, hidden=hidden).eval()
-    assert torch.equal(head(Z, 0.9), head(Z, 0.0))
-
-
-def test_dropout_precedes_each_linear_layer_in_training(hidden: bool) -> None:
-    head = Head(4, 2, hidden=hidden)
-    torch.manual_seed(3)
-    found = head(Z, 0.5)
-    torch.manual_seed(3)
-    features = Z if head.dense is None else head.dense(F.dropout(Z, 0.5)).tanh()
-    assert torch.equal(found, head.out(F.dropout(features, 0.5)))
-
-
-def test_initial_weights_are_small_and_biases_zero(hidden: bool) -> None:
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
     torch.manual_seed(0)
-    head = Head(64, 64, hidden=hidden)
-    for name, parameter in head.named_parameters():
+
+
+def test_initial_weights_have_the_standard_deviation_of_bert_and_biases_are_zero() -> None:
+    modules = nn.ModuleList([Head(64, 64, hidden=True), label_vectors(64, 64)])
+    for name, parameter in modules.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any()
         else:
@@ -57,20 +37,53 @@ def test_initial_weights_are_small_and_biases_zero(hidden: bool) -> None:
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_relu_is_between_the_layers_of_g(layers: int) -> None:
-    g = projection(4, layers=layers)
-    expected = Z
-    linear = [module for module in g if isinstance(module, nn.Linear)]
-    assert {layer.weight.shape for layer in linear} == {(4, 4)}
-    assert len(linear) == layers
-    for number, layer in enumerate(linear, 1):
-        expected = F.linear(expected, layer.weight, layer.bias)
-        expected = expected.relu() if number < layers else expected
-    torch.testing.assert_close(g(Z), expected)
+    g = projection(8, layers=layers)
+    first, *others = (module for module in g if isinstance(module, nn.Linear))
+    assert len(others) == layers - 1
+    expected = first(STATES)
+    for layer in others:
+        expected = layer(expected.relu())
+    torch.testing.assert_close(g(STATES), expected)
 
 
-def test_label_vectors_have_the_standard_deviation_of_bert() -> None:
-    torch.manual_seed(0)
-    vectors = label_vectors(50, 64)
-    assert vectors.weight.shape == (50, 64)
-    assert vectors.weight.std().item() == pytest.approx(0.02, rel=0.05)
-    assert vectors.weight.mean().item() == pytest.approx(0.0, abs=0.002)
+def expected_weights(attention: WindowAttention, text: Tensor) -> Tensor:
+    """Return the token weights of one text, `[T]`, by loops over tokens and labels."""
+    weight, bias = attention.conv.weight, attention.conv.bias
+    assert bias is not None
+    reach, best = weight.shape[-1] // 2, []
+    for token in range(len(text)):
+        matches = []
+        for label in range(len(LABELS)):
+            match = bias[label]
+            for other in range(len(text)):
+                if abs(other - token) <= reach:
+                    cosines = [F.cosine_similarity(text[other], vector, dim=0) for vector in LABELS]
+                    column = weight[label, :, other - token + reach]
+                    match = match + sum(w * c for w, c in zip(column, cosines, strict=True))
+            matches.append(match.relu())
+        best.append(torch.stack(matches).max())
+    return torch.stack(best).softmax(0)
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 9])
+def test_texts_of_leam_are_means_by_token_weights(kernel: int) -> None:
+    attention = WindowAttention(4, kernel)
+    z = attention(STATES, LABELS, MASK)
+    for row, length in enumerate(LENGTHS):
+        text = STATES[row, :length]
+        torch.testing.assert_close(z[row], expected_weights(attention, text) @ text)
+
+
+def test_text_vectors_equal_the_formula_of_lsan() -> None:
+    attention = LabelSpecificAttention(8, 4, 5)
+    found = attention(STATES, LABELS, MASK)
+    for row, length in enumerate(LENGTHS):
+        text = STATES[row, :length]
+        hidden = torch.tanh(attention.first(text))
+        for label, vector in enumerate(LABELS):
+            logits = hidden @ attention.second.weight[label] + attention.second.bias[label]
+            own = logits.softmax(0) @ text
+            by_label = sum(((vector @ token) * token for token in text), torch.zeros(8))
+            gates = attention.label_gate(by_label).sigmoid(), attention.own_gate(own).sigmoid()
+            share = gates[0] / (gates[0] + gates[1])
+            torch.testing.assert_close(found[row, label], share * by_label + (1 - share) * own)

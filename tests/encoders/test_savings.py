@@ -1,0 +1,141 @@
+"""Tests of skipped padding, positions and embeddings: states and gradients do not change."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from sclsearch.encoders import savings
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.savings import SubsetEmbedding
+from tests.conftest import Save
+from tests.encoders.conftest import Inputs
+
+EACH_PACKING = pytest.mark.parametrize("can_pack", [True, False], ids=["packed", "padded"])
+
+
+def states_and_gradient(
+    encoder: Encoder, inputs: Inputs, *, read_first: bool, first_only: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the states at the tokens, or the first one, and the gradient of a sum of them."""
+    encoder.train().zero_grad()
+    states = encoder.hidden(*inputs, (0.0, 0.0), first_only=first_only)
+    states = states[:, 0] if read_first else states[inputs[1].repeat(2, 1)]
+    weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(0))
+    (states * weights).sum().backward()  # type: ignore[no-untyped-call]
+    grads = [p.grad.flatten() for p in encoder.parameters() if p.grad is not None]
+    return states.detach(), torch.cat(grads)
+
+
+@pytest.mark.parametrize(
+    ("can_pack", "first_only", "in_chunks"),
+    [(True, False, False), (True, True, False), (False, True, False), (True, True, True)],
+)
+def test_skipped_positions_do_not_change_states_and_gradients(
+    encoder: Encoder,
+    inputs: Inputs,
+    monkeypatch: pytest.MonkeyPatch,
+    can_pack: bool,
+    first_only: bool,
+    in_chunks: bool,
+) -> None:
+    assert encoder.can_pack
+    assert encoder.can_trim
+    encoder.can_pack = can_pack
+    with monkeypatch.context() as limited:
+        if in_chunks:
+            limited.setattr(savings, "LIMIT", 8)
+            limited.setattr(savings, "CHUNK", 8)
+        states, gradient = states_and_gradient(
+            encoder, inputs, read_first=first_only, first_only=first_only
+        )
+    encoder.can_pack = False
+    expected, expected_gradient = states_and_gradient(encoder, inputs, read_first=first_only)
+    torch.testing.assert_close(states, expected)
+    assert (gradient - expected_gradient).norm() < 1e-5 * expected_gradient.norm()
+
+
+@pytest.mark.parametrize(
+    ("texts", "first_only", "shape"),
+    [
+        ("inputs", False, (1, 2 * 63, 16)),
+        ("inputs", True, (2 * 9, 1, 16)),
+        ("unpadded", False, (2 * 3, 12, 16)),  # packing would not be worth its cost
+    ],
+)
+def test_layers_process_only_tokens_and_the_last_one_only_the_first(
+    bert: Encoder,
+    request: pytest.FixtureRequest,
+    texts: str,
+    first_only: bool,
+    shape: tuple[int, ...],
+) -> None:
+    shapes: list[tuple[int, ...]] = []
+    inner = bert.model.get_submodule("encoder.layer.1.intermediate")
+    inner.register_forward_hook(lambda _module, given, _result: shapes.append(given[0].shape))
+    states = bert.hidden(*request.getfixturevalue(texts), (0.0, 0.0), first_only=first_only)
+    assert shapes == [shape]
+    rows = 2 * len(request.getfixturevalue(texts)[0])
+    assert states.shape == (rows, 1 if first_only else 12, 16)
+
+
+@EACH_PACKING
+@pytest.mark.parametrize("first_only", [True, False])
+def test_views_differ_and_a_view_without_dropout_equals_evaluation(
+    encoder: Encoder, inputs: Inputs, can_pack: bool, first_only: bool
+) -> None:
+    encoder.can_pack = can_pack
+    mask = inputs[1][:, :1] if first_only else inputs[1]
+    rates = (0.0, 0.3, 0.3)
+    expected = encoder.eval().hidden(*inputs, rates, first_only=first_only).chunk(3)[0]
+    torch.manual_seed(0)
+    views = encoder.train().hidden(*inputs, rates, first_only=first_only).chunk(3)
+    torch.testing.assert_close(views[0][mask], expected[mask])
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert not torch.isclose(views[one], views[other])[mask].all(dim=-1).any()
+
+
+@pytest.mark.parametrize("architecture", ["MPNet", "ModernBert", "Albert"])
+def test_an_encoder_without_the_capability_computes_all_positions(
+    save_tiny: Save, inputs: Inputs, architecture: str
+) -> None:
+    encoder = load_encoder(save_tiny(architecture), "tiny")
+    assert encoder.hidden(*inputs, (0.0,), first_only=True).shape == (9, 12, encoder.width)
+
+
+def test_a_failed_forward_pass_leaves_no_state(bert: Encoder, inputs: Inputs) -> None:
+    expected = bert.hidden(*inputs, (0.0,))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no memory")
+
+    hook = bert.model.get_submodule("encoder.layer.1.intermediate").register_forward_hook(fail)
+    with pytest.raises(RuntimeError, match="no memory"):
+        bert.hidden(*inputs, (0.0,), first_only=True)
+    hook.remove()
+    assert torch.equal(bert.hidden(*inputs, (0.0,)), expected)
+
+
+def test_a_copy_of_an_encoder_has_its_own_state(
+    bert: Encoder, inputs: Inputs, unpadded: Inputs
+) -> None:
+    other = copy.deepcopy(bert)
+    expected = bert.hidden(*inputs, (0.0,))
+    first = bert.hidden(*inputs, (0.0,), first_only=True)
+    bert.hidden(*unpadded, (0.0,))
+    for parameter in bert.parameters():
+        parameter.data.zero_()
+    assert torch.equal(other.hidden(*inputs, (0.0,)), expected)
+    assert torch.equal(other.hidden(*inputs, (0.0,), first_only=True), first)
+
+
+def test_a_cut_encoder_has_only_the_embeddings_of_its_tokens(bert: Encoder, inputs: Inputs) -> None:
+    count, left_out = sum(p.numel() for p in bert.parameters()), len(bert.embeddings) - 3
+    assert SubsetEmbedding.install(bert.model, torch.tensor([0, 5, 7])) is not None
+    assert sum(p.numel() for p in bert.parameters()) == count - left_out * bert.width
+    with pytest.raises(IndexError):
+        bert.hidden(*inputs, (0.0,))
+    with pytest.raises(RuntimeError, match="full_vocabulary"):
+        _ = bert.embeddings
