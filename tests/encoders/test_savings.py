@@ -75,10 +75,10 @@ def test_layers_process_only_tokens_and_the_last_one_only_the_first(
     shapes: list[tuple[int, ...]] = []
     inner = bert.model.get_submodule("encoder.layer.1.intermediate")
     inner.register_forward_hook(lambda _module, given, _result: shapes.append(given[0].shape))
-    states = bert.hidden(*request.getfixturevalue(texts), (0.0, 0.0), first_only=first_only)
+    given: Inputs = request.getfixturevalue(texts)
+    states = bert.hidden(*given, (0.0, 0.0), first_only=first_only)
     assert shapes == [shape]
-    rows = 2 * len(request.getfixturevalue(texts)[0])
-    assert states.shape == (rows, 1 if first_only else 12, 16)
+    assert states.shape == (2 * len(given[0]), 1 if first_only else 12, 16)
 
 
 @EACH_PACKING

@@ -127,7 +127,10 @@ OWN: dict[str, Any] = {
 STAGES: tuple[tuple[Method, list[tuple[tuple[float, ...], dict[str, object]]]], ...] = (
     (SCL(lam=0.99), [((0.2,), JOINT)]),
     (CECL(), [((0.2, 0.2), JOINT)]),
-    *((kind(label_lr_mult=10.0), [((0.2,), LABELS)]) for kind in (LaCon, LaConFusion, LEAM, LSAN)),
+    (LaCon(label_lr_mult=10.0), [((0.2,), LABELS)]),
+    (LaConFusion(label_lr_mult=10.0), [((0.2,), LABELS)]),
+    (LEAM(label_lr_mult=10.0), [((0.2,), LABELS)]),
+    (LSAN(label_lr_mult=10.0), [((0.2,), LABELS)]),
     (SupCLSeq(**OWN), [(VIEWS, {**JOINT, "labeled": True}), ((0.2,), PROBE)]),
     (SimCSE(**OWN), [(VIEWS, {**JOINT, "labeled": False}), ((0.2,), PROBE)]),
     (TAPT(**POST), [((0.2,), TEXTS), ((0.2,), JOINT)]),

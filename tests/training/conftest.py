@@ -1,9 +1,9 @@
 """Fixtures for training on a toy task whose class depends on one word."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.base import Batch, Model, Terms
+from sclsearch.methods.base import Model
 from sclsearch.methods.fields import build
 from sclsearch.protocols.base import Evaluate, Splits, all_seeds
 from sclsearch.protocols.papers import plain_rows
@@ -24,8 +23,6 @@ from sclsearch.training.engine import train
 from sclsearch.training.evaluation import TrainingResult
 from sclsearch.training.spec import SeedRunSpec
 
-Weights = dict[str, torch.Tensor]
-
 
 class Work(NamedTuple):
     """Specification of a seed run, and the tokens of each split."""
@@ -33,35 +30,36 @@ class Work(NamedTuple):
     spec: SeedRunSpec
     tokens: dict[str, Tokens]
 
+    def but(self, **changes: Any) -> "Work":
+        """Return the same work with another specification."""
+        return self._replace(spec=replace(self.spec, **changes))
+
 
 WorkFor = Callable[..., Work]
 Trained = Callable[..., TrainingResult]
 Rebuilt = Callable[[Work, TrainingResult], Model]
-WeightsSeen = Callable[..., list[Weights]]
 
-ROWS: Mapping[str, int] = MappingProxyType({"train": 44, "validation": 30, "test": 30})
-FIELDS: Mapping[str, object] = MappingProxyType(
-    {"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "weight_decay": 0.01, "max_length": 16}
-)
-POST: Mapping[str, object] = MappingProxyType({"post_learning_rate": 1e-2, "post_epochs": 2})
+ROWS = {"train": 44, "validation": 30, "test": 30}
+FIELDS: Mapping[str, object] = {
+    **{"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "weight_decay": 0.01, "max_length": 16}
+}
+POST = {"post_learning_rate": 1e-2, "post_epochs": 2}
 # Fields with which a random encoder of width 16 learns in a second; every method has an entry.
-OWN: Mapping[str, Mapping[str, object]] = MappingProxyType(
-    {
-        "ce": {"pooling": "mean"},
-        "scl": {"pooling": "mean", "scl_features": "mean", "lam": 0.5},
-        "supcl-seq": {"pooling": "mean", "tau": 0.3, "probe_learning_rate": 0.01},
-        "simcse": {"pooling": "mean", "tau": 0.3, "probe_learning_rate": 0.05},
-        "dropout-aug": {"pooling": "mean"},
-        "lacon": {"pooling": "mean", "tau": 0.3, "heads": 4},
-        "lacon-fusion": {"tau": 0.3, "heads": 4, "fusion_kernel": 3},
-        "leam": {"kernel": 3, "mlp_dropout": 0.0},
-        "lsan": {"attention_dim": 8, "epochs": 10},
-        "ce-cl": {"pooling": "mean", "tau": 0.3, "alpha": 0.15},
-        "cmlm": {"pooling": "mean", "contrast_pooling": "mean", **POST, "epochs": 10},
-        "tapt": {"pooling": "mean", **POST},
-        "cssl": {"pooling": "mean", "contrast_pooling": "mean", **POST, "post_learning_rate": 1e-3},
-    }
-)
+OWN: Mapping[str, Mapping[str, object]] = {
+    "ce": {"pooling": "mean"},
+    "scl": {"pooling": "mean", "scl_features": "mean", "lam": 0.5},
+    "supcl-seq": {"pooling": "mean", "tau": 0.3, "probe_learning_rate": 0.01},
+    "simcse": {"pooling": "mean", "tau": 0.3, "probe_learning_rate": 0.05},
+    "dropout-aug": {"pooling": "mean"},
+    "lacon": {"pooling": "mean", "tau": 0.3, "heads": 4},
+    "lacon-fusion": {"tau": 0.3, "heads": 4, "fusion_kernel": 3},
+    "leam": {"kernel": 3, "mlp_dropout": 0.0},
+    "lsan": {"attention_dim": 8, "epochs": 10},
+    "ce-cl": {"pooling": "mean", "tau": 0.3, "alpha": 0.15},
+    "cmlm": {"pooling": "mean", "contrast_pooling": "mean", **POST, "epochs": 10},
+    "tapt": {"pooling": "mean", **POST},
+    "cssl": {"pooling": "mean", "contrast_pooling": "mean", **POST, "post_learning_rate": 1e-3},
+}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -159,39 +157,32 @@ def rebuilt() -> Rebuilt:
 
     def rebuilt(work: Work, result: TrainingResult) -> Model:
         encoder = load_encoder(work.spec.model, work.spec.model_name)
-        splits = work.spec.method.stages(work.spec.training)[-1].new_modules
-        model = Model(encoder, splits(encoder, len(work.spec.task.labels)))
+        modules = work.spec.stages[-1].new_modules(encoder, len(work.spec.task.labels))
+        model = Model(encoder, modules)
         model.load_state_dict(result.weights)
         return model.eval()
 
     return rebuilt
 
 
-@pytest.fixture
-def weights_seen(monkeypatch: pytest.MonkeyPatch) -> WeightsSeen:
-    """Return a function that records the weights before each update of a method."""
-
-    def weights_seen(kind: type, terms: str = "terms") -> list[Weights]:
-        seen: list[Weights] = []
-        original = getattr(kind, terms)
-
-        def recorded(self: object, model: Model, batch: Batch) -> Terms:
-            weights = {name: t.detach().clone() for name, t in model.state_dict().items()}
-            words = model.encoder.model.get_input_embeddings()
-            if isinstance(words, SubsetEmbedding):
-                names = [name for name, p in model.named_parameters() if p is words.weight]
-                weights |= dict.fromkeys(names, words.whole_weight())
-            seen.append(weights)
-            found: Terms = original(self, model, batch)
-            return found
-
-        monkeypatch.setattr(kind, terms, recorded)
-        return seen
-
-    return weights_seen
-
-
 @pytest.fixture(params=METHODS)
 def method(request: pytest.FixtureRequest) -> str:
     """Return the name of each method."""
     return str(request.param)
+
+
+def identical(one: TrainingResult, other: TrainingResult) -> bool:
+    """Return whether the records and the weights of two results are equal to the bit."""
+    records = [(r.stages, r.evaluations, r.kept, r.test, r.predictions) for r in (one, other)]
+    return records[0] == records[1] and same_weights(one.weights, other.weights)
+
+
+def same_weights(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
+    assert one.keys() == other.keys()
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def all_losses(result: TrainingResult) -> list[float]:
+    """Return all losses of a result, in order."""
+    records: list[Any] = [*result.stages, *result.evaluations]
+    return [loss for record in records for loss in record["loss"].values()]

@@ -1,7 +1,6 @@
 """Training of the custom methods on the documentation's page, and of faulty ones."""
 
 import runpy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from sclsearch.methods.fields import load_custom_method
 from sclsearch.training.engine import train
 from tests.training.conftest import Work, WorkFor
 
+HEAD = "new_modules.head.out.weight"
+
 
 def load(text: str, folder: Path, name: str) -> Any:
     file = folder / f"{name.lower()}.py"
@@ -21,7 +22,7 @@ def load(text: str, folder: Path, name: str) -> Any:
 
 
 def with_method(work: Work, method: Any) -> Work:
-    return work._replace(spec=replace(work.spec, method=method, method_name=type(method).__name__))
+    return work.but(method=method, method_name=type(method).__name__)
 
 
 def test_an_added_module_changes_neither_the_head_nor_a_loss_without_it(
@@ -34,8 +35,7 @@ def test_an_added_module_changes_neither_the_head_nor_a_loss_without_it(
     assert without.predictions == plain.predictions
     assert without.weights["new_modules.projection.weight"].shape == (64, 16)
     assert all(torch.equal(tensor, without.weights[name]) for name, tensor in plain.weights.items())
-    head = "new_modules.head.out.weight"
-    assert not torch.equal(contrasted.weights[head], plain.weights[head])
+    assert not torch.equal(contrasted.weights[HEAD], plain.weights[HEAD])
 
 
 @pytest.mark.parametrize("weight", ["weight, ", ""])
@@ -51,8 +51,7 @@ def test_class_weights_that_the_loss_does_not_read_are_an_error(
         for given in ({}, {"class_weights": "balanced"})
     )
     if weight:
-        head = "new_modules.head.out.weight"
-        assert not torch.equal(train(*balanced).weights[head], train(*plain).weights[head])
+        assert not torch.equal(train(*balanced).weights[HEAD], train(*plain).weights[HEAD])
         return
     train(*plain)
     with pytest.raises(SclsearchError, match=r"^class_weights: 'balanced' .* loss of Smoothed"):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods.base import Training
+from sclsearch.protocols.base import Rows
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.data import (
     Tokens,
@@ -20,13 +22,13 @@ from sclsearch.training.data import (
     by_length,
     by_tokens,
     collate,
+    join,
+    joined_rows,
     on_device,
     padded_widths,
     tokenize_task,
 )
-from sclsearch.training.optimizer import updates_per_epoch
 
-SEEDS = st.integers(0, 2**32)
 SIZES = st.integers(1, 20)
 TEXTS = [("the film was good",), ("bad",), ("it was a very fine, lovely film!",), ("not awful",)]
 PAIRS = [("the film", "it was good"), ("bad", "not"), ("a very fine film", "a film and a film")]
@@ -35,29 +37,36 @@ CPU = torch.device("cpu")
 Tokenized = Callable[..., dict[str, Tokens]]
 
 
-def batches(rows: int, training: Training, seed: int) -> list[np.ndarray]:
-    return list(batches_in_order(rows, training, 0, seed, None))
+def toy_of(texts: list[Texts], y: np.ndarray | None = None) -> TaskData:
+    """Return a task with these training texts, and classes 0, 1, 0, 1, …"""
+    y = np.arange(len(texts)) % 2 if y is None else y
+    task = Task("toy", "", ("no", "yes") if y.dtype.kind == "i" else (), "accuracy")
+    return TaskData(task, {"train": Split(tuple(texts), y)}, "memory")
 
 
-@given(rows=st.integers(1, 90), seed=SEEDS, size=SIZES)
-def test_every_epoch_has_each_row_once_in_batches_of_one_size(
+@pytest.fixture
+def tokenized(tiny_bert: Path) -> Tokenized:
+    def tokenized(data: TaskData, max_length: int = 32, **given: Any) -> dict[str, Tokens]:
+        return tokenize_task(data, load_tokenizer(tiny_bert), max_length, **given)
+
+    return tokenized
+
+
+@given(rows=st.integers(1, 90), seed=st.integers(0, 2**32), size=SIZES)
+def test_every_epoch_has_each_row_once_in_batches_of_one_size_in_the_order_of_the_seed(
     rows: int, seed: int, size: int
 ) -> None:
-    found = batches(rows, Training(batch_size=size, epochs=2), seed)
+    def order(seed: int) -> list[list[int]]:
+        found = batches_in_order(rows, Training(batch_size=size, epochs=2), 0, seed, None)
+        return [batch.tolist() for batch in found]
+
+    found = order(seed)
     half = len(found) // 2
     for epoch in (found[:half], found[half:]):
         assert sorted(chain.from_iterable(epoch)) == list(range(rows))
         assert all(len(batch) == size for batch in epoch[:-1])
-
-
-def test_the_order_depends_only_on_the_seed() -> None:
-    orders = [np.concatenate(batches(60, Training(), seed)).tolist() for seed in (1, 1, 2)]
-    assert orders[0] == orders[1] != orders[2]
-
-
-@pytest.mark.parametrize(("rows", "updates"), [(16, 2), (17, 3), (8, 1), (1, 1), (0, 1)])
-def test_an_epoch_has_at_least_one_update(rows: int, updates: int) -> None:
-    assert updates_per_epoch(rows, Training(batch_size=8)) == updates
+    assert found == order(seed)
+    assert rows < 20 or found != order(seed + 1)
 
 
 @given(lengths=st.lists(st.integers(1, 50), max_size=100), size=SIZES)
@@ -83,17 +92,16 @@ def test_batches_by_tokens_hold_every_row_once_and_as_many_tokens_as_fit(
         assert (len(batch) + 1) * widths[following[0]] > most
 
 
-def test_the_width_of_a_batch_on_a_gpu_does_not_depend_on_the_other_rows(tiny_bert: Path) -> None:
-    y = np.array([0, 1, 0])
-    splits = {"train": Split((("good",), ("bad",), ("film " * 50,)), y)}
-    data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
-    tokenizer, gpu, row = load_tokenizer(tiny_bert), torch.device("cuda"), np.array([1])
-    for used in (None, {"train": np.array([0, 1])}):
-        tokens = tokenize_task(data, tokenizer, 40, used=used)["train"]
-        assert padded_widths(tokens, row, gpu) == 32
-        assert padded_widths(tokens, row, CPU) == 3
-    tokens = tokenize_task(data, tokenizer, 40)["train"]
-    assert padded_widths(tokens, np.array([2]), gpu) == 40
+def test_the_width_of_a_batch_on_a_gpu_does_not_depend_on_the_other_rows(
+    tokenized: Tokenized,
+) -> None:
+    data, gpu = toy_of([("good",), ("bad",), ("film " * 50,)]), torch.device("cuda")
+    some = tokenized(data, 40, used={"train": np.array([0, 1])})["train"]
+    every = tokenized(data, 40)["train"]
+    for tokens in (some, every):
+        assert padded_widths(tokens, np.array([1]), gpu) == 32
+        assert padded_widths(tokens, np.array([1]), CPU) == 3
+    assert padded_widths(every, np.array([2]), gpu) == 40
 
 
 @pytest.mark.parametrize(("device", "pinned"), [("cpu", False), ("cuda", True)])
@@ -116,93 +124,85 @@ def test_copies_to_a_gpu_are_from_pinned_memory_and_do_not_block(
     assert calls == [*["pin"] * pinned, (device, True)]
 
 
-@pytest.fixture
-def tokenized(tiny_bert: Path) -> Tokenized:
-    def tokenized(texts: list[tuple[str, ...]], max_length: int = 32) -> dict[str, Tokens]:
-        y = np.arange(len(texts), dtype=np.int64) % 2
-        data = TaskData(
-            Task("toy", "", ("no", "yes"), "accuracy"), {"train": Split(tuple(texts), y)}, "memory"
-        )
-        return tokenize_task(data, load_tokenizer(tiny_bert), max_length)
-
-    return tokenized
-
-
 @pytest.mark.parametrize("texts", [TEXTS, PAIRS], ids=["texts", "pairs"])
 @pytest.mark.parametrize("max_length", [32, 6])
-def test_every_row_has_the_ids_and_segments_of_the_tokenizer(
-    tiny_bert: Path, tokenized: Tokenized, texts: list[tuple[str, ...]], max_length: int
+def test_a_batch_holds_the_tokens_of_its_rows_in_order_with_padding_on_the_right(
+    tiny_bert: Path, tokenized: Tokenized, texts: list[Texts], max_length: int
 ) -> None:
-    task = tokenized(texts, max_length)
-    tokens = task["train"]
-    assert tokens.pad == 0
+    pad, index = 3, np.array([2, 1, 1, 0])
+    tokens = replace(tokenized(toy_of(texts), max_length)["train"], pad=pad)
+    batch = collate(tokens, index, (0.0, 0.2), CPU)
+    assert batch.ids.dtype == batch.types.dtype == batch.y.dtype == torch.int64
     tokenizer = load_tokenizer(tiny_bert)
-    for row, text in enumerate(texts):
-        own = tokenizer(*text, truncation=True, max_length=max_length, return_token_type_ids=True)
-        place = slice(tokens.starts[row], tokens.starts[row + 1])
-        assert tokens.ids[place].tolist() == own["input_ids"]
-        assert tokens.types[place].tolist() == own["token_type_ids"]
-        assert tokens.lengths[row] == len(own["input_ids"]) <= max_length
+    longest = 0
+    for row, number in enumerate(index):
+        own = tokenizer(
+            *texts[number], truncation=True, max_length=max_length, return_token_type_ids=True
+        )
+        length = len(own["input_ids"])
+        padding = batch.ids.shape[1] - length
+        assert batch.ids[row].tolist() == own["input_ids"] + [pad] * padding
+        assert batch.types[row].tolist() == own["token_type_ids"] + [0] * padding
+        assert batch.mask[row].tolist() == [True] * length + [False] * padding
+        longest = max(longest, length)
+    assert batch.mask.shape == (4, longest)
+    assert torch.equal(batch.content, batch.mask & (batch.ids >= 5))  # 0 to 4 are special
+    assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
 
 
-def test_scores_are_float32_in_a_batch(tiny_bert: Path) -> None:
-    data = TaskData(
-        Task("toy", "", (), "pearson"), {"train": Split((("good",),), np.array([2.5]))}, "memory"
-    )
-    tokens = tokenize_task(data, load_tokenizer(tiny_bert), 16)["train"]
+def test_scores_are_float32_in_a_batch(tokenized: Tokenized) -> None:
+    tokens = tokenized(toy_of([("good",)], np.array([2.5])))["train"]
     batch = collate(tokens, np.array([0]), (0.1,), CPU)
     assert batch.y.dtype == torch.float32
     assert batch.y.tolist() == [2.5]
 
 
-@pytest.mark.parametrize("texts", [TEXTS, PAIRS], ids=["texts", "pairs"])
-@pytest.mark.parametrize("index", [[0, 1, 2], [2, 0], [1, 1, 0]], ids=str)
-def test_a_batch_holds_its_rows_in_order_with_padding_on_the_right(
-    tokenized: Tokenized, texts: list[tuple[str, ...]], index: list[int]
-) -> None:
-    pad = 3
-    tokens = replace(tokenized(texts)["train"], pad=pad)
-    batch = collate(tokens, np.array(index), (0.0, 0.2), CPU)
-    longest = max(tokens.lengths[index])
-    assert batch.ids.shape == batch.mask.shape == batch.types.shape == (len(index), longest)
-    assert batch.ids.dtype == batch.types.dtype == batch.y.dtype == torch.int64
-    for row, number in enumerate(index):
-        place = slice(tokens.starts[number], tokens.starts[number + 1])
-        padding = int(longest - tokens.lengths[number])
-        assert batch.ids[row].tolist() == tokens.ids[place].tolist() + [pad] * padding
-        assert batch.types[row].tolist() == tokens.types[place].tolist() + [0] * padding
-        assert batch.mask[row].tolist() == [True] * int(longest - padding) + [False] * padding
-    assert torch.equal(batch.content, batch.mask & (batch.ids >= 5))  # 0 to 4 are special
-    assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
-    assert batch.dropout_rates == (0.0, 0.2)
-
-
-def test_rows_that_are_not_used_have_no_tokens(tiny_bert: Path) -> None:
-    y = np.array([0, 1, 0])
-    splits = {"train": Split((("good",), ("bad",), ("fine",)), y), "test": Split((("a",),), y[:1])}
-    data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
-    tokenizer = load_tokenizer(tiny_bert)
-    some = tokenize_task(data, tokenizer, 16, used={"train": np.array([0, 2])})
-    every = tokenize_task(data, tokenizer, 16)
-    assert set(some) == {"train"}
-    assert some["train"].lengths.tolist() == [3, 0, 3]
-    one, other = (collate(t["train"], np.array([2]), (0.0,), CPU) for t in (some, every))
+def test_rows_that_are_not_used_have_no_tokens(tokenized: Tokenized) -> None:
+    data = toy_of([("good",), ("bad",), ("fine",)])
+    some = tokenized(data, used={"train": np.array([0, 2])})["train"]
+    assert some.lengths.tolist() == [3, 0, 3]
+    one, other = (
+        collate(tokens, np.array([2]), (0.0,), CPU) for tokens in (some, tokenized(data)["train"])
+    )
     assert torch.equal(one.ids, other.ids)
     assert torch.equal(one.y, other.y)
 
 
-def test_both_paraphrases_of_a_text_follow_each_other_by_halves(tiny_bert: Path) -> None:
-    texts = (("good",), ("bad",), ("fine",))
-    splits = {"train": Split(texts, np.array([0, 1, 0]))}
-    data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
-    tokenizer = load_tokenizer(tiny_bert)
+def test_both_paraphrases_of_a_text_follow_each_other_by_halves(
+    tiny_bert: Path, tokenized: Tokenized
+) -> None:
     views: dict[Texts, tuple[Texts, Texts]] = {
         ("good",): (("great",), ("the good",)),
         ("fine",): (("a fine",), ("lovely",)),
     }
-    tokens = tokenize_task(data, tokenizer, 16, views)
-    both = tokens["paraphrases"]
+    both = tokenized(toy_of([("good",), ("bad",), ("fine",)]), 16, paraphrases=views)["paraphrases"]
     batch = collate(both, np.array([2, 0, 5, 3]), (0.1,), CPU)
-    read = [tokenizer.decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
+    decode = load_tokenizer(tiny_bert).decode
+    read = [decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
     assert read == ["a fine", "great", "lovely", "the good"]
     assert batch.y.tolist() == [0, 0, 0, 0]
+
+
+@given(
+    labels=st.lists(st.floats(0, 5), min_size=1, max_size=20),
+    count=st.integers(0, 4),
+    draw=st.data(),
+)
+def test_each_drawn_row_gets_its_paraphrases_with_its_label(
+    labels: list[float], count: int, draw: st.DataObject
+) -> None:
+    total = len(labels)
+    drawn = sorted(draw.draw(st.sets(st.integers(0, total - 1), min_size=1)))
+    data = toy_of([(f"{row}",) for row in range(total)], np.array(labels))
+    views: dict[Texts, tuple[Texts, ...]] = {
+        (f"{row}",): tuple((f"{row}/{view}",) for view in range(count)) for row in drawn
+    }
+    longer = join(data, views, count)
+    train = longer.splits["train"]
+    rows = joined_rows(Rows("train", np.array(drawn)), count, len(train))
+    expected = [f"{row}" for row in drawn]
+    expected += [f"{row}/{view}" for view in range(count) for row in drawn]
+    assert [train.texts[row][0] for row in rows.index] == expected
+    assert rows.labels(longer).tolist() == [labels[row] for row in drawn] * (1 + count)
+    assert train.texts[:total] == data.splits["train"].texts
+    assert longer.digest == data.digest

@@ -32,7 +32,6 @@ def test_a_failed_allocation_on_the_cpu_is_out_of_memory() -> None:
         (torch.AcceleratorError("CUDA error: out of memory", 2), True, True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), True, True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling"), False, True),
-        (torch.AcceleratorError("CUDA error: an illegal memory access", 700), False, True),
         (RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"), False, True),
         (RuntimeError(f"!handles_.at(i) {ASSERT_FAILED}"), False, True),
         (RuntimeError("Unexpected error from cudaGetDeviceCount(). Did you"), False, True),
@@ -40,7 +39,6 @@ def test_a_failed_allocation_on_the_cpu_is_out_of_memory() -> None:
         (raised_from(OSError(116, "Stale file handle")), False, True),
         (SclsearchError("pooling: out of memory of poolers"), False, False),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False, False),
-        (KeyError("head"), False, False),
     ],
     ids=str,
 )
@@ -51,33 +49,30 @@ def test_machine_errors_are_distinguished_from_errors_of_the_seed_run(
     assert is_of_machine(error) == machine
 
 
-@pytest.mark.parametrize(("given", "then"), [(None, "16"), ("200", "200")])
-def test_the_cpu_caches_few_kernels_and_computes_in_float32(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, then: str
+@pytest.mark.parametrize(
+    ("numerics", "dtype"), [("cpu-fp32", torch.float32), ("cpu-bf16", torch.bfloat16)]
+)
+def test_the_cpu_computes_in_the_given_precision_and_caches_few_kernels(
+    monkeypatch: pytest.MonkeyPatch, numerics: Numerics, dtype: torch.dtype
 ) -> None:
-    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
-    monkeypatch.setenv(name, given or "")
-    if given is None:
-        monkeypatch.delenv(name)
-    backend = backend_for("cpu-fp32")
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    backend = backend_for(numerics)
     assert backend.device == torch.device("cpu")
-    assert os.environ[name] == then
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "16"
     with backend.autocast():
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
-
-
-def test_the_cpu_computes_products_in_bfloat16_if_asked() -> None:
-    with backend_for("cpu-bf16").autocast():
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
 
 
 @pytest.mark.parametrize("numerics", ["cuda-fp32", "cuda-tf32", "cuda-bf16"])
-def test_tf32_is_on_only_if_asked(monkeypatch: pytest.MonkeyPatch, numerics: Numerics) -> None:
+def test_a_gpu_is_deterministic_and_uses_tf32_only_if_asked(
+    monkeypatch: pytest.MonkeyPatch, numerics: Numerics
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     matmul = torch.backends.cuda.matmul
     before, matmul.allow_tf32 = matmul.allow_tf32, numerics == "cuda-fp32"
     try:
         backend, allowed = backend_for(numerics), matmul.allow_tf32
+        assert torch.are_deterministic_algorithms_enabled()
     finally:
         torch.use_deterministic_algorithms(mode=False)
         matmul.allow_tf32 = before

@@ -1,41 +1,39 @@
-"""Tests of the training of one seed run: reproducibility, learning, unusual batches."""
+"""Tests of the training of one seed run: reproducibility, learning, stages, unusual batches."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.base import Batch, Method, Model, Stage, Terms, Training
 from sclsearch.protocols.base import Rows
 from sclsearch.protocols.papers import plain_rows
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tasks.base import TaskData
+from sclsearch.study.study import Study
+from sclsearch.tasks.base import Split, TaskData
 from sclsearch.tasks.metrics import value
+from sclsearch.tasks.paraphrases import paraphrase_source
+from sclsearch.training import engine
+from sclsearch.training.data import join, tokenize_task
 from sclsearch.training.engine import train
-from sclsearch.training.evaluation import TrainingResult
-from tests.training.conftest import Trained, Work, WorkFor
+from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult
+from tests.training.conftest import Trained, Work, WorkFor, identical, same_weights
 
 MAJORITY = 0.6
-
-
-def same_weights(one: TrainingResult, other: TrainingResult) -> bool:
-    assert one.weights.keys() == other.weights.keys()
-    return all(torch.equal(tensor, other.weights[name]) for name, tensor in one.weights.items())
-
-
-def with_seeds(work: Work, **seeds: Any) -> Work:
-    replicate = replace(work.spec.replicate, **seeds)
-    return work._replace(spec=replace(work.spec, replicate=replicate))
+HEAD = "new_modules.head.out.weight"
 
 
 def on_rows(work: Work, rows: list[int]) -> Work:
-    splits = replace(work.spec.splits, train=Rows("train", np.array(rows, np.int64)))
-    return work._replace(spec=replace(work.spec, splits=splits))
+    return work.but(splits=replace(work.spec.splits, train=Rows("train", np.array(rows, np.int64))))
 
 
 def losses(result: TrainingResult) -> list[dict[str, float]]:
@@ -54,12 +52,8 @@ def test_a_seed_run_is_reproducible_to_the_bit(
     work_for: WorkFor, trained: Trained, method: str
 ) -> None:
     torch.manual_seed(4711)
-    again, first = train(*work_for(method)), trained(method)
-    assert again.evaluations == first.evaluations
-    assert again.predictions == first.predictions
-    assert (again.kept, again.test) == (first.kept, first.test)
-    assert same_weights(again, first)
-    assert not same_weights(trained(method, 1), first)
+    assert identical(train(*work_for(method)), trained(method))
+    assert not identical(trained(method, 1), trained(method))
 
 
 @pytest.mark.parametrize(
@@ -73,10 +67,11 @@ def test_a_seed_run_is_reproducible_to_the_bit(
     ids=str,
 )
 def test_each_seed_of_a_replicate_affects_the_training(
-    work_for: WorkFor, seeds: dict[str, int], same: bool
+    work_for: WorkFor, seeds: dict[str, Any], same: bool
 ) -> None:
     work = work_for("ce", epochs=1)
-    assert same_weights(train(*with_seeds(work, **seeds)), train(*work)) == same
+    other = work.but(replicate=replace(work.spec.replicate, **seeds))
+    assert identical(train(*other), train(*work)) == same
 
 
 def test_training_lowers_the_loss_and_beats_the_majority_class(
@@ -89,54 +84,6 @@ def test_training_lowers_the_loss_and_beats_the_majority_class(
     assert max(value("accuracy", one["validation"]) for one in evaluations) > MAJORITY + 0.2
     assert [one["epoch"] for one in evaluations] == [n + 1.0 for n in range(len(evaluations))]
     assert [one["update"] for one in evaluations] == [6 * (n + 1) for n in range(len(evaluations))]
-    assert all(set(one) == {"epoch", "update", "loss", "validation"} for one in evaluations)
-    assert result.seconds > 0
-
-
-def test_the_evaluation_schedule_does_not_change_the_training(
-    work_for: WorkFor, method: str
-) -> None:
-    schedules: list[Any] = ["end", "epoch", 4]
-    results = [
-        train(*work_for(method, evaluate=evaluate, keep="last", epochs=2)) for evaluate in schedules
-    ]
-    assert len(results[0].evaluations) == 1
-    assert len({len(result.evaluations) for result in results}) == 3
-    for result in results[1:]:
-        assert same_weights(result, results[0])
-        assert result.predictions == results[0].predictions
-        assert result.test == results[0].test
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"max_grad_norm": 1e-3},
-        {"class_weights": "balanced"},
-        {"head_lr_mult": 10.0},
-    ],
-    ids=str,
-)
-def test_training_settings_change_the_training(
-    work_for: WorkFor, setting: dict[str, object]
-) -> None:
-    changed, plain = (train(*work_for("ce", epochs=1, **given)) for given in (setting, {}))
-    assert not same_weights(changed, plain)
-
-
-def test_methods_without_a_cross_entropy_reject_class_weights() -> None:
-    settings = {"class_weights": "balanced"}
-    spec = StudySpec(method="lacon", task="demo", model="minilm", settings=settings)
-    with pytest.raises(SclsearchError, match=r"^class_weights: .* but lacon has none"):
-        resolve(spec, RunOptions(gpus_per_trial=0))
-
-
-@pytest.mark.parametrize("method", ["lacon", "supcl-seq"])
-def test_methods_without_a_head_beside_the_encoder_reject_its_multiplier(method: str) -> None:
-    spec = StudySpec(method=method, task="demo", model="minilm", settings={"head_lr_mult": 10.0})
-    study = resolve(spec, RunOptions(gpus_per_trial=0))
-    with pytest.raises(SclsearchError, match=rf"^head_lr_mult: {method} trains no module named"):
-        study.check(load_encoder(study.model, study.model_name))
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if method_class(name).regression])
@@ -148,7 +95,63 @@ def test_regression_methods_learn_scores(
     assert set(evaluations[0]["validation"]) == {"pearson", "spearman", "mse"}
     assert evaluations[result.kept]["validation"]["pearson"] > 0.6
     assert value("pearson", result.test) > 0.6
-    assert len(set(result.predictions["test"])) > 2
+    assert result.probabilities["test"].shape == (30, 0)
+
+
+def test_the_evaluation_schedule_does_not_change_the_training(
+    work_for: WorkFor, method: str
+) -> None:
+    schedules: list[Any] = ["end", "epoch", 4]
+    first, *others = (
+        train(*work_for(method, evaluate=evaluate, keep="last", epochs=2)) for evaluate in schedules
+    )
+    assert len({len(result.evaluations) for result in (first, *others)}) == 3
+    for result in others:
+        assert same_weights(result.weights, first.weights)
+        assert (result.predictions, result.test) == (first.predictions, first.test)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"max_grad_norm": 1e-3}, {"class_weights": "balanced"}, {"head_lr_mult": 10.0}],
+    ids=str,
+)
+def test_training_settings_change_the_training(
+    work_for: WorkFor, setting: dict[str, object]
+) -> None:
+    changed, plain = (train(*work_for("ce", epochs=1, **given)) for given in (setting, {}))
+    assert not same_weights(changed.weights, plain.weights)
+
+
+def test_balanced_class_weights_are_inverse_to_the_training_rows(
+    work_for: WorkFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    terms = method_class("ce").terms
+
+    def recorded(self: Method, model: Model, batch: Batch) -> Terms:
+        seen.append(model.class_weights)
+        return terms(self, model, batch)
+
+    monkeypatch.setattr(method_class("ce"), "terms", recorded)
+    work = work_for("ce", epochs=1, class_weights="balanced")
+    y = work.tokens["train"].y
+    train(*on_rows(work, [*np.flatnonzero(y == 0)[:2], *np.flatnonzero(y == 1)[:6]]))
+    assert seen[0].tolist() == pytest.approx([8 / (2 * 2), 8 / (2 * 6)])
+
+
+def test_settings_without_effect_on_a_method_are_errors() -> None:
+    def study_of(method: str, **settings: object) -> Study:
+        spec = StudySpec(method=method, task="demo", model="minilm", settings=settings)
+        return resolve(spec, RunOptions(gpus_per_trial=0))
+
+    with pytest.raises(SclsearchError, match=r"^class_weights: .* but lacon has none"):
+        study_of("lacon", class_weights="balanced")
+    for method in ("lacon", "supcl-seq"):
+        study = study_of(method, head_lr_mult=10.0)
+        encoder = load_encoder(study.model, study.model_name)
+        with pytest.raises(SclsearchError, match=rf"^head_lr_mult: {method} trains no module"):
+            study.check(encoder)
 
 
 @pytest.mark.parametrize("rows", [1, 9], ids=str)
@@ -162,8 +165,7 @@ def test_a_last_batch_of_one_row_trains(work_for: WorkFor, method: str, rows: in
 def test_contrastive_batches_of_one_class_or_without_positives_train(
     work_for: WorkFor, toy: TaskData
 ) -> None:
-    y = toy.splits["train"].y[plain_rows(toy).train.index]
-    work = work_for("scl", epochs=3)
+    work, y = work_for("scl", epochs=3), toy.splits["train"].y
     one_class = train(*on_rows(work, np.flatnonzero(y == 1).tolist()))
     assert finite(one_class)
     assert set(one_class.predictions["test"]) == {1}
@@ -175,16 +177,104 @@ def test_contrastive_batches_of_one_class_or_without_positives_train(
 def test_without_validation_rows_the_last_weights_are_kept_after_the_given_updates(
     work_for: WorkFor,
 ) -> None:
-    work = work_for("ce")
-    none = Rows("train", np.empty(0, np.int64))
-    splits = replace(work.spec.splits, validation=none, test=none)
-    spec = replace(work.spec, splits=splits)
-    limited = train(*work._replace(spec=replace(spec, max_updates=5)), test=False)
-    given = train(*work._replace(spec=replace(spec, last_updates=5)), test=False)
-    whole = train(*work._replace(spec=spec), test=False)
+    work, none = work_for("ce"), Rows("train", np.empty(0, np.int64))
+    work = work.but(splits=replace(work.spec.splits, validation=none, test=none))
+    limited = train(*work.but(max_updates=5), test=False)
+    given = train(*work.but(last_updates=5), test=False)
+    whole = train(*work, test=False)
     assert given.stages[-1]["update"] == 5
     assert (given.evaluations, given.test) == ([], {})
-    assert same_weights(given, limited)
-    assert not torch.equal(
-        given.weights["new_modules.head.out.weight"], whole.weights["new_modules.head.out.weight"]
-    )
+    assert same_weights(given.weights, limited.weights)
+    assert not torch.equal(given.weights[HEAD], whole.weights[HEAD])
+
+
+@pytest.mark.parametrize("method", ["ce", "supcl-seq"])
+@pytest.mark.parametrize("most", [5, 1000])
+def test_max_updates_limits_every_stage(work_for: WorkFor, method: str, most: int) -> None:
+    work = work_for(method, evaluate="end", epochs=2)
+    result: Any = train(*work.but(max_updates=most))
+    planned = [6 * stage.training.epochs for stage in work.spec.stages]
+    assert result.evaluations[-1]["update"] == min(planned[-1], most)
+    assert [one["update"] for one in result.stages][-1:] == [min(u, most) for u in planned[:-1]]
+
+
+def test_each_stage_continues_with_the_encoder_and_changes_it_unless_it_is_frozen(
+    work_for: WorkFor, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    seen: list[tuple[bool, dict[str, torch.Tensor], dict[str, torch.Tensor]]] = []
+    train_stage = engine._train_stage
+
+    def recorded(
+        spec: Any, tokens: Any, position: int, encoder: Any, *others: Any, **to: Any
+    ) -> None:
+        before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+        train_stage(spec, tokens, position, encoder, *others, **to)
+        after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+        seen.append((spec.stages[position].frozen_pooling is not None, before, after))
+
+    monkeypatch.setattr(engine, "_train_stage", recorded)
+    work = work_for(method, epochs=1)
+    train(*work)
+    assert len(seen) == len(work.spec.stages)
+    assert all(same_weights(end, start) for (_, _, end), (_, start, _) in pairwise(seen))
+    assert all(same_weights(before, after) == frozen for frozen, before, after in seen)
+
+
+@pytest.mark.parametrize("method", ["scl", "supcl-seq", "tapt", "cssl"])
+def test_stages_train_as_on_a_task_with_the_added_paraphrases_as_rows(
+    work_for: WorkFor, toy: TaskData, tiny_bert: Path, method: str
+) -> None:
+    source = paraphrase_source(None, 3)
+    longer = join(toy, source.views(toy.splits["train"].texts), 3)
+    read = source.views(longer.splits["train"].texts) if method == "cssl" else None
+    work = work_for(method, epochs=2)
+    tokens = tokenize_task(longer, load_tokenizer(tiny_bert), work.spec.training.max_length, read)
+    work = work._replace(tokens=tokens)
+    joined = train(*work.but(joined=3))
+    assert identical(joined, train(*work.but(splits=plain_rows(longer))))
+    # 44 rows and three paraphrases of each in batches of 8.
+    records: list[Any] = [*joined.stages, *joined.evaluations]
+    assert {round(one["update"] / one["epoch"]) for one in records} == {22}
+
+
+def test_tokens_that_only_test_texts_contain_are_read(work_for: WorkFor, toy: TaskData) -> None:
+    test = Split((("awful",), ("lovely",)), np.array([0, 1]))
+    data = replace(toy, splits={**toy.splits, "test": test})
+    assert len(train(*work_for(data=data, epochs=1)).predictions["test"]) == 2
+
+
+@dataclass(frozen=True)
+class NonFinite(Method):
+    """Two stages of cross-entropy, with a term that becomes infinite or NaN at update 9."""
+
+    value: float
+    stage: str
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        return tuple(
+            Stage(name, training, self.terms_of(name), self.new_modules)
+            for name in ("first", "second")
+        )
+
+    def terms_of(self, stage: str) -> Callable[[Model, Batch], Terms]:
+        updates = count(1)
+
+        def terms(model: Model, batch: Batch) -> Terms:
+            reached = next(updates) >= 9 and stage == self.stage
+            factor = torch.tensor(self.value if reached else 0.0)
+            scores = self.scores(model, batch)
+            return {**self.terms(model, batch), "extra": factor * scores.float().square().mean()}
+
+        return terms
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("evaluate", ["epoch", "end", 1])
+@pytest.mark.parametrize("stage", ["first", "second"])
+def test_the_error_of_a_non_finite_loss_names_stage_term_epoch_and_update(
+    work_for: WorkFor, value: float, evaluate: Any, stage: str
+) -> None:
+    work = work_for("ce", evaluate=evaluate, epochs=2).but(method=NonFinite(value, stage))
+    message = f"^{stage}: loss term extra is {value} at epoch 2, update 3 of 6\\."
+    with pytest.raises(NonFiniteLossError, match=message):
+        train(*work)

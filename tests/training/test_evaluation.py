@@ -1,26 +1,31 @@
-"""Tests of evaluations, of stored weights, and of the baselines."""
+"""Tests of evaluations, of the evaluation that is kept, of stored weights, and of baselines."""
 
 import errno
 import json
 import resource
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import confusion_matrix, log_loss
 from sklearn.preprocessing import StandardScaler
+from torch import nn
 
 from sclsearch.canonical import digest
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.heads import Head
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.methods.base import Model
+from sclsearch.methods.base import Batch, Model
 from sclsearch.methods.scl import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.metrics import value
 from sclsearch.training import evaluation as module
 from sclsearch.training.data import collate, tokenize_task
 from sclsearch.training.device import Backend
@@ -35,31 +40,70 @@ from sclsearch.training.evaluation import (
     save_tensors,
     save_weights,
 )
-from tests.training.conftest import Rebuilt, Trained, WorkFor
+from tests.training.conftest import Rebuilt, Trained, WorkFor, same_weights
 
 CPU = torch.device("cpu")
 
 
-def test_probabilities_are_those_of_the_methods_scores(
+def test_the_weights_reproduce_the_stored_evaluations_predictions_and_probabilities(
     work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
 ) -> None:
     work, result = work_for(method), trained(method)
-    rows = work.spec.splits.test
-    model = rebuilt(work, result)
-    batch = collate(work.tokens["test"], rows.index, (0.0,), CPU)
-    with torch.inference_mode():
-        scores = work.spec.method.scores(model, batch)
-        expected = work.spec.method.probabilities(scores).numpy()
-    found = result.probabilities["test"]
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    model, splits = rebuilt(work, result), work.spec.splits
+    kept: Any = result.evaluations[result.kept]
+    for name, stored in (("validation", kept["validation"]), ("test", result.test)):
+        rows = splits.rows[name]
+        found, predictions, _ = evaluate_rows(*work, rows, model, None, Backend(CPU))
+        assert (found, predictions) == (stored, result.predictions[name])
+        tokens, probabilities = work.tokens[rows.split], result.probabilities[name]
+        with torch.inference_mode():
+            scores = work.spec.method.scores(model, collate(tokens, rows.index, (0.0,), CPU))
+            expected = work.spec.method.probabilities(scores).numpy()
+        np.testing.assert_allclose(probabilities, expected, rtol=1e-4, atol=1e-5)
+        exact = probabilities.astype(np.float64)
+        exact /= exact.sum(1, keepdims=True)
+        loss = log_loss(tokens.y[rows.index], exact, labels=[0, 1])
+        assert stored["log_loss"] == pytest.approx(loss, rel=1e-5)
 
 
-def test_probabilities_in_regression_have_no_classes(
-    work_for: WorkFor, toy_scores: TaskData
+@pytest.mark.parametrize("keep", ["best", "last"])
+@pytest.mark.parametrize("learning_rate", [1e-12, 0.1])
+def test_the_latest_evaluation_with_the_best_score_and_then_the_lowest_loss_is_kept(
+    work_for: WorkFor, keep: str, learning_rate: float
 ) -> None:
-    result = train(*work_for("ce", data=toy_scores, epochs=1))
-    assert result.probabilities["test"].shape == (len(result.predictions["test"]), 0)
+    options = {"evaluate": 1, "epochs": 8, "learning_rate": learning_rate}
+    result = train(*work_for("ce", keep=keep, **options))
+    evaluations: list[Any] = [one["validation"] for one in result.evaluations]
+    ranks = [(value("accuracy", one), -one["log_loss"]) for one in evaluations]
+    best = max(n for n, rank in enumerate(ranks) if rank == max(ranks))
+    assert result.kept == (47 if keep == "last" else best)
+    assert (result.kept < 47) == (keep == "best" and learning_rate == 0.1)
+
+
+class Normed(CE):
+    """Cross-entropy after a batch norm, whose running means have no gradient."""
+
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        norm = nn.BatchNorm1d(encoder.width)
+        return nn.ModuleDict({"norm": norm, "head": Head(encoder.width, classes, hidden=False)})
+
+    def scores(self, model: Model, batch: Batch) -> torch.Tensor:
+        z = model.new_modules["norm"](model.embed(batch, "mean"))
+        found: torch.Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
+        return found
+
+
+def test_weights_and_buffers_are_those_of_the_kept_evaluation(
+    work_for: WorkFor, rebuilt: Rebuilt
+) -> None:
+    work = work_for("ce", evaluate=1, epochs=8, learning_rate=0.1).but(method=Normed())
+    result = train(*work)
+    kept: Any = result.evaluations[result.kept]
+    assert kept["update"] < len(result.evaluations)
+    assert result.weights["new_modules.norm.num_batches_tracked"] == kept["update"]
+    model, rows = rebuilt(work, result), work.spec.splits.validation
+    _, predictions, _ = evaluate_rows(*work, rows, model, None, Backend(CPU))
+    assert predictions == result.predictions["validation"]
 
 
 @pytest.mark.parametrize("kind", ["classes", "scores"])
@@ -83,34 +127,26 @@ def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: 
     rows = (splits.train, splits.validation, splits.test, splits.validation)
     features = compute_features(model.train(), work.tokens, rows, "mean", Backend(CPU))
     assert features.values.shape == (44 + 30 + 30, 16)
-    assert not features.values.requires_grad
     for part in rows:
-        tokens = work.tokens[part.split]
-        index = part.index[::-3].copy()
+        tokens, index = work.tokens[part.split], part.index[::-3].copy()
         batch = features.batch(tokens, part.split, index)
         with torch.inference_mode():
             own = model.eval().embed(collate(tokens, index, (0.0,), CPU), "mean")
-        assert batch.features is not None
         torch.testing.assert_close(batch.features, own, rtol=1e-4, atol=1e-5)
         assert batch.y.tolist() == tokens.y[index].tolist()
 
 
 def test_stored_weights_and_identity_are_exact(
-    tmp_path: Path,
-    work_for: WorkFor,
-    trained: Trained,
-    method: str,
+    tmp_path: Path, work_for: WorkFor, trained: Trained, method: str
 ) -> None:
     spec, result = work_for(method).spec, trained(method)
     path = tmp_path / "weights.safetensors"
-    for _ in range(2):
-        save_weights(path, result, spec)
-    assert list(path.parent.iterdir()) == [path]
+    save_weights(path, result, spec)
+    assert list(tmp_path.iterdir()) == [path]
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    assert stored.keys() == result.weights.keys()
-    assert all(torch.equal(tensor, result.weights[name]) for name, tensor in stored.items())
+    assert same_weights(stored, result.weights)
     assert {name.partition(".")[0] for name in stored} == {"encoder", "new_modules"}
     assert metadata["key"] == spec.key == digest(json.loads(metadata["identity"]))
     assert metadata["model"] == "tiny"
@@ -128,52 +164,35 @@ def test_a_full_disk_raises_an_os_error_with_the_path(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "weights.safetensors")
 
 
-SPLITS = Splits(
-    train=Rows("train", np.arange(30)),
-    validation=Rows("validation", np.arange(40)),
-    test=Rows("test", np.arange(50)),
-)
-
-
-def test_both_baselines_use_the_rows_of_the_replicate(tiny_bert: Path) -> None:
-    data = load_task("demo")
-    tokenizer = load_tokenizer(tiny_bert)
-    found = baselines(
-        data, tokenize_task(data, tokenizer, 16), {0: SPLITS}, load_encoder(tiny_bert, "t")
-    )
-    train, test = data.splits["train"], data.splits["test"]
-    largest = np.bincount(train.y[:30]).argmax()
-    expected = np.zeros((2, 2), int)
-    expected[:, largest] = np.bincount(test.y[:50])
-    assert found[0][MAJORITY]["test"]["confusion"] == expected.tolist()
-
-    model = load_encoder(tiny_bert, "t").model
-
-    def features(
-        texts: tuple[tuple[str, ...], ...],
-    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        rows = []
-        for (text,) in texts:
-            read = tokenizer(text, truncation=True, max_length=16, return_tensors="pt")
-            with torch.no_grad():
-                rows.append(model(**read).last_hidden_state[0].mean(0).double().numpy())
-        return np.stack(rows)
-
-    scaler = StandardScaler().fit(features(train.texts[:30]))
-    linear = LogisticRegression(max_iter=1000).fit(
-        scaler.transform(features(train.texts[:30])), train.y[:30]
-    )
-    predicted = linear.predict(scaler.transform(features(test.texts[:50])))
-    counts = confusion_matrix(test.y[:50], predicted).tolist()
-    assert found[0][LOGISTIC]["test"]["confusion"] == counts
-
-
-def test_the_linear_model_is_omitted_for_many_rows_on_a_cpu(
+def test_both_baselines_use_the_rows_of_the_replicate_and_the_linear_one_few_rows_on_a_cpu(
     tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    data, tokenizer = load_task("demo"), load_tokenizer(tiny_bert)
+    encoder, tokens = load_encoder(tiny_bert, "t"), tokenize_task(data, tokenizer, 16)
+    train, validation, test = (
+        Rows(name, np.arange(rows))
+        for name, rows in (("train", 30), ("validation", 40), ("test", 50))
+    )
+    splits = {0: Splits(train=train, validation=validation, test=test)}
+    found = baselines(data, tokens, splits, encoder)[0]
+    y, true = train.labels(data), test.labels(data)
+    expected = np.zeros((2, 2), int)
+    expected[:, np.bincount(y).argmax()] = np.bincount(true)
+    assert found[MAJORITY]["test"]["confusion"] == expected.tolist()
+
+    def features(rows: Rows) -> Any:
+        read = []
+        for number in rows.index:
+            (text,) = data.splits[rows.split].texts[number]
+            given = tokenizer(text, truncation=True, max_length=16, return_tensors="pt")
+            with torch.no_grad():
+                read.append(encoder.cpu().model(**given).last_hidden_state[0].mean(0).double())
+        return torch.stack(read).numpy()
+
+    scaler = StandardScaler().fit(features(train))
+    linear = LogisticRegression(max_iter=1000).fit(scaler.transform(features(train)), y)
+    predicted = linear.predict(scaler.transform(features(test)))
+    assert found[LOGISTIC]["test"]["confusion"] == confusion_matrix(true, predicted).tolist()
     monkeypatch.setattr(module, "MOST_ROWS_ON_CPU", 100)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    data = load_task("demo")
-    tokens = tokenize_task(data, load_tokenizer(tiny_bert), 16)
-    found = baselines(data, tokens, {0: SPLITS}, load_encoder(tiny_bert, "t"))
-    assert found[0].keys() == {MAJORITY}
+    assert baselines(data, tokens, splits, encoder)[0].keys() == {MAJORITY}

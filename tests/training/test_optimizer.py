@@ -1,34 +1,36 @@
-"""Tests of the learning-rate schedule and of weight decay by parameter group."""
+"""Tests of schedules, and of learning rates and weight decay by parameter group."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from torch import nn
 
 from sclsearch.methods.base import Model, Stage, Training
-from sclsearch.training.optimizer import adamw, lr_scale
+from sclsearch.training.optimizer import adamw, evaluation_points, lr_scale, updates_per_epoch
 
 
-@pytest.fixture
-def model() -> Model:
-    encoder: Any = nn.ModuleDict({"words": nn.Embedding(5, 4), "norm": nn.LayerNorm(4)})
-    return Model(encoder, nn.ModuleDict({"out": nn.Linear(4, 2), "labels": nn.Embedding(2, 4)}))
+@pytest.mark.parametrize(("rows", "updates"), [(16, 2), (17, 3), (8, 1), (1, 1), (0, 1)])
+def test_an_epoch_has_at_least_one_update(rows: int, updates: int) -> None:
+    assert updates_per_epoch(rows, Training(batch_size=8)) == updates
 
 
-def stage_with(**options: Any) -> Stage:
-    training = Training(learning_rate=0.01, weight_decay=0.3)
-    return Stage("joint", training, lambda _model, _batch: {}, **options)
-
-
-def by_name(model: Model, optimizer: torch.optim.Optimizer, setting: str) -> dict[str, float]:
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return {
-        names[id(parameter)]: group[setting]
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }
+@pytest.mark.parametrize(
+    ("schedule", "per_epoch", "total", "points"),
+    [
+        ("epoch", 4, 12, {4, 8, 12}),
+        ("end", 4, 12, {12}),
+        (5, 4, 12, {5, 10, 12}),
+        (6, 4, 12, {6, 12}),
+        ("tenth", 4, 20, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}),
+        ("tenth", 4, 25, {3, 5, 8, 10, 13, 15, 18, 20, 23, 25}),
+    ],
+    ids=str,
+)
+def test_the_last_update_is_always_evaluated(
+    schedule: Any, per_epoch: int, total: int, points: set[int]
+) -> None:
+    assert evaluation_points(schedule, per_epoch, total) == points
 
 
 @pytest.mark.parametrize(
@@ -49,33 +51,25 @@ def test_the_learning_rate_is_linear_on_both_sides_of_its_peak(
     assert found == scales
 
 
-def test_biases_norms_and_named_modules_have_no_weight_decay(model: Model) -> None:
-    optimizer = adamw(model, stage_with(no_weight_decay=("labels",)))
-    assert by_name(model, optimizer, "weight_decay") == {
-        "encoder.words.weight": 0.3,
-        "new_modules.out.weight": 0.3,
-        "new_modules.labels.weight": 0.0,
-        "encoder.norm.weight": 0.0,
-        "encoder.norm.bias": 0.0,
-        "new_modules.out.bias": 0.0,
+def test_each_parameter_has_the_learning_rate_and_weight_decay_of_its_module() -> None:
+    encoder: Any = nn.ModuleDict({"words": nn.Embedding(5, 4), "norm": nn.LayerNorm(4)})
+    encoder["frozen"] = nn.Linear(4, 4).requires_grad_(False)
+    model = Model(encoder, nn.ModuleDict({"head": nn.Linear(4, 2), "labels": nn.Embedding(2, 4)}))
+    training = Training(learning_rate=0.01, weight_decay=0.3, head_lr_mult=5.0)
+    stage = Stage("joint", training, lambda _model, _batch: {}, lr_scales={"labels": 10.0})
+    optimizer = adamw(model, replace(stage, no_weight_decay=("labels",)))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    found = {
+        names[id(parameter)]: (round(group["peak"], 9), group["weight_decay"])
+        for group in optimizer.param_groups
+        for parameter in group["params"]
     }
-    assert {group["lr"] for group in optimizer.param_groups} == {0.01}
-
-
-def test_head_lr_mult_applies_to_a_head_that_is_trained_with_the_encoder() -> None:
-    training = Training(learning_rate=0.01, head_lr_mult=5.0)
-    joint = Stage("joint", training, lambda _model, _batch: {}, lr_scales={"labels": 2.0})
-    scales = {name: joint.lr_multiplier_of(name) for name in ("", "head", "labels", "g")}
-    assert scales == {"": 1.0, "head": 5.0, "labels": 2.0, "g": 1.0}
-    assert replace(joint, frozen_pooling="mean").lr_multiplier_of("head") == 1.0
-
-
-def test_a_module_can_have_a_scaled_learning_rate(model: Model) -> None:
-    peaks = by_name(model, adamw(model, stage_with(lr_scales={"labels": 10.0})), "peak")
-    assert peaks.pop("new_modules.labels.weight") == pytest.approx(0.1)
-    assert set(peaks.values()) == {0.01}
-
-
-def test_frozen_parameters_are_not_optimized(model: Model) -> None:
-    model.encoder.words.requires_grad_(False)
-    assert "encoder.words.weight" not in by_name(model, adamw(model, stage_with()), "lr")
+    assert found == {
+        "encoder.words.weight": (0.01, 0.3),
+        "encoder.norm.weight": (0.01, 0.0),
+        "encoder.norm.bias": (0.01, 0.0),
+        "new_modules.head.weight": (0.05, 0.3),
+        "new_modules.head.bias": (0.05, 0.0),
+        "new_modules.labels.weight": (0.1, 0.0),
+    }
+    assert replace(stage, frozen_pooling="mean").lr_multiplier_of("head") == 1.0

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sclsearch.canonical import digest
@@ -15,12 +14,8 @@ from sclsearch.protocols.base import Rows
 from sclsearch.tasks.base import TaskData
 from sclsearch.training import spec as spec_module
 from sclsearch.training.engine import train
-from sclsearch.training.spec import SeedRunSpec
+from sclsearch.training.spec import SeedRunSpec, seed_run_costs
 from tests.training.conftest import WorkFor
-
-METHOD_FIELDS = [
-    (name, field) for name in METHODS for field in field_validators(method_class(name))
-]
 
 WITH_EFFECT: dict[str, object] = {
     "data_digest": "f" * 64,
@@ -56,67 +51,57 @@ def another(value: Any) -> object:
     return (*value, 0.3) if isinstance(value, tuple) else value + 1
 
 
-@pytest.mark.parametrize(("name", "field"), METHOD_FIELDS)
-def test_a_key_changes_with_every_field(work_for: WorkFor, name: str, field: str) -> None:
+@pytest.mark.parametrize("name", METHODS)
+def test_a_key_changes_with_every_field(work_for: WorkFor, name: str) -> None:
     spec = work_for(name).spec
-    holder = "method" if hasattr(spec.method, field) else "training"
-    thing = getattr(spec, holder)
-    changes: dict[str, Any] = {field: another(getattr(thing, field))}
-    changed: dict[str, Any] = {holder: replace(thing, **changes)}
-    assert replace(spec, **changed).key != spec.key
-
-
-@pytest.mark.parametrize("part", ["train", "validation", "test"])
-def test_a_key_changes_with_the_rows(spec: SeedRunSpec, part: str) -> None:
-    rows: Rows = getattr(spec.splits, part)
-    for other in (Rows(rows.split, rows.index[:-1]), Rows("elsewhere", rows.index)):
-        changed: dict[str, Any] = {part: other}
-        assert replace(spec, splits=replace(spec.splits, **changed)).key != spec.key
-
-
-def test_a_key_changes_with_the_unlabeled_rows(spec: SeedRunSpec) -> None:
-    assert {*spec.splits.digests} == {"train", "validation", "test"}
     keys = {spec.key}
-    for index in ([0, 1], [0, 2]):
-        rows = Rows("train", np.array(index))
-        keys.add(replace(spec, splits=replace(spec.splits, unlabeled=rows)).key)
-    assert len(keys) == 3
-
-
-@pytest.mark.parametrize("purpose", ["initialization", "order", "noise"])
-def test_a_key_changes_with_the_seeds(spec: SeedRunSpec, purpose: str) -> None:
-    changed: dict[str, Any] = {purpose: 7}
-    assert replace(spec, replicate=replace(spec.replicate, **changed)).key != spec.key
+    names = [*field_validators(method_class(name))]
+    for field in names:
+        holder = "method" if hasattr(spec.method, field) else "training"
+        thing = getattr(spec, holder)
+        other: Any = replace(thing, **{field: another(getattr(thing, field))})
+        keys.add(replace(spec, **{holder: other}).key)
+    assert len(keys) == 1 + len(names)
 
 
 @pytest.mark.parametrize("name", [*WITH_EFFECT, *WITHOUT_EFFECT])
-def test_a_key_changes_with_the_attributes_that_affect_results(
+def test_a_key_changes_exactly_with_the_attributes_that_affect_results(
     spec: SeedRunSpec, name: str
 ) -> None:
     changed: dict[str, Any] = {name: {**WITH_EFFECT, **WITHOUT_EFFECT}[name]}
     assert (replace(spec, **changed).key != spec.key) == (name in WITH_EFFECT)
 
 
-def test_a_key_changes_with_the_version_of_the_engine(
+def test_a_key_changes_with_rows_paraphrases_seeds_and_the_version_of_the_engine(
     spec: SeedRunSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = spec.key
+    splits, rows = spec.splits, spec.splits.train
+    parts: list[dict[str, Any]] = [
+        {part: changed}
+        for part, given in splits.rows.items()
+        for changed in (Rows(given.split, given.index[:-1]), Rows("elsewhere", given.index))
+    ]
+    changes: list[dict[str, Any]] = [{"splits": replace(splits, **part)} for part in parts]
+    changes += [
+        {"splits": replace(splits, unlabeled=Rows("train", rows.index[:n]))} for n in (1, 2)
+    ]
+    changes += [{"splits": replace(splits, paraphrases=paraphrases)} for paraphrases in ("2", "3")]
+    seeds: list[dict[str, Any]] = [{use: 7} for use in ("initialization", "order", "noise")]
+    changes += [{"replicate": replace(spec.replicate, **seed)} for seed in seeds]
+    keys = {spec.key, *(replace(spec, **change).key for change in changes)}
+    assert len(keys) == 1 + len(changes)
     monkeypatch.setattr(spec_module, "ENGINE_VERSION", spec_module.ENGINE_VERSION + 1)
-    assert spec.key != before
+    assert spec.key not in keys
 
 
-def test_a_key_does_not_depend_on_names_and_numbers(
-    spec: SeedRunSpec,
-) -> None:
+def test_a_key_does_not_depend_on_names_and_numbers(spec: SeedRunSpec) -> None:
     same = replace(
         spec,
         task=replace(spec.task, name="another", summary="another"),
         splits=replace(spec.splits, notes=("another",)),
         replicate=replace(spec.replicate, number=7, subset=7),
     )
-    assert same.key == spec.key
-    copied = Rows(spec.splits.train.split, np.array(spec.splits.train.index.tolist()))
-    assert replace(spec, splits=replace(spec.splits, train=copied)).key == spec.key
+    assert same.key == spec.key == digest(spec.identity)
 
 
 def test_these_tests_cover_every_attribute() -> None:
@@ -133,16 +118,16 @@ def test_unused_options_are_not_in_the_identity(spec: SeedRunSpec) -> None:
     assert used.identity.keys() - spec.identity.keys() == optional
 
 
-def test_a_key_changes_with_the_paraphrases_of_its_rows(spec: SeedRunSpec) -> None:
-    read = [replace(spec, splits=replace(spec.splits, paraphrases=digest)) for digest in ("2", "3")]
-    assert len({spec.key, *(one.key for one in read)}) == 3
-    assert all(one.shared_identity == spec.shared_identity for one in read)
-    assert "paraphrases" not in spec.splits.digests
-
-
-def test_a_key_is_the_hash_of_the_identity(spec: SeedRunSpec) -> None:
-    assert spec.key == digest(spec.identity)
-    assert set(spec.shared_identity) < set(spec.identity)
+def test_the_cost_counts_views_paraphrases_evaluations_and_frozen_features(
+    work_for: WorkFor,
+) -> None:
+    forward = spec_module.FORWARD
+    spec = work_for("ce", epochs=2).spec  # 6 updates of 8 rows per epoch
+    assert seed_run_costs(spec) == pytest.approx((96 + forward * 2 * 30, forward * 30))
+    joined = replace(spec, joined=1, evaluate="end")  # 11 updates per epoch
+    assert seed_run_costs(joined) == pytest.approx((176 + forward * 30, forward * 30))
+    views = work_for("supcl-seq", epochs=2, dropouts=(0.0, 0.1, 0.2)).spec
+    assert seed_run_costs(views) == pytest.approx((3 * 96 + forward * (44 + 30 + 30), 0))
 
 
 def test_a_note_counts_the_texts_that_reach_max_length(toy: TaskData, work_for: WorkFor) -> None:
@@ -150,6 +135,6 @@ def test_a_note_counts_the_texts_that_reach_max_length(toy: TaskData, work_for: 
     lengths = [len(tokenizer(*texts)["input_ids"]) for texts in toy.splits["test"].texts]
     full = sum(length >= 6 for length in lengths)
     assert 0 < full < len(lengths)
-    note = f"max_length=6: {full} of 30 test texts reach it; longer texts are truncated"
-    assert train(*work_for(max_length=6, epochs=1)).notes == (note,)
+    (note,) = train(*work_for(max_length=6, epochs=1)).notes
+    assert note.startswith(f"max_length=6: {full} of 30 test texts")
     assert train(*work_for(epochs=1)).notes == ()
