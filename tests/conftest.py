@@ -49,36 +49,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
 
 
-def _real_data() -> Path:
+def _real_data(name: str) -> Path:
+    """Return a folder of real data; skip the test if it is missing."""
     given = os.environ.get("SCLSEARCH_TEST_DATA")
-    return Path(given) if given else Path(__file__).parents[2] / "shared" / "data"
+    folder = (Path(given) if given else Path(__file__).parents[2] / "shared" / "data") / name
+    if not folder.is_dir():
+        pytest.skip(f"no data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has {name}/")
+    return folder
 
 
 @pytest.fixture(scope="session")
 def glue() -> Path:
-    """Return the folder with CoLA, RTE, …; skip the test if it is missing."""
-    folder = _real_data() / "glue"
-    if not folder.is_dir():
-        pytest.skip(f"no GLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has glue/")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def dbpedia(glue: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with DBpedia's original file names and 79 rows per class and split."""
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "dbpedia_csv").mkdir()
-    for name, there in {"train": "train.csv", "test": "dev.csv"}.items():
-        shutil.copy(glue.parent / "dbpedia_14" / there, folder / "dbpedia_csv" / f"{name}.csv")
-    return folder
+    """Return the folder with CoLA, RTE, …"""
+    return _real_data("glue")
 
 
 @pytest.fixture(scope="session")
 def fewclue() -> Path:
-    """Return the folder with eprstmt and tnews; skip the test if it is missing."""
-    folder = _real_data() / "fewclue"
-    if not folder.is_dir():
-        pytest.skip(f"no FewCLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has it")
+    """Return the folder with eprstmt and tnews."""
+    return _real_data("fewclue")
+
+
+@pytest.fixture(scope="session")
+def dbpedia(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with DBpedia's original file names and 79 rows per class and split."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "dbpedia_csv").mkdir()
+    for name, there in {"train": "train.csv", "test": "dev.csv"}.items():
+        shutil.copy(_real_data("dbpedia_14") / there, folder / "dbpedia_csv" / f"{name}.csv")
     return folder
 
 
@@ -112,56 +110,35 @@ def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
     return save
 
 
-@pytest.fixture(scope="session")
-def tiny_bert(save_tiny: Save) -> Path:
-    """Return the folder of a tiny BERT with a pooler."""
-    return save_tiny("Bert")
+def _tiny(architecture: str, sizes: Mapping[str, Any] = SIZES, **options: Any) -> Any:
+    """Return a fixture with the folder of a tiny encoder."""
+
+    @pytest.fixture(scope="session")
+    def tiny(save_tiny: Save) -> Path:
+        return save_tiny(architecture, sizes, **options)
+
+    return tiny
 
 
-@pytest.fixture(scope="session")
-def tiny_encoder(save_tiny: Save) -> Path:
-    """Return a tiny BERT whose width 24 has room for LaCon's 6 heads."""
-    return save_tiny("Bert", {**SIZES, "hidden_size": 24})
-
-
-@pytest.fixture(scope="session")
-def tiny_roberta(save_tiny: Save) -> Path:
-    """Return the folder of a tiny RoBERTa, without pooler like the real ones."""
-    return save_tiny("Roberta", {**SIZES, "type_vocab_size": 1}, add_pooling_layer=False)
-
-
-@pytest.fixture(scope="session")
-def tiny_distilbert(save_tiny: Save) -> Path:
-    """Return the folder of a tiny DistilBERT."""
-    return save_tiny("DistilBert")
-
-
-@pytest.fixture(scope="session")
-def tiny_electra(save_tiny: Save) -> Path:
-    """Return the folder of a tiny ELECTRA discriminator."""
-    return save_tiny("Electra")
-
-
-@pytest.fixture(scope="session")
-def tiny_albert(save_tiny: Save) -> Path:
-    """Return the folder of a tiny ALBERT, whose pooler is a bare linear layer."""
-    return save_tiny("Albert")
-
-
-@pytest.fixture(scope="session")
-def tiny_mpnet(save_tiny: Save) -> Path:
-    """Return the folder of a tiny MPNet, which does not use the attention interface."""
-    return save_tiny("MPNet")
+tiny_bert = _tiny("Bert")
+# A width that has room for LaCon's 6 heads.
+tiny_encoder = _tiny("Bert", {**SIZES, "hidden_size": 24})
+# Without pooler, like the real ones.
+tiny_roberta = _tiny("Roberta", {**SIZES, "type_vocab_size": 1}, add_pooling_layer=False)
+tiny_distilbert = _tiny("DistilBert")
+tiny_electra = _tiny("Electra")
+# Its pooler is a bare linear layer.
+tiny_albert = _tiny("Albert")
+# It does not use the attention interface.
+tiny_mpnet = _tiny("MPNet")
 
 
 @pytest.fixture(scope="session")
 def own_method_files() -> dict[str, str]:
     """Return the Python files that the page on custom methods shows, by name."""
     page = Path(__file__).parents[1] / "docs/how-to/own-method.md"
-    blocks = re.findall(
-        r'```python title="(.*?)"\n(.*?)```', page.read_text(encoding="utf-8"), flags=re.DOTALL
-    )
-    return dict(blocks)
+    block = re.compile(r'```python title="(.*?)"\n(.*?)```', re.DOTALL)
+    return dict(block.findall(page.read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="session")

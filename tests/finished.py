@@ -45,22 +45,13 @@ def finish(
     scheduler.refill()
     while (task := scheduler.next()) is not None:
         origin = {**prepared.record.origin, "replicate": task.replicate.number}
-        confusion = counts(*task.id)
-        if confusion is None:
-            failure = Failure("non-finite", "ce at update 7")
-            run = SeedRun(task.key, task.identity, origin, failure=failure)
-        else:
+        failure = Failure("non-finite", "ce at update 7")
+        run = SeedRun(task.key, task.identity, origin, failure=failure)
+        if confusion := counts(*task.id):
             found = {"confusion": confusion}
-            run = SeedRun(
-                task.key,
-                task.identity,
-                origin,
-                evaluations=({"epoch": 1, "update": 9, "loss": {"ce": 0.5}, "validation": found},),
-                kept=0,
-                test=found,
-                seconds=seconds,
-                environment={"threads": 1},
-            )
+            best = {"epoch": 1, "update": 9, "loss": {"ce": 0.5}, "validation": found}
+            run = replace(run, evaluations=(best,), kept=0, test=found, failure=None)
+            run = replace(run, seconds=seconds, environment={"threads": 1})
         prepared.runs.put(run)
         if task.weights:
             prepared.store.weights(task.key).save_file(partial(_save_weights, prepared, task))

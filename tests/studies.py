@@ -1,7 +1,6 @@
 """Search space and reader of stored results for tests of whole studies."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,6 @@ def stored(storage: Path) -> dict[str, Any]:
     """Return the seed runs of a storage folder by key."""
     files = (storage / "runs").glob("*.json")
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
-
-
-def in_progress(storage: Path, least: int, quiet: float) -> bool:
-    """Return whether `least` seed runs are stored and the newest one is `quiet` seconds old.
-
-    A worker still looks busy shortly after it stored a seed run; killing it then loses nothing.
-    """
-    times = [path.stat().st_mtime for path in (storage / "runs").glob("*.json")]
-    return len(times) >= least and time.time() - max(times) > quiet
 
 
 def reproducible_results(storage: Path) -> dict[str, Any]:

@@ -168,14 +168,10 @@ def workers() -> Workers:
 
 
 class Processes:
-    """Processes of one test module and their descendants, also after their parents' death.
+    """Processes of one test module and their descendants, also after their parents' death."""
 
-    Attributes:
-        environment: Environment variable that marks them.
-    """
-
-    def __init__(self, mark: str) -> None:
-        self.environment = {MARK: mark}
+    def __init__(self) -> None:
+        self.environment = {MARK: uuid.uuid4().hex}  # marks them
 
     def titles(self) -> dict[int, str]:
         """Return the command lines of the running processes by process ID."""
@@ -204,7 +200,7 @@ class Processes:
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Processes]:
     """Return the processes of a module's tests; kill them at the end."""
-    processes = Processes(uuid.uuid4().hex)
+    processes = Processes()
     yield processes
     processes.kill()
 
@@ -262,14 +258,7 @@ def worker_failures(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a command.
-
-    Attributes:
-        returncode: Exit code.
-        stdout: Standard output.
-        stderr: Standard error.
-        seconds: Wall-clock time.
-    """
+    """Exit code, output and duration of a command."""
 
     returncode: int
     stdout: str
@@ -277,15 +266,9 @@ class Result:
     seconds: float
 
     def assert_refused(self, *words: str) -> None:
-        """Assert that the command refused its input: exit code 2 and a short message.
-
-        Args:
-            *words: Texts that the message must contain, such as the file or the option at fault.
-        """
+        """Assert exit code 2 and a short message with words, such as the option at fault."""
         self.assert_clear()
-        assert self.returncode == 2, (
-            f"exit code {self.returncode}, not 2\n{self.stdout}\n{self.stderr}"
-        )
+        assert self.returncode == 2, f"exit code {self.returncode}\n{self.stdout}\n{self.stderr}"
         message = " ".join(self.stderr.split())
         for word in words:
             assert word in message, f"{word!r} is not in the message:\n{self.stderr}"
@@ -293,8 +276,7 @@ class Result:
     def assert_clear(self) -> None:
         """Assert that the command ended in time, without a traceback or a wall of text."""
         assert self.seconds < MOST_SECONDS, f"took {self.seconds:.0f} s"
-        for text in (self.stdout, self.stderr):
-            assert "Traceback (most recent call last)" not in text, text
+        assert "Traceback (most recent call last)" not in self.stdout + self.stderr, self.stderr
         if self.returncode:
             assert self.returncode in {1, 2, 3}, f"exit code {self.returncode}"
             assert self.stderr.strip(), "no message"

@@ -58,7 +58,11 @@ def another(path: Path) -> None:
 
 
 def replaced(make: Change) -> Change:
-    return lambda path: (path.unlink(), make(path))
+    def change(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return change
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], object], *, seal: bool) -> None:

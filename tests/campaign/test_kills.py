@@ -27,6 +27,7 @@ from sclsearch.ray_backend.start import OWNER, PREFIX, delete_dead_sessions
 from sclsearch.search.run import run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tracking.server import connect
 from tests.in_process import in_process
 from tests.studies import reproducible_results
 
@@ -43,14 +44,6 @@ CONFIGS, SEEDS = max(12, 2 * KILLS // 3), max(3, 2 * KILLS // 3)
 ENTRY = "from sclsearch.__main__ import main; main()"
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(3000)]
-
-
-@pytest.fixture
-def spec(tiny_encoder: Path) -> StudySpec:
-    settings = {"epochs": 40, "batch_size": 8, "max_length": 16}
-    return StudySpec(
-        method="scl", task="demo", model=str(tiny_encoder), train_size=20, settings=settings
-    )
 
 
 def command(spec: StudySpec, storage: Path) -> list[str]:
@@ -91,11 +84,6 @@ def stored(storage: Path) -> dict[str, tuple[int, bytes]]:
     return {path.stem: (path.stat().st_ino, path.read_bytes()) for path in paths}
 
 
-def has_stored(storage: Path, wanted: int) -> bool:
-    """Return whether at least so many seed runs are stored."""
-    return len(stored(storage)) >= wanted
-
-
 def kill(
     driver: "subprocess.Popen[bytes]", target: str, wait: float, named: Callable[[str], list[int]]
 ) -> bool:
@@ -111,9 +99,13 @@ def kill(
     return True
 
 
-def test_a_killed_and_resumed_search_ends_as_an_undisturbed_one(
-    spec: StudySpec, processes: Any, tmp_path: Path
+def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undisturbed_one(
+    tiny_encoder: Path, processes: Any, tmp_path: Path
 ) -> None:
+    settings = {"epochs": 40, "batch_size": 8, "max_length": 16}
+    spec = StudySpec(
+        method="scl", task="demo", model=str(tiny_encoder), train_size=20, settings=settings
+    )
     draw = random.Random(7)
     storage, whole = tmp_path / "storage", tmp_path / "whole"
     environment = {**os.environ, **processes.environment}
@@ -124,11 +116,14 @@ def test_a_killed_and_resumed_search_ends_as_an_undisturbed_one(
     sessions: set[str] = set()
     kept: dict[str, tuple[int, bytes]] = {}
     starts = 0
-    began = time.monotonic()
-    while sum(counts.values()) < KILLS:
+
+    def has_stored(wanted: int) -> Callable[[], bool]:
+        return lambda: len(stored(storage)) >= wanted
+
+    while counts.total() < KILLS:
         starts += 1
         assert starts <= 2 * KILLS, f"{counts} of {KILLS} kills in {starts} starts"
-        target = targets[sum(counts.values())]
+        target = targets[counts.total()]
         log, before = tmp_path / "log.txt", len(kept)
         with log.open("wb") as output:
             driver = subprocess.Popen(
@@ -139,11 +134,11 @@ def test_a_killed_and_resumed_search_ends_as_an_undisturbed_one(
         ready = until(driver, partial(session, driver.pid))
         if ready and target == "driver":  # Ray's logs stay after an orderly end
             sessions.add(str(session(driver.pid)))
-        ready = ready and until(driver, partial(has_stored, storage, wanted))
+        ready = ready and until(driver, has_stored(wanted))
         hit = ready and kill(driver, target, draw.uniform(0, 2), processes.named)
         kept |= stored(storage)
         if target == "worker":  # Ray replaces a worker, and the search continues
-            until(driver, partial(has_stored, storage, len(kept) + 1))
+            until(driver, has_stored(len(kept) + 1))
             driver.send_signal(signal.SIGINT)
         code = driver.wait(timeout=180)
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -161,37 +156,21 @@ def test_a_killed_and_resumed_search_ends_as_an_undisturbed_one(
     assert last.returncode == 0, last.stderr
     delete_dead_sessions()
     assert not [folder for folder in sessions if Path(folder).exists()]
-
-    options = RunOptions(
-        storage=whole,
-        race="off",
-        study="mine",
-        configs=CONFIGS,
-        seeds=SEEDS,
-        concurrency=2,
-        gpus_per_trial=0,
-        tracking="none",
-    )
+    options = {"study": "mine", "configs": CONFIGS, "seeds": SEEDS, "race": "off"}
+    options |= {"concurrency": 2, "gpus_per_trial": 0, "tracking": "none"}
     with in_process():
-        run(spec, options, Console(quiet=True))
+        run(spec, RunOptions(storage=whole, **options), Console(quiet=True))
     assert kept.items() <= stored(storage).items()
     assert reproducible_results(storage) == reproducible_results(whole)
     assert len(reproducible_results(storage)) == CONFIGS * SEEDS
     ours, undisturbed = (StudyStore(place, "mine").configurations() for place in (storage, whole))
     assert ours == undisturbed
-    assert in_mlflow(storage) == dict.fromkeys(stored(storage), 1)
-    sys.stdout.write(
-        f"{sum(counts.values())} kills {dict(counts)}, of these after the start's first seed run "
-        f"{dict(in_training)}; {starts} starts, {CONFIGS * SEEDS} seed runs, "
-        f"{time.monotonic() - began:.0f} s\n"
-    )
-
-
-def in_mlflow(storage: Path) -> Counter[str]:
-    """Return the number of MLflow runs of each seed run, by key."""
-    from sclsearch.tracking.server import connect
-
     client = connect(f"sqlite:///{storage / 'mlflow.db'}")
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-    runs = client.search_runs(experiments, max_results=10_000)
-    return Counter(run.data.tags["key"] for run in runs if run.data.tags["level"] == "seed run")
+    tags = [one.data.tags for one in client.search_runs(experiments, max_results=10_000)]
+    keys = Counter(one["key"] for one in tags if one["level"] == "seed run")
+    assert keys == dict.fromkeys(stored(storage), 1)
+    sys.stdout.write(
+        f"{KILLS} kills {dict(counts)}, of these after the start's first seed run "
+        f"{dict(in_training)}; {starts} starts, {len(keys)} seed runs\n"
+    )

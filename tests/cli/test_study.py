@@ -165,15 +165,6 @@ def test_a_dry_run_warns_of_truncated_texts_and_unknown_tokens(
     assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in notes
 
 
-def test_a_dry_run_of_a_long_search_suggests_how_to_shorten_it(
-    sclsearch: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sclsearch.cli.results.LONG", 0.0)
-    assert "shorter: --scale laptop" in sclsearch(*SEARCH, "--dry-run").stdout
-    laptop = sclsearch(*SEARCH, "--scale", "laptop", "--dry-run").stdout
-    assert "shorter: --scale laptop" not in laptop
-
-
 def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
     sclsearch: Call, storage: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,33 +283,31 @@ def test_a_dry_run_of_several_methods_has_equal_budgets_and_prints_totals(
     assert [plan["seed_runs"] for plan in planned(*both)["plans"]] == [4, 4]
 
 
-@pytest.mark.parametrize("event", ["error", "interruption"])
+@pytest.mark.parametrize(
+    ("event", "code", "message"),
+    [
+        ("error", 2, "ce: the storage does not respond"),
+        ("interruption", INTERRUPTED, STOPPED),
+        ("out of time", 3, "No comparison: both-ce: no configuration is finished."),
+    ],
+)
 def test_an_event_in_one_method_keeps_the_results_of_the_others(
-    event: str, sclsearch: Call, both: tuple[str, ...], set_train: SetTrain
+    event: str, code: int, message: str, sclsearch: Call, both: tuple[str, ...], set_train: SetTrain
 ) -> None:
     def train(prepared: Scheduler) -> str:
         if event == "error" and prepared.study.method.name == "ce":
             raise SclsearchError("the storage does not respond")
         if event == "interruption" and prepared.study.method.name == "scl":
             raise KeyboardInterrupt
-        return "complete"
+        return "out of time" if event == "out of time" else "complete"
 
     set_train(train)
-    result = sclsearch(*both, "--configs", "3")
-    assert result.returncode == (2 if event == "error" else INTERRUPTED)
-    assert (STOPPED in result.stderr) == (event == "interruption")
-    assert ("ce: the storage does not respond" in result.stderr) == (event == "error")
-    assert "No comparison: 1 of 2 methods have results." in result.stderr
-    assert "Winner #1" in result.stdout
-
-
-def test_methods_without_a_winner_are_not_compared(
-    sclsearch: Call, both: tuple[str, ...], set_train: SetTrain
-) -> None:
-    set_train(lambda _: "out of time")
-    result = sclsearch(*both, "--seeds", "3")
-    assert result.returncode == 3
-    assert "No comparison: both-ce: no configuration is finished." in result.stderr
+    seeds = "3" if event == "out of time" else "2"
+    result = sclsearch(*both, "--configs", "3", "--seeds", seeds)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "No comparison" in result.stderr
+    assert event == "out of time" or "Winner #1" in result.stdout
 
 
 @pytest.mark.parametrize(

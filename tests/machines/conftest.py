@@ -1,5 +1,7 @@
 """Fixtures for a study on simulated machines and its results on one undisturbed machine."""
 
+import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.machines.machines import Machine, Machines
-from tests.machines.namespaces import missing_requirement
+from tests.machines.machines import TRAINING, Machine, Machines, missing_requirement
 from tests.processes import PATIENCE
-from tests.studies import SPACE, in_progress, reproducible_results, stored
+from tests.studies import SPACE, reproducible_results, stored
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,34 +47,30 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 @dataclass(frozen=True)
 class Search:
-    """Command that runs a study on any machine.
-
-    Attributes:
-        command: Words of the command line.
-        storage: Storage folder.
-        log: Name of the file with the output of the command.
-        before: Python code that the driver runs first.
-    """
+    """Command that runs a study on any machine, with its storage and the name of its log."""
 
     command: Sequence[str]
     storage: Path
     log: str
-    before: str = ""
 
     def start(self, machine: Machine, *options: str) -> "subprocess.Popen[bytes]":
-        """Start the study on a machine."""
         storage = ("--storage", str(self.storage))
         return machine.start(
-            "python", "-c", self.before + DRIVER, *self.command, *storage, *options, log=self.log
+            "python", "-c", DRIVER, *self.command, *storage, *options, log=self.log
         )
 
     def stored(self) -> Mapping[str, Any]:
-        """Return the stored seed runs by key."""
         return stored(self.storage)
 
     def trains_on(self, machine: Machine, stored: int, quiet: float) -> bool:
-        """Return whether `stored` seed runs are stored and the machine trains another one."""
-        return in_progress(self.storage, stored, quiet) and machine.trains()
+        """Return whether `stored` seed runs are stored and the machine trains another one.
+
+        A worker still looks busy shortly after it stored a seed run; killing it then loses nothing.
+        So the newest one must be `quiet` seconds old.
+        """
+        times = [path.stat().st_mtime for path in (self.storage / "runs").glob("*.json")]
+        waited = len(times) >= stored and time.time() - max(times) > quiet
+        return waited and bool(machine.running(TRAINING))
 
     def results(self) -> Mapping[str, Any]:
         """Return the parts of the results that do not depend on machine and time."""
@@ -84,16 +81,12 @@ class Search:
         return [run for run in self.stored().values() if run["environment"]["host"] == machine]
 
     def output(self, machine: Machine) -> str:
-        """Return the output of the command."""
         return (machine.logs / self.log).read_text(encoding="utf-8")
 
     def failures(self, machine: Machine) -> Counter[str]:
         """Return the number of worker failures by cause."""
-        start = "worker failure: "
-        lines = self.output(machine).splitlines()
-        return Counter(
-            line.removeprefix(start).split()[0] for line in lines if line.startswith(start)
-        )
+        found = re.findall(r"^worker failure: (\S+)", self.output(machine), re.MULTILINE)
+        return Counter(found)
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,28 @@
-"""Simulated machines with separate address, processes, host name, /tmp and home."""
+"""Simulated machines with separate address, processes, host name, /tmp and home.
+
+A machine is a process that holds Linux namespaces, which a network bridge connects. Killing it ends
+everything in them, as a power cut does. It also ends with the test process, so nothing remains to
+be cleaned up.
+"""
 
 import os
 import secrets
+import shutil
+import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.machines.namespaces import NAMESPACES, Network, hold, release
 from tests.processes import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[2]
 BOOT = Path(__file__).with_name("boot.sh")
+TOOLS = ("ip", "nsenter", "setpriv", "unshare")
+NET_ADMIN, SYS_ADMIN = 12, 21
+HOLD_NAMESPACES = ("setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child")
+NAMESPACES = ("--net", "--pid", "--mount", "--uts", "--ipc")
+SWITCH = "ip link add switch type bridge && ip link set switch up && echo up && exec sleep infinity"
 # Ray's defaults take a minute to detect an unplugged machine, and those of cluster/ let a machine
 # drain for 90 seconds; the tests need shorter times.
 SETTINGS = {
@@ -30,7 +40,76 @@ RAYLET = "/raylet/raylet --"
 TRAINING = "ray::ImplicitFunc.train"
 
 
-class Machine:
+def missing_requirement() -> str | None:
+    """Return why this machine cannot simulate others; None if it can."""
+    missing = [name for name in TOOLS if shutil.which(name) is None]
+    if missing:
+        return f"simulated machines need iproute2 and util-linux; {missing[0]} is missing"
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    capable = int(status.partition("CapEff:")[2].split()[0], 16)
+    if os.geteuid() or not (capable >> NET_ADMIN & 1 and capable >> SYS_ADMIN & 1):
+        return "simulated machines need root with CAP_NET_ADMIN and CAP_SYS_ADMIN"
+    return None
+
+
+def user_environment() -> dict[str, str]:
+    """Return the environment variables without those of Ray, which a test sets itself."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+
+
+class Namespaces:
+    """Process that holds namespaces; `pid` is its first child."""
+
+    def __init__(self, *command: str, **variables: str) -> None:
+        self.holder = subprocess.Popen(
+            [*HOLD_NAMESPACES, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **variables},
+            text=True,
+        )
+        assert self.holder.stdout is not None
+        assert self.holder.stdout.readline() == "up\n"
+        children = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children")
+        self.pid = int(children.read_text(encoding="utf-8"))
+
+    def release(self) -> None:
+        """Kill the processes in the namespaces."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.holder.communicate(timeout=60)
+
+
+class Network(Namespaces):
+    """Network bridge between the machines."""
+
+    def __init__(self) -> None:
+        super().__init__("--net", "bash", "-c", SWITCH)
+
+    def connect(self, number: int, pid: int) -> None:
+        """Connect a machine and set its address."""
+        port = f"port{number}"
+        with suppress(subprocess.CalledProcessError):
+            self._ip("link", "delete", port)  # of a machine that is shutting down
+        self._ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        self._ip("link", "set", port, "master", "switch", "up")
+        for command in (
+            "link set lo up",
+            f"address add 10.77.0.{number}/24 dev eth0",
+            "link set eth0 up",
+            "route add default via 10.77.0.254",
+        ):
+            self._ip(*command.split(), pid=pid)
+
+    def unplug(self, number: int) -> None:
+        self._ip("link", "set", f"port{number}", "down")
+
+    def _ip(self, *arguments: str, pid: int | None = None) -> None:
+        command = ["nsenter", "--target", str(pid or self.pid), "--net", "ip", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+class Machine(Namespaces):
     """Running simulated machine.
 
     Args:
@@ -43,11 +122,12 @@ class Machine:
     def __init__(self, network: Network, number: int, shared: Path, token: str) -> None:
         self.number, self.name, self.ip = number, f"machine{number}", f"10.77.0.{number}"
         self.network, self.logs = network, shared / "logs"
+        self.logs.mkdir(exist_ok=True)
         self.started: list[subprocess.Popen[bytes]] = []
         needed = (ROOT, Path(sys.prefix), shared)
         hidden = [str(folder) for folder in needed if folder.is_relative_to("/tmp")]
         boot = ("--mount-proc", "bash", str(BOOT), self.name, *hidden)
-        self.holder, self.pid = hold(*NAMESPACES, *boot, TOKEN=token)
+        super().__init__(*NAMESPACES, *boot, TOKEN=token)
         network.connect(number, self.pid)
 
     def command(self, *command: str) -> list[str]:
@@ -63,12 +143,10 @@ class Machine:
             "PYTHONPATH": str(ROOT),
             "RAY_AUTH_MODE": "token",
         }
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        return {**kept, **SETTINGS, **own}
+        return {**user_environment(), **SETTINGS, **own}
 
     def start(self, *command: str, log: str) -> "subprocess.Popen[bytes]":
         """Start a command with its output in a log file."""
-        self.logs.mkdir(exist_ok=True)
         with (self.logs / log).open("ab") as file:
             process = subprocess.Popen(
                 self.command(*command),
@@ -94,15 +172,13 @@ class Machine:
             timeout=PATIENCE,
         )
 
-    def join(
-        self, head: "Machine | None" = None, cpus: int = 1, gpus: int = 0
-    ) -> "subprocess.Popen[bytes]":
+    def join(self, head: "Machine | None" = None, cpus: int = 1) -> None:
         """Start Ray as a worker node of `head`, or as the head without it."""
         role = [f"--address={head.ip}:6379"] if head else ["--head", "--port=6379"]
         role += [] if head else ["--include-dashboard=false"]
-        own = [f"--node-ip-address={self.ip}", f"--num-cpus={cpus}", f"--num-gpus={gpus}"]
+        own = [f"--node-ip-address={self.ip}", f"--num-cpus={cpus}", "--num-gpus=0"]
         rest = ["--object-store-memory=100000000", "--disable-usage-stats", "--block"]
-        return self.start("ray", "start", *role, *own, *rest, log=f"ray-{self.name}")
+        self.start("ray", "start", *role, *own, *rest, log=f"ray-{self.name}")
 
     def await_nodes(self, *machines: "Machine") -> None:
         """Wait until Ray lists machines as nodes of this machine's cluster."""
@@ -123,25 +199,18 @@ class Machine:
                     found.append(int(folder.name))
         return found
 
-    def trains(self) -> bool:
-        """Return whether a worker trains a seed run on it."""
-        return bool(self.running(TRAINING))
-
-    def kill(self) -> None:
-        """Kill all its processes."""
-        release(self.holder, self.pid)
+    def release(self) -> None:
+        super().release()
         for process in self.started:
             process.wait(60)
 
 
-@dataclass
 class Machines:
     """Simulated machines that share a network, a folder and a token."""
 
-    shared: Path
-    token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
-    network: Network = field(default_factory=Network)
-    running: dict[int, Machine] = field(default_factory=dict)
+    def __init__(self, shared: Path) -> None:
+        self.shared, self.token, self.network = shared, secrets.token_hex(32), Network()
+        self.running: dict[int, Machine] = {}
 
     def start(self, number: int, token: str | None = None) -> Machine:
         """Start a machine; restart it if it runs."""
@@ -150,23 +219,21 @@ class Machines:
         return self.running[number]
 
     def kill(self, *numbers: int) -> None:
-        """Kill machines."""
         for number in numbers:
             if number in self.running:
-                self.running.pop(number).kill()
+                self.running.pop(number).release()
 
-    def cluster(self, *numbers: int, gpus: int = 0) -> Machine:
+    def cluster(self, *numbers: int) -> Machine:
         """Start a cluster of workers with machine 1 as its head, without CPUs; return the head."""
         head = self.start(1)
         head.join(cpus=0)
         head.await_nodes(head)  # workers fail if the head starts too slowly
         others = [self.start(number) for number in numbers]
         for other in others:
-            other.join(head, gpus=gpus)
+            other.join(head)
         head.await_nodes(*others)
         return head
 
     def end(self) -> None:
-        """Kill all machines and remove the network."""
         self.kill(*self.running)
-        self.network.end()
+        self.network.release()

@@ -11,15 +11,13 @@ from tests.processes import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
-STORED_BEFORE = 8
-
 
 def test_a_study_resumes_on_a_new_cluster_after_the_loss_of_all_machines(
     machines: Machines, search_named: Callable[[str], Search], undisturbed: Mapping[str, Any]
 ) -> None:
     search = search_named("head-loss")
     search.start(machines.cluster(2, 3), "--address=auto")
-    wait_for("the middle of the study", lambda: len(search.stored()) >= STORED_BEFORE)
+    wait_for("the middle of the study", lambda: len(search.stored()) >= 8)
     machines.kill(1, 2, 3)
     before = search.stored()
     assert len(before) < CONFIGS * SEEDS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.machines.conftest import Search
-from tests.machines.machines import RAYLET, ROOT, Machine, Machines
+from tests.machines.machines import RAYLET, ROOT, TRAINING, Machine, Machines
 from tests.processes import PATIENCE, wait_for
 from tests.studies import LOST
 
@@ -113,7 +113,7 @@ def test_results_are_unchanged_if_a_raylet_is_killed(
     running = start("raylet")
     (raylet,) = victim.running(RAYLET)
     os.kill(raylet, signal.SIGKILL)
-    wait_for("the end of its workers", lambda: not victim.trains())
+    wait_for("the end of its workers", lambda: not victim.running(TRAINING))
     # There is no failure if the worker had just stored its seed run.
     assert {*finish(running)} <= LOST
 
@@ -155,7 +155,7 @@ def test_a_machine_with_a_termination_notice_is_drained_without_worker_failures(
     assert watch.poll() is None
     end = give_notice(notice)
     assert watch.wait(PATIENCE) == 0
-    wait_for("the end of the notice", lambda: datetime.now(UTC) > end and victim.trains())
+    wait_for("the end of the notice", lambda: datetime.now(UTC) > end and victim.running(TRAINING))
     machines.kill(victim.number)
     # Ray itself restarts the seed runs of a drained machine.
     assert not finish(running)
