@@ -24,12 +24,17 @@ def in_process() -> Iterator[None]:
 
 
 def _train(scheduler: "Scheduler", *_: object) -> "Ending":
+    from ray import cloudpickle
+
     from sclsearch.ray_backend.tuner import SeedSearcher
     from sclsearch.ray_backend.worker import seed_run_trial
     from sclsearch.search.run import worker_context
 
     searcher = SeedSearcher(scheduler, math.inf)
-    context = sent(worker_context(scheduler))
+    # A copy as a Ray worker gets it: pickled, with read-only arrays.
+    arrays: list[pickle.PickleBuffer] = []
+    rest = cloudpickle.dumps(worker_context(scheduler), 5, buffer_callback=arrays.append)
+    context = cloudpickle.loads(rest, buffers=[bytes(array.raw()) for array in arrays])
     reports: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ray.tune.report", reports.append)
@@ -39,15 +44,6 @@ def _train(scheduler: "Scheduler", *_: object) -> "Ending":
     if searcher.fault is not None:
         raise searcher.fault
     return "complete" if scheduler.complete else "interrupted"
-
-
-def sent(value: Any) -> Any:
-    """Return a copy as a Ray worker gets it: pickled, with read-only arrays."""
-    from ray import cloudpickle
-
-    arrays: list[pickle.PickleBuffer] = []
-    rest = cloudpickle.dumps(value, protocol=5, buffer_callback=arrays.append)
-    return cloudpickle.loads(rest, buffers=[bytes(array.raw()) for array in arrays])
 
 
 def train_one(prepared: "Scheduler") -> "SeedRun":

@@ -5,12 +5,13 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from sclsearch.cli.reproduce import BackendName
 from sclsearch.errors import STOPPED
-from sclsearch.papers.augmentation import EDA
+from sclsearch.papers.augmentation import BACKENDS, EDA
 from sclsearch.tasks.paraphrases import paraphrase_source
 from tests.workspace import Call
 
@@ -108,7 +109,8 @@ def test_invalid_options_are_refused_and_nothing_is_written(
     assert not list(workdir.glob("*.jsonl"))
 
 
-def test_chinese_texts_are_refused_before_they_are_read(sclsearch: Call) -> None:
+def test_every_back_end_is_an_option_and_chinese_texts_are_refused(sclsearch: Call) -> None:
+    assert get_args(BackendName) == tuple(BACKENDS)
     pytest.importorskip("sentencepiece", reason="the extra 'augment' is not installed")
     result = sclsearch("augment", "--task", "eprstmt", "--backend", "marian")
     result.assert_refused("--backend marian: needs English texts, but those of eprstmt")

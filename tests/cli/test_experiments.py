@@ -15,7 +15,7 @@ from sclsearch.search.run import run_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions
-from tests.finished import Confusion, finish, repeated_spec
+from tests.finished import finish, repeated_spec
 from tests.workspace import Call
 
 Finish = Callable[..., str]
@@ -34,38 +34,30 @@ def run_options(storage: Path) -> RunOptions:
     folder = Path("glue/CoLA")
     folder.mkdir(parents=True)
     for name, count in {"train": 60, "dev": 40}.items():
-        rows = [f"gj04\t{number % 2}\t\tSentence {name} {number}." for number in range(count)]
-        (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
+        rows = [f"gj04\t{number % 2}\t\tSentence {name} {number}.\n" for number in range(count)]
+        (folder / f"{name}.tsv").write_text("".join(rows))
     return RunOptions(storage=storage, data_dir=folder.parent.resolve(), gpus_per_trial=0)
-
-
-def scores(failed: tuple[int, ...]) -> Callable[[int, int], Confusion | None]:
-    """Return made-up counts; failed replicates have none."""
-    return lambda _, r: None if r in failed else [[12, 8], [4 + r, 16 - r]]
 
 
 @pytest.fixture
 def finish_cell(run_options: RunOptions) -> Finish:
-    """Return a function that finishes a cell's study of LaCon's table 6 at laptop scale."""
+    """Return a function that finishes a cell's study of LaCon's table 6, or its repetition."""
 
-    def finish_cell(cell: str = "LCL,CoLA", failed: tuple[int, ...] = ()) -> str:
+    def finish_cell(
+        cell: str = "LCL,CoLA", *, failed: int = -1, confirms: str | None = None
+    ) -> str:
         table = published_tables()["lacon/table-6"]
         cells = select_cells(table, [cell])
         (one,) = plan_cells(table, cells, run_options, scale="laptop", model="./encoder")
-        return finish(one.spec, one.options, scores(failed), seconds=2.0)
+        spec, options = one.spec, one.options
+        if confirms is not None:
+            spec = repeated_spec(run_options.storage, confirms, fresh=4, first_fresh=3)
+            options = run_options
+        return finish(
+            spec, options, lambda _, r: None if r == failed else [[12, 8], [4 + r, 16 - r]]
+        )
 
     return finish_cell
-
-
-@pytest.fixture
-def repeat(run_options: RunOptions) -> Finish:
-    """Return a function that finishes a repetition of a winner on four fresh seeds."""
-
-    def repeat(name: str, failed: tuple[int, ...] = ()) -> str:
-        spec = repeated_spec(run_options.storage, name, fresh=4, first_fresh=3)
-        return finish(spec, run_options, scores(failed), seconds=2.0)
-
-    return repeat
 
 
 def flat(text: str) -> str:
@@ -105,13 +97,11 @@ def test_scores_and_counts_come_from_the_store_without_training(
     assert output["scores"][0]["published"] == [0.611, 0.013]
 
 
-def test_failed_seeds_give_exit_code_3(
-    sclsearch: Call, finish_cell: Finish, repeat: Finish
-) -> None:
-    name = finish_cell(failed=(1,))
+def test_failed_seeds_give_exit_code_3(sclsearch: Call, finish_cell: Finish) -> None:
+    name = finish_cell(failed=1)
     result = sclsearch(*TABLE, *ONE)
     assert (result.returncode, "2/3" in result.stdout) == (3, True)
-    repeat(name, failed=(2,))
+    finish_cell(confirms=name, failed=2)
     result = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
     assert (result.returncode, "mean of 3 of 4 seeds" in result.stdout) == (3, True)
 
@@ -137,7 +127,7 @@ def test_an_interruption_ends_all_cells_and_shows_finished_ones(
 
 
 def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothing(
-    sclsearch: Call, storage: Path, finish_cell: Finish, repeat: Finish
+    sclsearch: Call, storage: Path, finish_cell: Finish
 ) -> None:
     name = finish_cell()
     command = ("confirm", name, "--seeds", "4", *ON_CPU)
@@ -147,7 +137,7 @@ def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothi
     assert "\ntime: " in result.stdout
     assert "tau 0.1 winner" in flat(result.stdout)
     assert study_names(storage) == [name]
-    repeated = repeat(name)
+    repeated = finish_cell(confirms=name)
     output = json.loads(sclsearch(*command, "--dry-run", "--json").stdout)
     assert (output["study"], output["seed_runs"], output["stored"]) == (repeated, 4, 4)
     result = sclsearch(*command)

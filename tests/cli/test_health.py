@@ -76,15 +76,15 @@ def test_a_bucket_is_checked_by_writing_and_needs_explicit_tracking(
     assert missing.detail.startswith(f"--storage {bucket}-no/a: its bucket does not exist")
 
 
-@pytest.mark.parametrize("endpoint", ["hf-mirror.com", "http://hf mirror.com"])
 def test_an_invalid_url_of_the_hub_is_reported(
-    workdir: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
+    workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
-    hub = found(workdir)["hub"]
-    assert not hub.works
-    assert hub.detail.startswith(f"HF_ENDPOINT {endpoint}: is no URL such as https://…: ")
+    for endpoint in ("hf-mirror.com", "http://hf mirror.com"):
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
+        hub = found(workdir)["hub"]
+        assert not hub.works
+        assert hub.detail.startswith(f"HF_ENDPOINT {endpoint}: is no URL such as https://…: ")
 
 
 def test_data_and_storage_are_printed_with_their_contents(

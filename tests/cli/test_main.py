@@ -8,17 +8,12 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 
 from sclsearch import cli
 from sclsearch.cli import COMMANDS
-from sclsearch.cli.reproduce import BackendName
-from sclsearch.cli.show import show
 from sclsearch.errors import INTERRUPTED, STOPPED
-from sclsearch.papers.augmentation import BACKENDS
-from sclsearch.reports.table import TableFormat, TableRows
 from sclsearch.tasks import data_folder
 from tests.cli.conftest import SEARCH, SPACE
 from tests.workspace import Call
@@ -100,19 +95,6 @@ def test_help_shows_the_first_options_and_help_all_every_option(sclsearch: Call)
     assert "--help-all" in short
     assert "--sampler" not in short
     assert "--sampler" in long
-
-
-def _choices(annotation: Any) -> set[object]:
-    """Return the values of literal types and their unions."""
-    parts = get_args(annotation)
-    return set().union(*map(_choices, parts)) if parts else {annotation}
-
-
-def test_the_choices_of_a_command_are_those_of_the_python_api() -> None:
-    hints = get_type_hints(show)
-    assert _choices(hints["format_"]) == _choices(Literal["terminal"] | TableFormat)
-    assert _choices(hints["rows"]) == _choices(TableRows | None)
-    assert get_args(BackendName) == tuple(BACKENDS)
 
 
 def test_square_brackets_of_an_error_are_printed_as_text(sclsearch: Call) -> None:
