@@ -14,7 +14,7 @@ import typer.main
 
 import sclsearch
 from benchmarks.evidence.__main__ import main
-from benchmarks.evidence.records import of_kind, stored_frames
+from benchmarks.evidence.records import stored_frames
 from benchmarks.evidence.results import LOGISTIC, paired, results, verdict
 from benchmarks.evidence.rows import FEWSHOT, FOLDER, FRESH, IMBALANCED, MODEL, ROWS, sides_of
 from sclsearch.cli import app
@@ -27,7 +27,6 @@ from sclsearch.store.studies import NAME, StudyStore
 
 ROOT = Path(__file__).parents[2]
 WriteStudy = Callable[..., Path]
-Printed = Callable[..., tuple[str, str]]
 
 WITHOUT_RAY = """
 import runpy, sys
@@ -79,42 +78,22 @@ def test_statistics_and_the_table_in_readme_equal_those_of_the_stored_seed_runs(
     }
 
 
-def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool = True) -> Path:
+def write_side(write_study: WriteStudy, method: str, gain: int) -> Path:
     """Write a search of two configurations with ten seeds, and its confirmation on 30."""
 
     def scores(count: int, gain: int) -> list[tuple[int, int]]:
         return [(50 + seed % 7 + gain, 52 + seed % 5 + gain * (seed % 4)) for seed in range(count)]
 
     name = f"{method}-sst2-20"
-    shared = {"method": method, "rows": {"train": SEEDS[:10], "test": "t"}}
-    notes = ("test: a half",)
-    storage = write_study(scores(10, -9), scores(10, gain), name=name, notes=notes, **shared)
-    if confirm:
-        fresh = {"confirms": name, "fresh": 10, "values": [{"tau": 0.2}]}
-        fresh |= {**shared, "rows": {"train": SEEDS, "test": "t"}}
-        write_study(scores(30, gain), name=f"{name}-fresh", **fresh)
-        baseline = {split: {"confusion": [[51, 49], [0, 0]]} for split in ("validation", "test")}
-        names = ("majority class", LOGISTIC)
-        found = {number: dict.fromkeys(names, baseline) for number in range(30)}
-        StudyStore(storage, f"{name}-fresh").save_baselines(found)
+    search = {"name": name, "rows": {"train": SEEDS[:10], "test": "t"}, "notes": ("test: a half",)}
+    storage = write_study(scores(10, -9), scores(10, gain), method=method, **search)
+    fresh = {"confirms": name, "fresh": 10, "values": [{"tau": 0.2}], "name": f"{name}-fresh"}
+    fresh["rows"] = {"train": SEEDS, "test": "t"}
+    write_study(scores(30, gain), method=method, **fresh)
+    baseline = {split: {"confusion": [[51, 49], [0, 0]]} for split in ("validation", "test")}
+    found = dict.fromkeys(("majority class", LOGISTIC), baseline)
+    StudyStore(storage, f"{name}-fresh").save_baselines(dict.fromkeys(range(30), found))
     return storage
-
-
-@pytest.fixture
-def printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Printed:
-    """Return a function that returns the page and the messages, without stored seed runs."""
-    monkeypatch.chdir(tmp_path)
-    FOLDER.mkdir(parents=True)
-
-    def printed(*options: str) -> tuple[str, str]:
-        monkeypatch.setattr("sys.argv", ["evidence", *options])
-        main()
-        done = capsys.readouterr()
-        return done.out, done.err
-
-    return printed
 
 
 def cells(page: str, start: str) -> list[str]:
@@ -124,8 +103,19 @@ def cells(page: str, start: str) -> list[str]:
 
 
 def test_the_page_of_a_storage_has_the_values_of_compare(
-    write_study: WriteStudy, printed: Printed
+    write_study: WriteStudy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    def printed(*options: str) -> tuple[str, str]:
+        monkeypatch.setattr("sys.argv", ["evidence", *options])
+        main()
+        done = capsys.readouterr()
+        return done.out, done.err
+
+    monkeypatch.chdir(tmp_path)
+    FOLDER.mkdir(parents=True)
     write_side(write_study, "ce", 0)
     storage = write_side(write_study, "scl", 2)
     page, errors = printed("--storage", str(storage))
@@ -152,32 +142,6 @@ def test_the_page_of_a_storage_has_the_values_of_compare(
     _, every, _, tens, _ = cells(tops, "`scl-sst2-20`")
     assert every == means[0]
     assert tens.split(", ")[0] == f"{100 * top.test_mean:.1f}"  # the same scores as in the search
-
-
-def test_a_row_without_a_confirmation_is_listed_as_not_recorded(
-    write_study: WriteStudy, printed: Printed
-) -> None:
-    write_side(write_study, "ce", 0)
-    page, errors = printed("--storage", str(write_side(write_study, "scl", 2, confirm=False)))
-    assert errors == "Not recorded: scl-sst2-20: has no finished confirmation.\n"
-    assert "**holds**" not in page.partition("Not recorded: `scl-ce-sst2-20`, ")[0]
-
-
-def test_setfit_is_a_baseline_only_on_the_same_training_rows(
-    write_study: WriteStudy, printed: Printed
-) -> None:
-    write_side(write_study, "ce", 0)
-    printed("--storage", str(write_side(write_study, "scl", 2)))
-    frame = pd.read_csv(FOLDER / "ce-sst2-20.csv")
-    rows = of_kind(frame, "confirm")[["replicate", "train_rows"]].assign(
-        kind="baseline", origin="SetFit", test=0.625, seconds=1
-    )
-    file = FOLDER / f"setfit-cola-{frame['size'][0]:.0f}.csv"
-    rows.to_csv(file, index=False)
-    assert cells(printed()[0], "[Gunel et al.]")[7] == "62.5"
-    rows[::-1].to_csv(file, index=False)
-    with pytest.raises(SclsearchError, match=r"setfit-cola-.*: must have the training rows of"):
-        stored_frames(MODEL)
 
 
 def test_sides_with_different_rows_are_an_error() -> None:

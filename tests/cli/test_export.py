@@ -1,14 +1,11 @@
 """Tests of the command `export`: output, usage hints and errors."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from sclsearch.reports.commands import loading_note
-from sclsearch.reports.export import describe_winner
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import StudyStore
 from tests.workspace import Call
@@ -45,15 +42,6 @@ def test_an_export_prints_its_origin_its_scores_and_its_usage(
     assert load_file(folder / "parts.safetensors").keys() == {"y"}
     modes = {file.stat().st_mode for file in folder.rglob("*") if file.is_file()}
     assert modes == {(folder / "sclsearch.json").stat().st_mode}
-
-
-def test_the_usage_hint_for_a_custom_method_names_its_file(
-    storage: Path, finished: tuple[str, ...]
-) -> None:
-    record = describe_winner(report(storage, "mine"))
-    custom = replace(record, place="my file.py:Mine", method="Mine", method_digest="1")
-    assert "sclsearch predict out FILE --method 'my file.py:Mine'`" in loading_note("out", custom)
-    assert "sclsearch predict out FILE`" in loading_note("out", record)
 
 
 def test_an_export_into_a_used_or_unwritable_folder_is_refused(
