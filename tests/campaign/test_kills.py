@@ -156,7 +156,7 @@ def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undis
     assert last.returncode == 0, last.stderr
     delete_dead_sessions()
     assert not [folder for folder in sessions if Path(folder).exists()]
-    options = {"study": "mine", "configs": CONFIGS, "seeds": SEEDS, "race": "off"}
+    options: dict[str, Any] = {"study": "mine", "configs": CONFIGS, "seeds": SEEDS, "race": "off"}
     options |= {"concurrency": 2, "gpus_per_trial": 0, "tracking": "none"}
     with in_process():
         run(spec, RunOptions(storage=whole, **options), Console(quiet=True))

@@ -100,7 +100,9 @@ def test_the_table_in_readme_has_a_row_per_method() -> None:
 def _block(page: str, start: str) -> str:
     """Return the code block of a page that begins with a text."""
     text = (ROOT / "docs/how-to" / page).read_text(encoding="utf-8")
-    return re.findall(rf"```{start}.*?\n(.*?)```", text, re.DOTALL)[0]
+    found = re.search(rf"```{start}.*?\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
 
 
 def test_the_search_space_of_the_how_to_page_is_valid(tmp_path: Path) -> None:
