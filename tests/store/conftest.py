@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from email.message import Message
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,7 +18,7 @@ from sclsearch.store.remote import RemotePath
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.store.studies import StudyRecord
 
-Fault = Callable[[BaseHTTPRequestHandler], bool]
+Fault = Callable[[BaseHTTPRequestHandler], str]
 WRITERS = 8
 # Headers that apply to a single connection.
 HOP_BY_HOP = {"host", "expect", "connection", "transfer-encoding", "date", "server"}
@@ -75,15 +76,14 @@ class Gate:
     """Proxy of the S3 server that forwards requests, injects faults or is down.
 
     Attributes:
-        fault: Responds to a request itself, or returns False to forward it.
-        lost_responses: Number of responses to drop.
+        fault: Returns the answer to a request: a status and an error code, `dropped`, `lost` for
+            a request that is forwarded and whose response is dropped, or no text to forward it.
         requests: Methods of the requests so far.
     """
 
     def __init__(self, behind: str) -> None:
         self.behind = behind.removeprefix("http://")
-        self.fault: Fault = lambda _: False
-        self.lost_responses = 0
+        self.fault: Fault = lambda _: ""
         self.requests: list[str] = []
         self.lock = threading.Lock()
         self.port = 0
@@ -96,15 +96,12 @@ class Gate:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def handle_one_request(self) -> None:
-                super().handle_one_request()
-                self.close_connection = True
-
             def log_message(self, *_: object) -> None:
                 """Log nothing."""
 
             def answer(self) -> None:
                 gate.answer(self)
+                self.close_connection = True
 
             do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = answer  # noqa: N815
 
@@ -123,50 +120,40 @@ class Gate:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         with self.lock:
             self.requests.append(handler.command)
-            if self.fault(handler):
-                return
-        headers = {n: v for n, v in handler.headers.items() if n.lower() not in HOP_BY_HOP}
-        behind = HTTPConnection(self.behind, timeout=30)
-        behind.request(handler.command, handler.path, body or None, headers)
-        response = behind.getresponse()
-        content = response.read()
-        behind.close()
-        with self.lock:
-            lost = self.lost_responses > 0
-            self.lost_responses -= lost
-        if lost:
+            answer = self.fault(handler)
+        if answer in {"", "lost"}:
+            status, content, headers = self.forward(handler, body)
+        elif answer != "dropped":
+            status, content, headers = int(answer[:3]), ERROR.format(answer[4:]).encode(), {}
+        if answer in {"dropped", "lost"}:
             handler.connection.close()
-        else:
-            send(handler, response.status, content, dict(response.getheaders()))
-
-
-def send(
-    handler: BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str]
-) -> None:
-    handler.send_response(status)
-    for name, value in {"Content-Length": str(len(content)), **headers}.items():
-        if name.lower() not in HOP_BY_HOP:
+            return
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **headers}.items():
             handler.send_header(name, value)
-    handler.end_headers()
-    if handler.command != "HEAD":
-        handler.wfile.write(content)
+        handler.end_headers()
+        if handler.command != "HEAD":
+            handler.wfile.write(content)
+
+    def forward(
+        self, handler: BaseHTTPRequestHandler, body: bytes
+    ) -> tuple[int, bytes, dict[str, str]]:
+        behind = HTTPConnection(self.behind, timeout=30)
+        behind.request(handler.command, handler.path, body or None, end_to_end(handler.headers))
+        response = behind.getresponse()
+        found = response.status, response.read(), end_to_end(response.headers)
+        behind.close()
+        return found
 
 
-def refuse(status: int, code: str, times: float = float("inf"), methods: str = "") -> Fault:
-    """Return a fault by which the first requests get an error status; 0 drops the connection."""
-    left = [times]
+def end_to_end(headers: Message) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in HOP_BY_HOP}
 
-    def fault(handler: BaseHTTPRequestHandler) -> bool:
-        if left[0] <= 0 or (methods and handler.command not in methods.split()):
-            return False
-        left[0] -= 1
-        if status:
-            send(handler, status, ERROR.format(code).encode(), {"Content-Type": "application/xml"})
-        else:
-            handler.connection.close()
-        return True
 
-    return fault
+def times(count: int, answer: str) -> Fault:
+    """Return a fault by which the first requests get an answer."""
+    answers = iter([answer] * count)
+    return lambda _: next(answers, "")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import shutil
 import threading
 import time
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,18 @@ from sclsearch.store.lock import sole_driver
 from sclsearch.store.remote import RemotePath, StorageError
 from sclsearch.store.storage import check_writable, create, read, read_each, storage_folder, write
 from tests.processes import wait_for
-from tests.store.conftest import Gate, refuse
+from tests.store.conftest import Gate, times
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize(
-    ("status", "code"), [(500, "InternalError"), (503, "SlowDown"), (0, "a dropped connection")]
-)
-def test_requests_to_a_busy_store_are_retried(
-    gate: Gate, far: RemotePath, status: int, code: str
-) -> None:
-    gate.fault = refuse(status, code, times=4)
+@pytest.mark.parametrize("answer", ["500 InternalError", "503 SlowDown", "dropped"])
+def test_requests_to_a_busy_store_are_retried(gate: Gate, far: RemotePath, answer: str) -> None:
+    gate.fault = times(4, answer)
     assert create(far / "one.json", {"whole": True})
-    gate.fault = refuse(status, code, times=4)
+    gate.fault = times(4, answer)
     assert read(far / "one.json") == {"whole": True}
-    gate.fault = refuse(status, code, times=4)
+    gate.fault = times(4, answer)
     assert far.names() == ["one.json"]
 
 
@@ -63,7 +58,7 @@ def test_an_outage_is_survived_or_is_an_error_after_the_retries(
     assert time.monotonic() - started >= 3.0
     back.join()
     assert read(far / "one.json") == {"whole": True}
-    gate.fault = refuse(503, "ServiceUnavailable")
+    gate.fault = lambda _: "503 ServiceUnavailable"
     message = r"^s3://.*/two: its store does not respond: .*, after 0.2 s of retries"
     with pytest.raises(StorageError, match=message):
         RemotePath(str(far / "two"), patience=0.2).write(b"{}")
@@ -73,22 +68,21 @@ def test_an_outage_is_survived_or_is_an_error_after_the_retries(
 
 
 def test_a_write_whose_response_was_lost_is_stored_once(gate: Gate, far: RemotePath) -> None:
-    gate.lost_responses = 1
+    gate.fault = times(1, "lost")
     create(far / "one.json", {"whole": True})
     assert read(far / "one.json") == {"whole": True}
     assert not create(far / "one.json", {"whole": False})
 
 
-@pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (400, "ExpiredToken")])
-def test_refused_credentials_are_an_error_without_retries(
-    gate: Gate, far: RemotePath, status: int, code: str
-) -> None:
-    gate.fault = refuse(status, code)
-    message = rf"refuses these credentials: a test says {code}. Check"
-    with pytest.raises(SclsearchError, match=message) as caught:
-        storage_folder(str(far))
-    assert "\n" not in str(caught.value)
-    assert len(gate.requests) == 1
+def test_refused_credentials_are_an_error_without_retries(gate: Gate, far: RemotePath) -> None:
+    for answer in ("403 AccessDenied", "400 ExpiredToken"):
+        gate.requests.clear()
+        gate.fault = times(100, answer)
+        message = rf"refuses these credentials: a test says {answer[4:]}. Check"
+        with pytest.raises(SclsearchError, match=message) as caught:
+            storage_folder(str(far))
+        assert "\n" not in str(caught.value)
+        assert len(gate.requests) == 1
 
 
 def test_missing_credentials_and_a_missing_bucket_are_errors(
@@ -109,7 +103,7 @@ def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
     gate: Gate, far: RemotePath
 ) -> None:
     write(far / "one.json", {"old": True})
-    gate.fault = refuse(403, "AccessDenied", methods="PUT")
+    gate.fault = lambda request: "403 AccessDenied" * (request.command == "PUT")
     assert storage_folder(str(far)) == str(far)
     assert read(far / "one.json") == {"old": True}
     with pytest.raises(SclsearchError, match=r"driver-.* refuses .*: a test says Access"):
@@ -121,15 +115,10 @@ def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
 def test_objects_are_created_once_by_stores_with_other_conditional_writes(
     gate: Gate, far: RemotePath
 ) -> None:
-    unable = refuse(501, "NotImplemented")
-
-    def fault(handler: BaseHTTPRequestHandler) -> bool:
-        return "If-None-Match" in handler.headers and unable(handler)
-
-    gate.fault = fault
+    gate.fault = lambda request: "501 NotImplemented" * ("If-None-Match" in request.headers)
     assert create(far / "one.json", {"first": True})
     assert not create(far / "one.json", {"first": False})
-    gate.fault = refuse(412, "PreconditionFailed", methods="PUT")
+    gate.fault = lambda request: "412 PreconditionFailed" * (request.command == "PUT")
     assert not create(far / "one.json", {"first": False})
     assert read(far / "one.json") == {"first": True}
     with pytest.raises(SclsearchError, match="a test says PreconditionFailed"):
@@ -146,10 +135,10 @@ def test_an_interrupted_upload_leaves_no_object(
     ask = remote._files("s3").call_s3
     number = ask("create_multipart_upload", **where)["UploadId"]
     ask("upload_part", **where, PartNumber=1, UploadId=number, Body=file.read_bytes())
-    gate.fault = refuse(0, "a dropped connection")
+    gate.fault = lambda _: "dropped"
     with pytest.raises(StorageError):
         RemotePath(str(far / "one"), patience=0.2).save_file(upload)
-    gate.fault = lambda _: False
+    gate.fault = lambda _: ""
     assert far.names() == []
     (far / "one").save_file(upload)
     assert far.names() == ["one"]
@@ -166,10 +155,7 @@ def test_objects_are_listed_without_the_folders_placeholder_and_in_few_requests(
     for number in range(40):
         write(far / f"{number}.json", {"number": number})
     gate.requests.clear()
-    names = far.names()
-    assert read_each([far / name for name in names]) == [
-        {"number": int(name.removesuffix(".json"))} for name in names
-    ]
+    assert len(read_each([far / name for name in far.names()])) == 40
     assert gate.requests == ["GET"] * 41
 
 
