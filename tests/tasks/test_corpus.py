@@ -1,6 +1,8 @@
-"""Tests of the corpora: files, hub data sets, pinned rows and errors."""
+"""Tests of the built-in tasks: files, hub data sets, pinned rows, errors and the demo."""
 
 import csv
+import gzip
+import hashlib
 import json
 import sys
 import tracemalloc
@@ -10,15 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks import CORPORA, load_task
-from sclsearch.tasks.corpus import Corpus, Hub, from_hub, load_corpora
+from sclsearch.tasks import CORPORA, DEMO, TASKS, base, load_task
+from sclsearch.tasks.base import Split, TaskData
+from sclsearch.tasks.corpus import Corpus, Hub, from_hub
+from sclsearch.tasks.metrics import METRICS
+from tools.demo.__main__ import TARGET, content
 
 SCORES = ("5.0", "3.8")
 # First digits of the digests of real files. QQP and MNLI are samples. If one changes, stored seed
 # runs on the task are no longer found.
-GLUE = {
+PINNED = {
     "cola": "ffcdce05953f7aef",
     "sst2": "ff9e5f5450793016",
     "mrpc": "797b86968826787a",
@@ -28,8 +36,9 @@ GLUE = {
     "mnli": "1664b83e884e9299",
     "mnli-mm": "c1828c0cdc7d3ab5",
     "stsb": "9bf06b5e026f44b3",
+    "eprstmt": "fa741db42c8dd69e",
+    "fewclue-tnews": "d587efb3924c62ea",
 }
-FEWCLUE = {"eprstmt": "fa741db42c8dd69e", "fewclue-tnews": "d587efb3924c62ea"}
 
 
 def json_lines(*records: Mapping[str, object]) -> str:
@@ -41,8 +50,8 @@ def write_splits(name: str, folder: Path, train: str, others: str) -> Corpus:
     corpus = CORPORA[name]
     (folder / corpus.folder).mkdir(parents=True)
     for split, file in corpus.files.items():
-        content = train if split == "train" else others
-        (folder / corpus.folder / file).write_text(content, encoding="utf-8")
+        text = train if split == "train" else others
+        (folder / corpus.folder / file).write_text(text, encoding="utf-8")
     return corpus
 
 
@@ -78,8 +87,8 @@ def hub_splits(corpus: Corpus, hub: Hub) -> dict[str, Dataset]:
         *columns, labels = zip(*rows_of(corpus, split), strict=True)
         texts = dict(zip(hub.columns, columns, strict=True))
         features = Features({"label": label, **dict.fromkeys(texts, Value("string"))})
-        content = {"label": [*range(len(labels))] if names else [*map(float, labels)], **texts}
-        splits[hub.splits.get(split, split)] = Dataset.from_dict(content, features=features)
+        rows = {"label": [*range(len(labels))] if names else [*map(float, labels)], **texts}
+        splits[hub.splits.get(split, split)] = Dataset.from_dict(rows, features=features)
     return splits
 
 
@@ -108,14 +117,11 @@ def test_files_and_hub_give_texts_and_labels_in_their_order(name: str, tmp_path:
         assert fetched.source == f"{corpus.hub.repository} at {str(corpus.hub.revision)[:8]}"
 
 
-@pytest.mark.parametrize("name", GLUE)
-def test_the_rows_of_glue_are_pinned(glue: Path, name: str) -> None:
-    assert load_task(name, glue).digest[:16] == GLUE[name]
-
-
-@pytest.mark.parametrize("name", FEWCLUE)
-def test_the_rows_of_fewclue_are_pinned(fewclue: Path, name: str) -> None:
-    assert load_task(name, fewclue).digest[:16] == FEWCLUE[name]
+@pytest.mark.parametrize("name", PINNED)
+def test_the_rows_of_real_files_are_pinned(name: str, glue: Path, fewclue: Path) -> None:
+    corpus = CORPORA[name]
+    folder = glue if (glue / corpus.folder).is_dir() else fewclue
+    assert load_task(name, folder).digest[:16] == PINNED[name]
 
 
 def test_classes_have_the_names_of_the_files(glue: Path, dbpedia: Path, fewclue: Path) -> None:
@@ -136,40 +142,25 @@ def test_classes_have_the_names_of_the_files(glue: Path, dbpedia: Path, fewclue:
 
 RTE = "index\tsentence1\tsentence2\tlabel\n"
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-ONE_OF = r"the label must be one of entailment, not_entailment, got"
 UNDECIDED = json_lines({"sentence1": "一", "sentence2": "二", "label": "-"})
 
 
-@pytest.mark.parametrize(
-    ("name", "train", "faults"),
-    [
-        (
-            "rte",
-            f"{RTE}0\ta\tb\tneutral\n1\ta\tb\n2\ta\t \tentailment\n",
-            [f"row 1: {ONE_OF} 'neutral'", f"row 2: {ONE_OF} ''", "row 3: a text is empty"],
-        ),
-        (
-            "stsb",
-            "sentence1\tsentence2\tscore\na\tb\tnan\na\tb\t1\na\tb\thigh\n",
-            ["row 1: ", "row 3: "],
-        ),
-        (
-            "qqp",
-            QQP + "0\t1\t2\tWhy?\n" * 11 + "0\t1\t2\ta\tb\t0\n",
-            [*(f"row {n}: " for n in range(1, 6)), "11 faults"],
-        ),
-        ("afqmc", UNDECIDED, ["row 1: the label must be one of 0, 1, got '-'"]),
-    ],
-)
-def test_invalid_training_rows_are_refused_with_their_numbers(
-    name: str, train: str, faults: list[str], tmp_path: Path
-) -> None:
-    corpus = write_splits(name, tmp_path, train, train)
+def test_invalid_training_rows_are_refused_with_their_numbers(tmp_path: Path) -> None:
+    rte = f"{RTE}0\ta\tb\tneutral\n1\ta\tb\n2\ta\t \tentailment\n"
+    fault = "the label must be one of entailment, not_entailment, got"
+    faults = [f"row 1: {fault} 'neutral'", f"row 2: {fault} ''", "row 3: a text is empty"]
+    write_splits("rte", tmp_path, rte, rte)
     with pytest.raises(SclsearchError) as raised:
-        load_task(name, tmp_path)
-    file = tmp_path / corpus.folder / corpus.files["train"]
-    for line, fault in zip(str(raised.value).splitlines(), faults, strict=True):
-        assert line.startswith(f"{file}: {fault}")
+        load_task("rte", tmp_path)
+    assert str(raised.value).splitlines() == [f"{tmp_path}/RTE/train.tsv: {one}" for one in faults]
+    for name, train, message in (
+        ("qqp", QQP + "0\t1\t2\tWhy?\n" * 11 + "0\t1\t2\ta\tb\t0\n", "11 faults in all"),
+        ("stsb", "sentence1\tsentence2\tscore\na\tb\tnan\n", "row 1: .*'nan'"),
+        ("afqmc", UNDECIDED, "row 1: the label must be one of 0, 1, got '-'"),
+    ):
+        write_splits(name, tmp_path, train, train)
+        with pytest.raises(SclsearchError, match=message):
+            load_task(name, tmp_path)
 
 
 DECIDED = json_lines({"sentence1": "一", "sentence2": "二", "label": "neutral"})
@@ -220,15 +211,15 @@ def test_only_unusable_rows_are_dropped_and_they_are_counted(
 
 
 def test_titles_are_joined_to_texts_and_only_reviews_are_unescaped(tmp_path: Path) -> None:
-    content = '"2","Great CD "," My ""lovely"" Pat\\nsings"\n"1","","Poor"\n"2","",""\n'
+    rows = '"2","Great CD "," My ""lovely"" Pat\\nsings"\n"1","","Poor"\n"2","",""\n'
     for name, first in (
         ("amazon2", 'Great CD My "lovely" Pat\nsings'),
         ("dbpedia", 'Great CD My "lovely" Pat\\nsings'),
     ):
-        write_splits(name, tmp_path, content, content)
-        rows = load_task(name, tmp_path).splits["train"]
-        assert rows.texts == ((first,), ("Poor",), ("",))
-        assert rows.y.tolist() == [1, 0, 1]
+        write_splits(name, tmp_path, rows, rows)
+        train = load_task(name, tmp_path).splits["train"]
+        assert train.texts == ((first,), ("Poor",), ("",))
+        assert train.y.tolist() == [1, 0, 1]
     for written in (r"He said \"yes\".\n\nFine. ", r'He said \""yes\"".\n\nFine.'):
         assert CORPORA["yelp2"].texts((written,)) == ('He said "yes".\n\nFine.',)
 
@@ -244,7 +235,41 @@ def test_loading_takes_little_more_memory_than_two_copies_of_the_texts(tmp_path:
     assert peak < 2.5 * sum(sys.getsizeof(text) for (text,) in loaded.splits["train"].texts)
 
 
-def test_an_unknown_key_of_a_corpus_is_refused() -> None:
-    toml = '[one]\ncolums = ["text", "label"]\ntasks.mood = {}\n'
-    with pytest.raises(ValueError, match=r"corpora\.toml: mood: unknown keys: colums"):
-        load_corpora(toml)
+DEMO_DIGEST = "e4a362c9a35dea046f3b4fd587f390a7017363a1a781ff5cc02926f128fde915"
+ROWS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.text("é\"'")))
+
+
+def test_every_task_has_a_fitting_metric_and_a_summary() -> None:
+    for name, task in TASKS.items():
+        METRICS[task.metric].check(len(task.labels), name)
+        assert task.name == name
+        assert task.summary
+
+
+def test_the_folder_argument_precedes_the_environment_variable(
+    glue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCLSEARCH_DATA", str(glue))
+    assert load_task("wnli").source == str(glue / "WNLI")
+    monkeypatch.setenv("SCLSEARCH_DATA", str(tmp_path))
+    assert load_task("wnli", glue).source == str(glue / "WNLI")
+
+
+@given(ROWS, st.integers(1, 4))
+def test_the_digest_does_not_depend_on_the_batch_size(
+    rows: list[tuple[str, str]], batch: int
+) -> None:
+    y = np.zeros(len(rows), np.int64)
+    split = Split(tuple(rows), y)
+    whole = [digest(split.texts), hashlib.sha256(y.tobytes()).hexdigest(), "int64"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "DIGESTED_AT_ONCE", batch)
+        assert TaskData(DEMO, {"train": split}, "here").digest == digest({"train": whole})
+
+
+def test_the_demo_is_balanced_and_has_the_pinned_rows_of_its_generator() -> None:
+    demo = load_task("demo")
+    assert demo.digest == DEMO_DIGEST
+    counts = {name: np.bincount(split.y).tolist() for name, split in demo.splits.items()}
+    assert counts == {"train": [1000, 1000], "validation": [250, 250], "test": [250, 250]}
+    assert gzip.decompress(TARGET.read_bytes()) == content()

@@ -1,4 +1,4 @@
-"""Tests of tasks from the user's files: splits, labels, notes and errors."""
+"""Tests of tasks from the user's files, data frames and data sets: splits, labels, notes."""
 
 import csv
 import gzip
@@ -8,14 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import as_task
 from sclsearch.tasks.base import Split
 from sclsearch.tasks.custom import CustomTask, as_options
-from sclsearch.tasks.own_rows import load_custom_task
+from sclsearch.tasks.own_rows import draw_splits, load_custom_task
 
 HEADER = "text,label\n"
 BALANCED = HEADER + "".join(f"row {n},{'pos' if n % 2 else 'neg'}\n" for n in range(40))
@@ -43,43 +47,37 @@ def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
     assert (loaded.task.name, loaded.task.labels) == ("reviews", ("neg", "pos"))
     assert (loaded.task.metric, loaded.task.protocol) == ("accuracy", "plain")
     assert sizes(loaded.splits) == {"train": 24, "test": 16}
-    assert all(split.y.mean() == 0.5 for split in loaded.splits.values())
+    for split in loaded.splits.values():
+        assert split.y.mean() == 0.5
+        # The identifiers are the numbers of the rows in the file.
+        numbers = [int(text.removeprefix("row ")) for (text,) in split.texts]
+        assert split.ids == tuple(str(number + 1) for number in numbers)
     assert "0.6/0.4 into train/test" in loaded.source
     assert loaded.notes == ()
-
-
-@pytest.mark.parametrize(("rows", "test"), [(10, 4), (120, 40), (1_000, 250), (40_000, 2_000)])
-def test_without_splits_the_number_of_rows_decides_the_test_rows(
-    own: CustomTask, rows: int, test: int
-) -> None:
-    own.path.write_text(HEADER + "".join(f"row {n},{n % 2}\n" for n in range(rows)))
-    assert sizes(load_custom_task(own).splits) == {"train": rows - test, "test": test}
-
-
-def test_separate_files_stay_separate(own: CustomTask, tmp_path: Path) -> None:
-    validation = tmp_path / "dev.jsonl"
-    validation.write_text('{"label": "pos", "text": "fine"}\n')
-    loaded = load_custom_task(replace(own, validation=validation))
-    assert sizes(loaded.splits) == {"train": 40, "validation": 1}
-    assert loaded.splits["validation"].texts == (("fine",),)
-    assert loaded.splits["validation"].y.tolist() == [1]
-    assert loaded.source == f"{own.path} (train), {validation} (validation)"
+    for rows, test in ((10, 4), (120, 40), (1_000, 250), (40_000, 2_000)):
+        own.path.write_text(HEADER + "".join(f"row {n},{n % 2}\n" for n in range(rows)))
+        assert sizes(load_custom_task(own).splits) == {"train": rows - test, "test": test}
 
 
 @pytest.mark.parametrize(
     ("name", "drawn", "fractions"),
-    [("test", "validation", (0.75, 0.25, 0.0)), ("validation", "test", (0.75, 0.0, 0.25))],
+    [
+        ("test", {}, None),
+        ("test", {"validation": 10}, (0.75, 0.25, 0.0)),
+        ("validation", {"test": 10}, (0.75, 0.0, 0.25)),
+    ],
 )
-def test_fractions_draw_the_split_that_has_no_file(
-    own: CustomTask, name: str, drawn: str, fractions: tuple[float, float, float]
+def test_separate_files_stay_separate_and_fractions_draw_the_split_without_a_file(
+    own: CustomTask, name: str, drawn: dict[str, int], fractions: tuple[float, ...] | None
 ) -> None:
     other = own.path.with_name(f"{name}.csv")
     other.write_text(BALANCED.replace("row", name))
     changes: dict[str, Any] = {name: other, "fractions": fractions}
     data = load_custom_task(replace(own, **changes))
-    assert sizes(data.splits) == {"train": 30, drawn: 10, name: 40}
-    assert all(texts[0].startswith(name) for texts in data.splits[name].texts)
-    assert f"drawn 0.75/0.25 into train/{drawn}" in data.source
+    assert sizes(data.splits) == {"train": 40 - sum(drawn.values()), **drawn, name: 40}
+    assert [text for (text,) in data.splits[name].texts] == [f"{name} {n}" for n in range(40)]
+    assert data.splits[name].y.tolist() == [0, 1] * 20
+    assert all(f"drawn 0.75/0.25 into train/{split}" in data.source for split in drawn)
 
 
 def test_a_column_names_the_splits_and_two_columns_make_pairs(own: CustomTask) -> None:
@@ -139,7 +137,7 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
 @pytest.mark.parametrize(
     ("content", "changes", "message"),
     [
-        ("", {}, ".*no column is called 'text'. Known: none"),
+        ("a,b,c\n", {"text": None}, r".* text and label are not clear\..* are a, b, c\.$"),
         (f"{HEADER}a,\n", {}, ".*there are no labeled training rows"),
         (f"{HEADER}a,x\nb,x\n", {}, r".*at least two classes, got \['x'\]"),
         (f"{HEADER}a,x\nb,y\n", {}, ".*has 2 rows of 2 classes, too few"),
@@ -161,9 +159,6 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         (BALANCED, {"metric": "pearson"}, "--metric: the metric 'pearson' needs scores, got 2 "),
         (BALANCED, {"path": 3}, "--task: must be a file, a pandas data frame or .*, got int"),
         (BALANCED, {"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
-        (BALANCED, {"id": "nr"}, ".*no column is called 'nr'. Known: label, text"),
-        (BALANCED, {"path": Path("no\0such.csv")}, ".*cannot be read: embedded null byte"),
-        (BALANCED, {"regression": "maybe"}, "--regression: "),
     ],
 )
 def test_an_invalid_file_or_option_is_named(
@@ -268,40 +263,20 @@ def test_a_label_has_one_spelling(own: CustomTask, values: list[Any], labels: ob
 @pytest.mark.parametrize(
     ("header", "given", "expected"),
     [
-        ("text,label,more", {}, (("text",), "label")),
         ("label,sentence,more", {}, (("sentence",), "label")),
         ("body,label", {}, (("body",), "label")),
         ("text,kind", {}, (("text",), "kind")),
         ("short,the longer", {"regression": True}, (("the longer",), "short")),
         ("nr,body,kind", {"text": "body", "id": "nr"}, (("body",), "kind")),
-        ("a,b,label", {"text": ("a", "b")}, (("a", "b"), "label")),
         ("sentence,label,kind", {"label": "kind"}, (("sentence",), "kind")),
-        ("sentence1,sentence2,label", {}, None),
     ],
 )
 def test_columns_are_found_by_name_or_length(
     own: CustomTask, header: str, given: dict[str, Any], expected: object
 ) -> None:
     own.path.write_text(f"{header}\n{header}\n")
-    task = CustomTask(own.path, **given)
-    if expected is None:
-        with pytest.raises(
-            SclsearchError, match=rf"the columns of .* are {header}\.".replace(",", ", ")
-        ):
-            task.with_columns()
-        return
-    found = task.with_columns()
+    found = CustomTask(own.path, **given).with_columns()
     assert (found.text, found.label) == expected
-
-
-def test_ids_are_those_of_a_column_or_row_numbers(own: CustomTask) -> None:
-    own.path.write_text("text,label,nr\n" + "".join(f"t{n},{n % 2},n{n}\n" for n in range(40)))
-    for files, prefix, first in ((own, "", 1), (replace(own, id="nr"), "n", 0)):
-        for split in load_custom_task(files).splits.values():
-            numbers = [int(text.removeprefix("t")) + first for (text,) in split.texts]
-            assert [split.row_id(row) for row in range(len(split))] == [
-                f"{prefix}{n}" for n in numbers
-            ]
 
 
 def test_a_task_is_a_name_or_a_file(own: CustomTask) -> None:
@@ -318,3 +293,138 @@ def test_a_task_is_a_name_or_a_file(own: CustomTask) -> None:
     ):
         with pytest.raises(SclsearchError, match=f"^{message}"):
             as_task(task, **options)
+
+
+ROWS = [{"id": n, "text": f"row {n}", "label": "ny"[n % 2]} for n in range(40)]
+FRAME = pd.DataFrame(ROWS, index=range(100, 140))
+WHOLE = (1.0, 0.0, 0.0)
+
+
+def task(data: Any = FRAME, **options: Any) -> CustomTask:
+    return CustomTask(data, **{"text": "text", "label": "label", "name": "reviews", **options})
+
+
+def as_dataset(unlabeled: int = 0) -> datasets.Dataset:
+    """Return the rows as a data set with class numbers: -1 for some rows, 0 for n, 1 for y."""
+    rows = [{"text": f"without {n}", "label": -1} for n in range(unlabeled)]
+    rows += [{"text": row["text"], "label": "ny".index(str(row["label"]))} for row in ROWS]
+    features = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["n", "y"])}
+    return datasets.Dataset.from_list(rows, features=datasets.Features(features))
+
+
+def test_data_in_memory_is_the_task_of_its_file(own: CustomTask) -> None:
+    FRAME[["text", "label"]].to_csv("reviews.csv", index=False)
+    expected = load_custom_task(CustomTask(Path("reviews.csv")))
+    for data in (FRAME, as_dataset(), datasets.DatasetDict({"train": as_dataset()})):
+        loaded = load_custom_task(task(data, text=None, label=None))
+        assert loaded.digest == expected.digest
+        assert (loaded.task.name, loaded.task.labels) == ("reviews", ("n", "y"))
+        assert loaded.splits["test"].ids == expected.splits["test"].ids
+
+
+def test_equal_data_share_a_file_and_different_data_do_not(own: CustomTask, tmp_path: Path) -> None:
+    first = task()
+    assert task(FRAME.assign(id=7)) == first
+    other = task(FRAME[::-1])
+    assert other.path != first.path
+    files = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.parquet")}
+    assert files == {first.path, other.path}
+    assert replace(first, metric="f1").path == first.path
+
+
+def test_splits_come_from_several_tables_or_from_a_column(own: CustomTask) -> None:
+    splits = {"train": FRAME[:20], "dev": FRAME[20:30], "test": FRAME[30:]}
+    files = task(splits["train"], validation=splits["dev"], test=splits["test"])
+    assert files == task(splits)
+    found = load_custom_task(files).splits
+    assert {name: len(split) for name, split in found.items()} == {
+        **{"train": 20, "validation": 10, "test": 10}
+    }
+    frame = FRAME.assign(part=["train", "train", "dev", "test"] * 10)
+    found = load_custom_task(task(frame, split_column="part", id="id")).splits
+    assert len(found["validation"]) == len(found["test"]) == 10
+    assert found["test"].ids[:2] == ("3", "7")
+
+
+def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
+    for first, labels in ((0.0, ("0", "1")), (0.5, ("0", "0.5", "1"))):
+        frame = FRAME.assign(label=[first, float("nan"), *(n % 2 for n in range(38))])
+        loaded = load_custom_task(task(frame, fractions=WHOLE))
+        assert loaded.task.labels == labels
+        assert loaded.splits["train"].unlabeled == 1
+    loaded = load_custom_task(task(as_dataset(unlabeled=4), fractions=WHOLE))
+    assert loaded.splits["train"].unlabeled == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text": "txet"}, r"^reviews: no column is called 'txet'\. Did you mean 'text'"),
+        ({"label": 5}, r"^--label: must be text, got 5\."),
+        ({"data": FRAME["text"]}, r"^--task: must be a file, .*, got Series\. Convert"),
+        ({"data": {"text": ["a"]}}, r"^--task: must have a split train, got text\."),
+        ({"validation": 3}, r"^--validation: .*, got int\. "),
+        *(
+            ({"name": name}, r"^name: must be a file name")
+            for name in ("a/b", "..", "a\0b", "詞" * 90)
+        ),
+    ],
+)
+def test_invalid_data_columns_or_names_are_refused_before_writing(
+    own: CustomTask, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SclsearchError, match=message):
+        task(**changes)
+    assert list(own.path.parent.rglob("*")) == [own.path]
+
+
+SHARES = [(0.8, 0.1, 0.1), (0.5, 0.25, 0.25), (0.6, 0.4, 0.0), (0.9, 0.0, 0.1), (1.0, 0.0, 0.0)]
+
+
+def numbered(y: list[int]) -> Split:
+    return Split(tuple((str(n),) for n in range(len(y))), np.array(y, np.int64))
+
+
+@given(st.lists(st.integers(0, 4), min_size=30, max_size=200), st.sampled_from(SHARES))
+def test_every_row_is_drawn_once_and_every_class_has_its_share(
+    y: list[int], fractions: tuple[float, float, float]
+) -> None:
+    assume(len(set(y)) <= len(y) * fractions[0] / 2)
+    splits = draw_splits(numbered(y), fractions, "rows.csv")
+    rows = [int(text) for split in splits.values() for (text,) in split.texts]
+    assert sorted(rows) == list(range(len(y)))
+    assert [y[row] for row in rows] == [label for split in splits.values() for label in split.y]
+    names = ("train", "validation", "test")
+    assert set(splits) == {n for n, share in zip(names, fractions, strict=True) if share}
+    assert set(splits["train"].y) == set(y)
+    total = np.bincount(y, minlength=5)
+    for name, share in zip(names[1:], fractions[1:], strict=True):
+        if share:
+            assert len(splits[name]) == max(1, round(share * len(y)))
+            counts = np.bincount(splits[name].y, minlength=5)
+            # Each class with remaining rows first gets one row; then the shares are rounded.
+            assert np.abs(counts - share * total).max() <= 5
+    fewest = min(share for share in fractions if share) * len(y)
+    if min(total[total > 0]) >= 3 and fewest >= len(set(y)) + 1:
+        assert all(set(split.y) == set(y) for split in splits.values())
+
+
+def test_the_draw_is_pinned_and_scores_are_drawn_at_random() -> None:
+    splits = draw_splits(numbered([0, 1] * 10), (0.8, 0.1, 0.1), "rows.csv")
+    assert splits["validation"].texts == (("11",), ("14",))
+    assert splits["test"].texts == (("0",), ("3",))
+    y = np.random.default_rng(0).permutation(np.arange(100.0))
+    splits = draw_splits(Split(tuple((str(score),) for score in y), y), (0.8, 0.1, 0.1), "rows.csv")
+    assert [len(split) for split in splits.values()] == [80, 10, 10]
+    assert sorted(score for split in splits.values() for score in split.y) == sorted(y)
+
+
+@pytest.mark.parametrize(
+    ("rare", "expected"), [(1, (1, 0, 0)), (2, (1, 1, 0)), (3, (1, 1, 1)), (7, (5, 1, 1))], ids=str
+)
+def test_rows_of_a_rare_class_go_to_training_then_validation_then_test(
+    rare: int, expected: tuple[int, int, int]
+) -> None:
+    splits = draw_splits(numbered([0] * (200 - rare) + [1] * rare), (0.8, 0.1, 0.1), "rows.csv")
+    assert [len(split) for split in splits.values()] == [160, 20, 20]
+    assert tuple(int(split.y.sum()) for split in splits.values()) == expected
