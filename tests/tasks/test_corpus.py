@@ -4,8 +4,6 @@ import csv
 import gzip
 import hashlib
 import json
-import sys
-import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -164,7 +162,9 @@ def test_invalid_training_rows_are_refused_with_their_numbers(tmp_path: Path) ->
 
 
 DECIDED = json_lines({"sentence1": "一", "sentence2": "二", "label": "neutral"})
-REVIEW = {"sentence": "好", "label": "Positive"}
+GOOD = json_lines({"sentence": "好", "label": "Positive"})
+BAD = json_lines({"sentence": "坏", "label": "Negative"})
+QUESTIONS = f"{QQP}0\t1\t2\tWhy?\tHow?\t1\n2\t5\t6\t\tWhat?\t0\n"
 HEADLINES = json_lines(
     {"label": "102", "label_des": "news_entertainment", "sentence": "甜甜圈自拍"},
     {"label": 110, "sentence": "传统\u2028武术 ", "keywords": "武术"},
@@ -173,41 +173,23 @@ HEADLINES = json_lines(
 
 
 @pytest.mark.parametrize(
-    ("name", "train", "texts", "y", "note"),
+    ("name", "usable", "dropped", "y", "note"),
     [
-        (
-            "qqp",
-            f"{QQP}0\t1\t2\tWhy?\tHow?\t1\n1\t3\t4\tWho was\n\tshe?\t0\n2\t5\t6\t\tWhat?\t0\n",
-            [("Why?", "How?"), ("", "What?")],
-            [1, 0],
-            "; 2 broken lines of train.tsv left out",
-        ),
-        (
-            "ocnli",
-            UNDECIDED + DECIDED + UNDECIDED,
-            [("一", "二")],
-            [0],
-            "; 2 rows of train.50k.json labeled '-' left out",
-        ),
-        (
-            "eprstmt",
-            json_lines(REVIEW, {"sentence": "坏", "label": "Negative"}, REVIEW),
-            [("好",), ("坏",)],
-            [1, 0],
-            "; 1 texts of train_few_all.json that come again left out",
-        ),
-        ("tnews", HEADLINES, [("甜甜圈自拍",), ("传统\u2028武术",), ("",)], [2, 9, 0], ""),
+        ("qqp", QUESTIONS, "1\t3\t4\tWho\n\tshe?\t0\n", [1, 0], "; 2 broken lines of train.tsv"),
+        ("ocnli", DECIDED, UNDECIDED, [0], "; 1 rows of train.50k.json labeled '-' left out"),
+        ("eprstmt", GOOD + BAD, GOOD, [1, 0], "; 1 texts of train_few_all.json that come again"),
+        ("tnews", HEADLINES, "", [2, 9, 0], ""),
     ],
 )
 def test_only_unusable_rows_are_dropped_and_they_are_counted(
-    name: str, train: str, texts: list[tuple[str, ...]], y: list[int], note: str, tmp_path: Path
+    name: str, usable: str, dropped: str, y: list[int], note: str, tmp_path: Path
 ) -> None:
-    others = f"{QQP}0\t1\t2\tWhy?\tWhy not?\t0\n" if name == "qqp" else train.split("\n")[1]
-    corpus = write_splits(name, tmp_path, train, others)
+    corpus = write_splits(name, tmp_path, usable + dropped, usable)
     loaded = load_task(name, tmp_path)
-    assert list(loaded.splits["train"].texts) == texts
+    assert loaded.splits["train"].texts == loaded.splits["validation"].texts
     assert loaded.splits["train"].y.tolist() == y
-    assert loaded.source == f"{tmp_path / corpus.folder}{note}"
+    assert loaded.source.startswith(f"{tmp_path / corpus.folder}{note}")
+    assert loaded.source.count("left out") == bool(note)
 
 
 def test_titles_are_joined_to_texts_and_only_reviews_are_unescaped(tmp_path: Path) -> None:
@@ -222,17 +204,6 @@ def test_titles_are_joined_to_texts_and_only_reviews_are_unescaped(tmp_path: Pat
         assert train.y.tolist() == [1, 0, 1]
     for written in (r"He said \"yes\".\n\nFine. ", r'He said \""yes\"".\n\nFine.'):
         assert CORPORA["yelp2"].texts((written,)) == ('He said "yes".\n\nFine.',)
-
-
-def test_loading_takes_little_more_memory_than_two_copies_of_the_texts(tmp_path: Path) -> None:
-    review = "a “quoted” word and some more of them " * 10
-    train = "".join(f"{1 + n % 2},title {n},{review}\n" for n in range(10_000))
-    write_splits("amazon2", tmp_path, train, f"1,title,{review}\n")
-    tracemalloc.start()
-    loaded = load_task("amazon2", tmp_path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 2.5 * sum(sys.getsizeof(text) for (text,) in loaded.splits["train"].texts)
 
 
 DEMO_DIGEST = "e4a362c9a35dea046f3b4fd587f390a7017363a1a781ff5cc02926f128fde915"

@@ -1,7 +1,6 @@
 """Tests of paraphrases: files, their errors and digests, and EDA."""
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -102,7 +101,6 @@ def test_an_invalid_header_or_row_is_reported_with_its_number(
     assert str(raised.value).startswith(f"{file}: row {row}: {message}")
 
 
-WORDS = st.lists(st.text("abc", min_size=1, max_size=3), min_size=2, max_size=60)
 PINNED = {
     "The film was not good, but it was long.": (
         "The film was but good, not it was long.",
@@ -121,18 +119,6 @@ def test_eda_paraphrases_are_pinned(text: str) -> None:
     assert eda(text) == PINNED[text][:2]
 
 
-@given(WORDS, st.integers(2, 7))
-def test_eda_swaps_then_deletes_then_does_both(words: list[str], views: int) -> None:
-    paraphrases = [paraphrase.split(" ") for paraphrase in eda(" ".join(words), views)]
-    assert len(paraphrases) == views
-    for number, paraphrase in enumerate(paraphrases):
-        kept = Counter(paraphrase)
-        assert (kept == Counter(words)) == (number % 3 == 0)
-        assert kept <= Counter(words)
-    rest = iter(words)
-    assert all(word in rest for word in paraphrases[1])
-
-
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_eda_never_empties_a_text_and_two_words_get_distinct_paraphrases(text: str) -> None:
     swapped, deleted = eda(text)
@@ -145,7 +131,9 @@ def test_eda_swaps_and_deletes_a_tenth_of_the_words() -> None:
     texts = [" ".join(f"{n}-{word}" for word in range(100)) for n in range(100)]
     pairs = [(text.split(), *map(str.split, eda(text))) for text in texts]
     assert sum(len(deleted) for *_, deleted in pairs) / 10_000 == pytest.approx(0.9, abs=0.01)
-    for words, swapped, _ in pairs:
+    for words, swapped, deleted in pairs:
+        assert sorted(swapped) == sorted(words)
+        assert deleted == [word for word in words if word in deleted]
         moved = sum(new != word for new, word in zip(swapped, words, strict=True))
         assert 10 <= moved <= 20
 
