@@ -82,25 +82,15 @@ def test_cmlm_replicates_combine_five_subsets_with_the_papers_three_seeds() -> N
     assert [full.replicate(r).initialization for r in range(full.replicates)] == [31, 42, 53]
 
 
-@pytest.mark.parametrize(
-    ("rows", "epochs", "post_epochs"),
-    [(20, 350, 200), (100, 100, 50), (1000, 10, 5), (40, 233, 130), (500, 21, 10), (9000, 3, 3)],
-)
-def test_cmlm_epochs_are_the_papers_and_interpolated_between(
-    rows: int, epochs: int, post_epochs: int
-) -> None:
-    expected = {"epochs": epochs, "post_epochs": post_epochs}
-    assert cmlm_few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **expected}
-
-
-@pytest.mark.parametrize(
-    ("rows", "batch_size", "epochs"),
-    [(1, 16, 100), (20, 16, 80), (112, 16, 15), (1000, 16, 10), (20, 128, 100), (1000, 128, 13)],
-)
-def test_gunel_epochs_make_100_batches_and_are_at_least_10(
-    rows: int, batch_size: int, epochs: int
-) -> None:
-    assert gunel_few_shot_training(rows, batch_size) == {"epochs": epochs, "probe_epochs": epochs}
+def test_few_shot_epochs_are_the_papers_or_make_as_many_updates() -> None:
+    cmlm = {20: (350, 200), 100: (100, 50), 1000: (10, 5), 40: (233, 130), 9000: (3, 3)}
+    for rows, (epochs, post_epochs) in cmlm.items():
+        expected = {**AUTHORS_TRAINING, "epochs": epochs, "post_epochs": post_epochs}
+        assert cmlm_few_shot_training(rows, 16) == expected
+    gunel = {(1, 16): 100, (20, 16): 80, (112, 16): 15, (1000, 16): 10, (1000, 128): 13}
+    for (rows, batch_size), epochs in gunel.items():
+        found = gunel_few_shot_training(rows, batch_size)
+        assert found == {"epochs": epochs, "probe_epochs": epochs}
 
 
 @pytest.mark.parametrize(
@@ -152,29 +142,21 @@ def test_lacon_few_shot_validation_has_as_many_rows_of_each_class_as_training(
     in_total = splits_of("lacon-fewshot", data, number, 20)
     assert counts(in_total.train, data) == counts(in_total.validation, data)
     assert len(in_total.validation.index) == 20
-
-
-def test_lacon_few_shot_notes_that_a_class_has_too_few_validation_rows() -> None:
-    data = labeled(train=[0] * 60 + [1] * 27, **VALIDATION)
-    splits = splits_of("lacon-fewshot", data, 0, Size(per_class=20))
-    assert counts(splits.validation, data) == [20, 7]
+    few = labeled(train=[0] * 60 + [1] * 27, **VALIDATION)
+    splits = splits_of("lacon-fewshot", few, number, Size(per_class=20))
+    assert counts(splits.validation, few) == [20, 7]
     note = "validation: 27 other rows of the training split, fewer than the 40 for training"
     assert splits.notes[-1] == note
 
 
 @pytest.mark.parametrize("rho", [1, 20])
-@pytest.mark.parametrize(
-    ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
-)
-def test_the_rarer_class_has_32_rows_and_the_other_rho_times_as_many(
-    train: list[int], rarer: int, rho: int
-) -> None:
-    data = labeled(train=train, **VALIDATION)
-    splits = splits_of(f"lacon-imbalance:{rho}", data, 3)
-    expected = [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
-    assert counts(splits.train, data) == counts(splits.validation, data) == expected
-    few, many = data.task.labels[rarer], data.task.labels[1 - rarer]
-    assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in splits.notes
+def test_the_rarer_class_has_32_rows_and_the_other_rho_times_as_many(rho: int) -> None:
+    for sizes, expected in (((1500, 1300), [32 * rho, 32]), ((1300, 1500), [32, 32 * rho])):
+        data = labeled(train=[0] * sizes[0] + [1] * sizes[1], **VALIDATION)
+        splits = splits_of(f"lacon-imbalance:{rho}", data, 3)
+        assert counts(splits.train, data) == counts(splits.validation, data) == expected
+        few, many = sorted(("no", "yes"), key=lambda label: sizes[label == "yes"])
+        assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in splits.notes
 
 
 @given(train=st.lists(st.integers(0, 2), max_size=60), held=st.lists(st.integers(0, 2), min_size=1))

@@ -50,49 +50,37 @@ def test_a_stratified_draw_has_the_size_and_class_shares_in_ascending_order(
 
 
 @pytest.mark.parametrize(
-    ("counts", "size", "shares"),
+    ("pool", "size", "drawn"),
     [
-        ([60, 30, 10], 10, [6, 3, 1]),
-        ([50, 50], 3, [2, 1]),
-        ([98, 1, 1], 10, [8, 1, 1]),
-        ([98, 1, 1], 2, [1, 1, 0]),
-    ],
-    ids=str,
-)
-def test_shares_are_rounded_by_largest_remainder_and_no_class_is_left_out(
-    counts: list[int], size: int, shares: list[int]
-) -> None:
-    y = np.repeat(np.arange(len(counts)), counts)
-    drawn = stratified(y, size, np.random.default_rng(0))
-    assert np.bincount(y[drawn], minlength=len(counts)).tolist() == shares
-
-
-def test_a_subset_comes_from_the_pool_with_its_row_numbers() -> None:
-    data = labeled(train=[0] * 60 + [1] * 20 + [2] * 20)
-    pool = Rows("train", np.arange(1, 100, 2))
-    for size, expected in ((Size(total=10), [6, 2, 2]), (Size(per_class=3), [3, 3, 3])):
-        subset = draw_subset(data, pool, size, all_seeds(0))
-        assert subset.split == "train"
-        assert set(subset.index) <= set(pool.index)
-        assert counts(subset, data) == expected
-
-
-@pytest.mark.parametrize(
-    ("train", "size", "message"),
-    [
-        ([0, 0, 0, 1, 1], Size(total=0), "--train-size: must be between 1 and 5, .* got 0"),
-        ([0, 0, 0, 1, 1], Size(total=6), "--train-size: must be between 1 and 5, .* got 6"),
-        ([0, 0, 0, 1, 1], Size(per_class=0), "--shots: must be between 1 and 2, .* got 0"),
-        ([0, 0, 0, 1, 1], Size(per_class=3), "--shots: must be between 1 and 2, .* got 3"),
-        ([0.5, 1.0, 1.5], Size(per_class=1), "--shots: .* toy is a regression"),
+        ([60, 30, 10], Size(total=10), [6, 3, 1]),
+        ([50, 50], Size(total=3), [2, 1]),
+        ([98, 2, 2], Size(total=10), [8, 1, 1]),
+        ([60, 30, 10], Size(per_class=3), [3, 3, 3]),
     ],
 )
-def test_a_size_that_the_pool_cannot_give_is_refused(
-    train: list[float], size: Size, message: str
+def test_a_subset_of_the_pool_has_its_shares_by_largest_remainder_and_every_class(
+    pool: list[int], size: Size, drawn: list[int]
 ) -> None:
-    pool = Rows("train", np.arange(len(train)))
-    with pytest.raises(SclsearchError, match=message):
-        draw_subset(labeled(train=train), pool, size, all_seeds(0))
+    data = labeled(train=[label for label, count in enumerate(pool) for _ in range(count)])
+    odd = Rows("train", np.arange(1, sum(pool), 2))
+    subset = draw_subset(data, odd, size, all_seeds(0))
+    assert subset.split == "train"
+    assert set(subset.index) <= set(odd.index)
+    assert counts(subset, data) == drawn
+
+
+def test_a_size_that_the_pool_cannot_give_is_refused() -> None:
+    data, pool = labeled(train=[0, 0, 0, 1, 1]), Rows("train", np.arange(5))
+    for size, message in (
+        (Size(total=0), "--train-size: must be between 1 and 5, .* got 0"),
+        (Size(total=6), "--train-size: must be between 1 and 5, .* got 6"),
+        (Size(per_class=0), "--shots: must be between 1 and 2, .* got 0"),
+        (Size(per_class=3), "--shots: must be between 1 and 2, .* got 3"),
+    ):
+        with pytest.raises(SclsearchError, match=message):
+            draw_subset(data, pool, size, all_seeds(0))
+    with pytest.raises(SclsearchError, match=r"--shots: .* toy is a regression"):
+        draw_subset(labeled(train=[0.5] * 5), pool, Size(per_class=1), all_seeds(0))
 
 
 @given(labels=LABELS, size=st.integers(1, 20), seed=SEEDS)
