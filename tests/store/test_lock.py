@@ -119,12 +119,10 @@ def test_a_driver_of_another_user_counts_as_alive(
         assert (pid, signal) == (other.pid, 0)
         raise PermissionError
 
-    read_text = Path.read_text
-
-    def hidden(path: Path, **options: Any) -> str:
+    def hidden(path: Path, **_: Any) -> str:
         if path == Path(f"/proc/{other.pid}/stat"):
             raise FileNotFoundError
-        return read_text(path, **options)
+        return path.read_bytes().decode()
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "kill", forbidden)
