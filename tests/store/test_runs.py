@@ -94,6 +94,7 @@ def test_a_result_replaces_a_failure_but_a_failure_replaces_nothing(runs: RunSto
     assert not runs.put(replace(FAILED, failure=Failure("hang", "1 h")))
     assert runs.put(RESULT)
     assert not runs.put(FAILED)
+    assert not runs.forget_failure(FAILED.key)
     assert runs.get(FAILED.key) == RESULT
     assert [name[:64] for name in (runs.folder / "retried").names()] == [FAILED.key]
 
@@ -111,15 +112,6 @@ def test_a_result_stored_while_a_failure_is_forgotten_stays(
     monkeypatch.setattr(LocalPath, "move_into", put_meanwhile)
     assert not runs.forget_failure(FAILED.key)
     assert runs.get(FAILED.key) == RESULT
-
-
-def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
-    runs.put(FINISHED)
-    runs.put(FAILED)
-    assert not runs.forget_failure(FINISHED.key)
-    assert runs.forget_failure(FAILED.key)
-    assert not runs.forget_failure(FAILED.key)
-    assert (runs.get(FINISHED.key), runs.get(FAILED.key)) == (FINISHED, None)
 
 
 def test_a_key_is_found_by_its_unique_prefix(runs: RunStore) -> None:

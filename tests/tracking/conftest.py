@@ -1,6 +1,5 @@
 """Fixtures of the tracking tests: a database for each test, and records of a study."""
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -126,39 +125,30 @@ def write(uri: str) -> Write:
 @pytest.fixture
 def study() -> list[RunRecord]:
     """Return the records of a study with two configurations and three seed runs of each."""
-    records = [
-        RunRecord(
-            "cola-scl",
-            params={"method": "scl", "task": "cola"},
-            tags={"host": "node1"},
-            artifacts={"space.json": "[1]"},
-            name="cola-scl",
-        )
-    ]
+    name = "cola-scl"
+    params: dict[str, object] = {"method": "scl", "task": "cola"}
+    files = {"space.json": "[1]"}
+    records = [RunRecord(name, params=params, tags={"host": "node1"}, artifacts=files, name=name)]
+    points = ((10, {"mcc": 0.1}), (20, {"mcc": 0.2}), (20, {"test": 0.4}))
     for number in range(2):
         params = {"tau": 0.1 * (number + 1)}
-        records.append(RunRecord("cola-scl", (number,), params, name=f"tau={number}"))
+        records.append(RunRecord(name, (number,), params, name=f"tau={number}"))
         records += [
             RunRecord(
-                "cola-scl",
+                name,
                 (number, replicate),
                 params={"replicate": replicate},
                 tags={"key": f"key-{number}-{replicate}"},
-                history=(
-                    *((10 * u, {"validation/mcc": u / 10}) for u in range(1, 4)),
-                    (30, {"test/mcc": 0.4}),
-                ),
+                history=points,
                 status="FINISHED",
                 started=1_700_000_000.0,
                 seconds=12.5,
-                artifacts={"history.json": json.dumps({"number": number})},
+                artifacts={"history.json": f"[{number}]"},
                 name=f"seed {replicate}",
             )
             for replicate in range(3)
         ]
         score = {"score": 0.5 + number / 10}
-        records.append(
-            RunRecord("cola-scl", (number,), metrics=score, status="FINISHED", part="scores")
-        )
-    best = RunRecord("cola-scl", metrics={"best": 0.6}, status="FINISHED", part="scores")
+        records.append(RunRecord(name, (number,), metrics=score, status="FINISHED", part="scores"))
+    best = RunRecord(name, metrics={"best": 0.6}, status="FINISHED", part="scores")
     return [*records, best]

@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -14,10 +13,8 @@ import sclsearch
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
-from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import (
     TrackedStudy,
     check_model_name,
@@ -30,7 +27,6 @@ from sclsearch.tracking.server import VIEW, pages, prepare, tracking_uri, write_
 from tests.reports.trained import Trained, study_on
 from tests.store.conftest import RECORD
 from tests.tracking.conftest import Shown, Write, track
-from tests.workspace import Prepare, Workers
 
 pytestmark = pytest.mark.slow
 TEXTS = ["the film was good", "it was awful, and long"]
@@ -64,7 +60,6 @@ def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
     assert shown.files(run) == {"report.html", "report.json", "study.json"}
     experiment = shown.client.get_experiment(run.info.experiment_id)
     assert experiment.name.startswith("demo, 8 examples, ")
-    assert pages(uri, "http://there")[0][0] == experiment.name
     assert selection.data[:36] in {one.dataset.digest for one in run.inputs.dataset_inputs}
     # The page equals the report, and shows misclassified texts only on request.
     shown_pages = {False: shown.text(run, "report.html")}
@@ -147,31 +142,15 @@ def test_an_invalid_model_name_is_refused() -> None:
         check_model_name("mine", None)
 
 
-def finish(scheduler: Scheduler, workers: Workers, right: Sequence[int]) -> None:
-    """Finish a search in which configuration `i` classifies `right[i]` of 20 rows correctly."""
-    while tasks := workers.running(scheduler):
-        task = tasks[0]
-        number = right[task.configuration.number]
-        counts = {"validation": {"confusion": [[number, 20 - number], [0, 0]]}}
-        run = workers.trained(task)
-        run = replace(run, evaluations=({**run.evaluations[0], **counts},))
-        scheduler.runs.put(run)
-        scheduler.finish(task, run)
-
-
-def test_the_winner_is_in_the_first_row_among_equal_scores(
-    prepare: Prepare, workers: Workers, uri: str, shown: Shown
+def test_the_first_of_equal_scores_is_in_the_first_row(
+    write: Write, uri: str, shown: Shown
 ) -> None:
-    for study in ("b", "a"):
-        scheduler = prepare(study=study, race="off").begin()
-        finish(scheduler, workers, (12, 15, 15, 15))
-        logger = MLflowLogger(uri)
-        logger.sync(scheduler.state)
-        assert logger.close() is None
-        assert scheduler.state.winner is not None
-        assert scheduler.state.winner.number == 1
+    for study in ("b@1", "a@1"):
+        for number, score in enumerate((0.6, 0.75, 0.75, 0.75)):
+            write(RunRecord(study, (number,), metrics={"score": score}, status="FINISHED"))
     (experiment,) = shown.client.search_experiments(filter_string="name != 'Default'")
     write_view(shown.client, experiment.experiment_id)
+    assert [name for name, _ in pages(uri, "http://there")] == [experiment.name]
     tags = shown.client.get_experiment(experiment.experiment_id).tags
     view = json.loads(tags[f"mlflow.sharedViewState.{VIEW}"])
     rows = shown.client.search_runs(
@@ -179,10 +158,8 @@ def test_the_winner_is_in_the_first_row_among_equal_scores(
         view["searchFilter"],
         order_by=[f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"],
     )
-    names = [run.data.tags["sclsearch.id"] for run in rows]
-    configurations = [(name[0], int(name.rpartition("/")[2])) for name in names]
-    best = [(study, number) for study in ("a", "b") for number in (1, 2, 3)]
-    assert configurations == [*best, ("a", 0), ("b", 0)]
+    best = [f"{study}/{number}" for study in ("a@1", "b@1") for number in (1, 2, 3)]
+    assert [run.data.tags["sclsearch.id"] for run in rows] == [*best, "a@1/0", "b@1/0"]
 
 
 def test_only_the_runs_of_a_study_are_deleted(

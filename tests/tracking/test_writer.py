@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,12 +41,9 @@ def test_study_configuration_and_seed_run_are_three_levels(
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     assert top.data.params == {"method": "scl", "task": "cola"}
     assert (top.data.metrics, middle.data.params) == ({"best": 0.6}, {"tau": "0.2"})
-    assert shown.points(low) == {
-        "validation/mcc": [(10, 0.1), (20, 0.2), (30, 0.3)],
-        "test/mcc": [(30, 0.4)],
-    }
+    assert shown.points(low) == {"mcc": [(10, 0.1), (20, 0.2)], "test": [(20, 0.4)]}
     assert (low.info.start_time, low.info.end_time) == (1_700_000_000_000, 1_700_000_012_500)
-    assert shown.text(low, "history.json") == '{"number": 1}'
+    assert shown.text(low, "history.json") == "[1]"
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db", "mlartifacts"}
 
 
@@ -105,15 +103,14 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
 ) -> None:
     records = [RunRecord("s", (), {"task": "rte"}), RunRecord("s", (0,), {"tau": 0.1})]
     records += [replace(SEED_RUN, path=(0, r), artifacts={"a.json": f"[{r}]"}) for r in range(100)]
-    program = (
-        "import sys\n"
-        "from sclsearch.tracking.records import RunRecord\n"
-        "from sclsearch.tracking.logger import Writer\n"
-        "writer = Writer(sys.argv[1])\n"
-        f"for record in {records!r}:\n"
-        "    writer.write(record)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", program, uri])
+    program = f"""
+from sclsearch.tracking.records import RunRecord
+from sclsearch.tracking.logger import Writer
+writer = Writer({uri!r})
+for record in {records!r}:
+    writer.write(record)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program])
     wait_for("20 runs", lambda: len(shown.runs()) >= 20, 120)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
@@ -121,9 +118,7 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     assert 20 <= existing < len(records)
     assert write(*records) == len(records) - existing
 
-    (tmp_path / "undisturbed").mkdir()
-    other = f"sqlite:///{tmp_path}/undisturbed/mlflow.db"
-    (tmp_path / "undisturbed" / "mlflow.db").write_bytes(fresh_database.read_bytes())
+    other = f"sqlite:///{shutil.copyfile(fresh_database, tmp_path / 'undisturbed.db')}"
     write(*records, uri=other)
     assert shown.everything() == replace(shown, uri=other).everything()
 
