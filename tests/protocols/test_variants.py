@@ -35,22 +35,12 @@ def test_fresh_replicates_begin_after_those_of_the_protocol_and_the_study(
     assert repeated.title == f"{protocol.name}, fresh replicates{subsets}"
     more, fewer = fresh(protocol, 1, n + 7), fresh(protocol, 1, n - 1)
     assert more.replicate(0).seeds == protocol.replicate(n + 7).seeds
+    assert more.replicate(0).subset == n + 7
     assert more.title.startswith(f"{protocol.name}, fresh replicates from {n + 7}")
     assert fewer.replicate(0).seeds == protocol.replicate(n).seeds
     assert fewer.title == fresh(protocol, 1).title
     with pytest.raises(SclsearchError, match=r"^fresh replicates: .* 1, got 0"):
         fresh(protocol, 0)
-
-
-@pytest.mark.parametrize("scaled", [False, True], ids=["whole", "laptop"])
-@pytest.mark.parametrize("first", [None, 22])
-def test_fresh_subsets_differ_from_those_of_the_selection(scaled: bool, first: int | None) -> None:
-    own = PROTOCOLS["cmlm-fewshot"]
-    protocol = laptop(own) if scaled else own
-    used = {protocol.replicate(r).subset for r in range(first or protocol.replicates)}
-    repeated = fresh(protocol, 12, first)
-    assert not used & {repeated.replicate(r).subset for r in range(12)}
-    assert repeated.title.endswith(", new subsets")
 
 
 @pytest.mark.parametrize(("scaled", "held_out"), [(False, 400), (True, 200)])

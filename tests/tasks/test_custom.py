@@ -239,44 +239,38 @@ def test_a_tsv_file_with_csv_quoting_is_refused(own: CustomTask) -> None:
     assert ('"said" he "hi"',) in texts()
 
 
-@pytest.mark.parametrize(
-    ("values", "labels"),
-    [
+def test_a_label_has_one_spelling(own: CustomTask) -> None:
+    path = own.path.with_suffix(".jsonl")
+    cases: list[tuple[list[Any], tuple[str, ...]]] = [
         ([1, 1.0, 0, None, 0.0], ("0", "1")),
-        (["1.0", "1", "0.0", "nan", "0"], ("0", "1")),
+        (["1.00", "1", "0.0", "nan", "0"], ("0", "1")),
         ([True, "true", False, None, "FALSE"], ("False", "True")),
         ([0.5, 1, 1.0, None, 0.5], ("0.5", "1")),
         (["01", "1", "01", None, "1"], ("01", "1")),
         (["true", "half", "true", None, "half"], ("half", "true")),
         ([*range(24), None], tuple(sorted(map(str, range(24))))),
-    ],
-)
-def test_a_label_has_one_spelling(own: CustomTask, values: list[Any], labels: object) -> None:
-    path = own.path.with_suffix(".jsonl")
-    rows = [{"text": f"{n}", "label": value} for n, value in enumerate(values * 10)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    loaded = load_custom_task(CustomTask(path))
-    assert loaded.task.labels == labels
-    assert loaded.splits["train"].unlabeled == 10
+    ]
+    for values, labels in cases:
+        rows = [{"text": f"{n}", "label": value} for n, value in enumerate(values * 10)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        loaded = load_custom_task(CustomTask(path))
+        assert loaded.task.labels == labels
+        assert loaded.splits["train"].unlabeled == 10
 
 
-@pytest.mark.parametrize(
-    ("header", "given", "expected"),
-    [
-        ("label,sentence,more", {}, (("sentence",), "label")),
-        ("body,label", {}, (("body",), "label")),
-        ("text,kind", {}, (("text",), "kind")),
-        ("short,the longer", {"regression": True}, (("the longer",), "short")),
-        ("nr,body,kind", {"text": "body", "id": "nr"}, (("body",), "kind")),
-        ("sentence,label,kind", {"label": "kind"}, (("sentence",), "kind")),
-    ],
-)
-def test_columns_are_found_by_name_or_length(
-    own: CustomTask, header: str, given: dict[str, Any], expected: object
-) -> None:
-    own.path.write_text(f"{header}\n{header}\n")
-    found = CustomTask(own.path, **given).with_columns()
-    assert (found.text, found.label) == expected
+def test_columns_are_found_by_name_or_length(own: CustomTask) -> None:
+    cases: list[tuple[str, dict[str, Any], str, str]] = [
+        ("label,sentence,more", {}, "sentence", "label"),
+        ("body,label", {}, "body", "label"),
+        ("text,kind", {}, "text", "kind"),
+        ("short,the longer", {"regression": True}, "the longer", "short"),
+        ("nr,body,kind", {"text": "body", "id": "nr"}, "body", "kind"),
+        ("sentence,label,kind", {"label": "kind"}, "sentence", "kind"),
+    ]
+    for header, options, text, label in cases:
+        own.path.write_text(f"{header}\n{header}\n")
+        found = CustomTask(own.path, **options).with_columns()
+        assert (found.text, found.label) == ((text,), label)
 
 
 def test_a_task_is_a_name_or_a_file(own: CustomTask) -> None:
@@ -419,12 +413,8 @@ def test_the_draw_is_pinned_and_scores_are_drawn_at_random() -> None:
     assert sorted(score for split in splits.values() for score in split.y) == sorted(y)
 
 
-@pytest.mark.parametrize(
-    ("rare", "expected"), [(1, (1, 0, 0)), (2, (1, 1, 0)), (3, (1, 1, 1)), (7, (5, 1, 1))], ids=str
-)
-def test_rows_of_a_rare_class_go_to_training_then_validation_then_test(
-    rare: int, expected: tuple[int, int, int]
-) -> None:
-    splits = draw_splits(numbered([0] * (200 - rare) + [1] * rare), (0.8, 0.1, 0.1), "rows.csv")
-    assert [len(split) for split in splits.values()] == [160, 20, 20]
-    assert tuple(int(split.y.sum()) for split in splits.values()) == expected
+def test_rows_of_a_rare_class_go_to_training_then_validation_then_test() -> None:
+    for rare, expected in {1: [1, 0, 0], 2: [1, 1, 0], 3: [1, 1, 1], 7: [5, 1, 1]}.items():
+        splits = draw_splits(numbered([0] * (200 - rare) + [1] * rare), SHARES[0], "rows.csv")
+        assert [len(split) for split in splits.values()] == [160, 20, 20]
+        assert [int(split.y.sum()) for split in splits.values()] == expected

@@ -143,16 +143,6 @@ def test_an_unreadable_file_or_row_is_named(
     assert message in str(raised.value)
 
 
-def test_five_faults_are_shown_and_all_are_counted(tmp_path: Path) -> None:
-    rows = '{"text": "\\ud83d", "label": 1}\n{"text": "b", "label": 1}\n' * 7
-    file = write(tmp_path, "rows.jsonl", rows)
-    with pytest.raises(SclsearchError) as raised:
-        cells_of(file)
-    lines = str(raised.value).splitlines()
-    assert [line.split(":")[1] for line in lines[:-1]] == [f" row {n}" for n in (1, 3, 5, 7, 9)]
-    assert lines[-1] == f"{file}: 7 faults in all, the first 5 shown."
-
-
 def test_two_columns_of_one_name_are_an_error() -> None:
     with pytest.raises(SclsearchError, match=r"^rows: two columns are called 'a'\. Rename one\."):
         text_columns(pd.DataFrame([["x", "y"]], columns=["a", "a"]), ("a",), "rows")
