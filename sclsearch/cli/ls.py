@@ -143,7 +143,7 @@ def rm(
         studies: Full names of studies, see `sclsearch ls studies`.
         --unused: Delete seed runs and weights that no study names, and files of interrupted writes.
         --yes -y: Delete without asking.
-        --dry-run: Show what would be deleted; delete nothing.
+        --dry-run: List the files that would be deleted; delete nothing.
     """
     names = studies or []
     found = remove(*names, unused=unused, storage=storage, dry_run=True)
@@ -156,6 +156,8 @@ def rm(
         sys.stdout.write(f"{found.shared} seed runs stay: other studies share them.\n")
     if names:
         sys.stdout.write(f"MLflow: {found.tracked} runs in the storage's own database\n")
+    if dry_run:
+        sys.stdout.writelines(f"{path}\n" for path in sorted(found.files))
     if dry_run or not found.files:
         return
     if not yes:

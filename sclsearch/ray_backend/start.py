@@ -9,9 +9,10 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
+from stat import S_ISDIR
 from tempfile import TemporaryDirectory, gettempdir
 from types import ModuleType
 from typing import Any
@@ -52,10 +53,12 @@ def delete_dead_sessions() -> None:
     """Delete the folders of killed searches on this machine; Linux ends their Ray processes."""
     for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
         try:
+            if not _is_own(folder):
+                continue
             owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-            if folder.stat().st_uid == os.getuid() and _is_dead(owner):
+            if _is_dead(owner):
                 session = Path(owner["session"] or "none")
-                if session.name.startswith("session_") and session.exists():
+                if session.name.startswith("session_") and _is_own(session):
                     # A Ray process that is shutting down may create it again: keep the record for
                     # the next search.
                     shutil.rmtree(session, ignore_errors=True)
@@ -63,6 +66,14 @@ def delete_dead_sessions() -> None:
                     shutil.rmtree(folder, ignore_errors=True)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
+
+
+def _is_own(folder: Path) -> bool:
+    """Return whether a path is a folder of this user, and not a link to one."""
+    with suppress(FileNotFoundError):
+        found = folder.lstat()
+        return S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return False
 
 
 def _is_dead(owner: dict[str, Any]) -> bool:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.store.lock import check_no_driver
-from sclsearch.store.storage import DamagedError, Storage, for_each, storage_path
+from sclsearch.store.storage import (
+    DamagedError,
+    Storage,
+    check_no_link,
+    for_each,
+    storage_path,
+)
 from sclsearch.store.studies import NAME, StudyStore, study_names
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -31,6 +37,7 @@ class Cleanup:
 def study_to_remove(storage: Storage, name: str) -> StudyStore:
     """Return the store of a study with exactly this name, damaged or not."""
     store = StudyStore(storage, name)
+    check_no_link(store.folder)
     if not store.folder.files():
         raise SclsearchError(
             f"Unknown study {name!r} in {storage}.{suggestion(name, study_names(storage))}"
@@ -44,6 +51,7 @@ def plan_removal(storage: Storage, stores: Sequence[StudyStore], *, unused: bool
     With `unused` also seed runs and weights that no study names, and files of interrupted writes.
     If a record of a study is damaged, its seed runs stay; later they are unused.
     """
+    check_no_link(storage_path(storage) / "runs")
     runs = run_files(storage)  # before the records: a study names a seed run before it trains it
     removed = {store.name for store in stores}
     own = set[str]()

@@ -117,9 +117,11 @@ class LocalPath:
         return found
 
     def remove(self) -> None:
+        check_no_link(LocalPath(self.path.parent))
         self.path.unlink(missing_ok=True)
 
     def remove_folder(self) -> None:
+        check_no_link(self)
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
@@ -178,6 +180,19 @@ def new_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
             raise SclsearchError(
                 f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
             ) from error
+
+
+def check_no_link(folder: "StoragePath") -> None:
+    """Raise SclsearchError if a folder of a storage is a link or behind one.
+
+    Nothing is deleted there, because it may belong to others.
+    """
+    place = folder.local
+    if place is not None and place.resolve() != place:
+        raise SclsearchError(
+            f"{place}: leads to {place.resolve()}, by a link. Nothing is deleted behind links: "
+            "remove the link or the files by hand."
+        )
 
 
 def publish(part: Path, place: Path) -> bool:

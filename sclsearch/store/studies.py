@@ -333,7 +333,7 @@ class StudyStore:
         folder = self.folder / "weights"
         for name in folder.files():
             if name != f"{key}.safetensors":
-                with suppress(OSError):  # another user's file
+                with suppress(OSError, SclsearchError):  # another user's file, or behind a link
                     (folder / name).remove()
 
     def _opened(self) -> int:

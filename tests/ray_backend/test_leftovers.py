@@ -87,3 +87,20 @@ def test_an_unreadable_owner_file_does_not_stop_the_sweep(
     delete_dead_sessions()
     assert folder.exists()
     assert not (tmp_path / "session_b").exists()
+
+
+def test_a_link_to_the_folder_of_a_dead_search_or_to_its_session_is_not_followed(
+    leave: Leave, tmp_path: Path
+) -> None:
+    (tmp_path / "real").mkdir()
+    linked = leave("a")
+    linked.rename(tmp_path / "real" / linked.name)
+    linked.symlink_to(tmp_path / "real" / linked.name)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (tmp_path / "session_victim").symlink_to(victim)
+    leave("b", session=str(tmp_path / "session_victim"))
+    delete_dead_sessions()
+    assert (tmp_path / "session_a").exists()
+    assert (tmp_path / "real" / linked.name / OWNER).exists()
+    assert victim.exists()
