@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from io import BytesIO
 from typing import Any, Self
 
@@ -50,14 +51,9 @@ class RowResults:
     @classmethod
     def decoded(cls, content: bytes) -> Self:
         """Return the results from the bytes of a `.npz` file."""
-        try:
-            with np.load(BytesIO(content), allow_pickle=False) as file:
-                arrays = dict(file)
-        except Exception as error:  # numpy documents few of its errors for damaged files
-            raise ValueError(str(error)) from error
+        with np.load(BytesIO(content), allow_pickle=False) as file:
+            arrays = dict(file)
         splits = [split for split in SPLITS if f"{split}_labels" in arrays]
-        if arrays.keys() != {f"{split}_{kind}" for split in splits for kind in KINDS}:
-            raise ValueError(f"must have labels and probabilities, got {', '.join(arrays)}")
         labels, probabilities = (
             {split: arrays[f"{split}_{kind}"] for split in splits} for kind in KINDS
         )
@@ -68,6 +64,8 @@ Evaluation = Mapping[str, Any]
 BATCH = 500
 MIN_PREFIX = 4
 """Minimum length of a key prefix."""
+ROWS_DIGITS = 16
+"""Hexadecimal digits of the digest in the name of a file of labels and probabilities."""
 _REMEDY = "Move it away, then run the command that trained it; it trains the seed run again."
 
 
@@ -97,6 +95,7 @@ class SeedRun:
     test: Evaluation = field(default_factory=dict)  # empty if it is still to come
     # By split, at the kept evaluation.
     predictions: Mapping[str, list[float]] = field(default_factory=dict)
+    rows: str = ""  # digest of the file of labels and probabilities; empty for a failed seed run
     started: float = 0.0  # Unix seconds
     seconds: float = 0.0  # wall-clock time of training, validation and test
     environment: Mapping[str, Any] = field(default_factory=dict)  # versions, threads and device
@@ -201,7 +200,7 @@ class RunStore:
             self.put_test(run, rows)
             return True
         if rows is not None:  # before the record, which marks the seed run as finished
-            self._rows_place(run.key).write(rows.encoded())
+            run = self._with_rows(run, rows)
         stored = create(self._place(run.key), asdict(run))
         if stored or run.failure is not None:
             return stored
@@ -210,8 +209,7 @@ class RunStore:
 
     def put_test(self, run: SeedRun, rows: RowResults) -> None:
         """Replace a stored seed run without a test score by the tested one, with its rows."""
-        self._rows_place(run.key).write(rows.encoded())
-        write(self._place(run.key), asdict(run))
+        write(self._place(run.key), asdict(self._with_rows(run, rows)))
 
     def forget_failure(self, key: str) -> bool:
         """Move a failed seed run to `retried/` for new training; return True if it was moved."""
@@ -231,8 +229,7 @@ class RunStore:
         return False
 
     def rows(self, runs: Sequence[SeedRun]) -> list[RowResults | None]:
-        places = [self._rows_place(run.key) for run in runs]
-        return for_each(_read_rows, places)
+        return for_each(_read_rows, [self._rows_place(run) for run in runs])
 
     def find(self, start: str) -> str:
         """Return the only key that begins with the given characters."""
@@ -253,8 +250,19 @@ class RunStore:
     def _place(self, key: str) -> StoragePath:
         return self.folder / f"{key}.json"
 
-    def _rows_place(self, key: str) -> StoragePath:
-        return self.folder / "rows" / f"{key}.npz"
+    def _rows_place(self, run: SeedRun) -> StoragePath:
+        return self.folder / "rows" / f"{run.key}-{run.rows}.npz"
+
+    def _with_rows(self, run: SeedRun, rows: RowResults) -> SeedRun:
+        """Store the rows; return the seed run with their digest.
+
+        Two processors that train a seed run at the same time may round differently, so each record
+        names its own file.
+        """
+        content = rows.encoded()
+        run = replace(run, rows=_short_digest(content))
+        self._rows_place(run).write(content)
+        return run
 
 
 def _parse(place: StoragePath, stored: Mapping[str, Any] | DamagedError | None) -> SeedRun | None:
@@ -275,10 +283,15 @@ def _parse(place: StoragePath, stored: Mapping[str, Any] | DamagedError | None) 
 
 def _read_rows(place: StoragePath) -> RowResults | None:
     content = place.read()
-    try:
-        return None if content is None else RowResults.decoded(content)
-    except ValueError as error:
+    if content is None:
+        return None
+    if not place.name.endswith(f"-{_short_digest(content)}.npz"):
         raise DamagedError(
-            f"{place}: does not hold labels and probabilities: {error}. Delete it; the predictions "
-            "then lack labels and probabilities."
-        ) from error
+            f"{place}: its digest differs: it was changed. Delete it; the predictions then lack "
+            "labels and probabilities."
+        )
+    return RowResults.decoded(content)
+
+
+def _short_digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:ROWS_DIGITS]

@@ -268,7 +268,7 @@ def test_a_damaged_file_of_probabilities_is_an_error_that_names_it(
     assert run is not None
     (rows,) = RunStore(storage).rows([run])
     assert rows is not None
-    path = storage / "runs" / "rows" / f"{run.key}.npz"
+    path = storage / "runs" / "rows" / f"{run.key}-{run.rows}.npz"
     path.write_bytes(rows.encoded()[:100])
     with pytest.raises(DamagedError, match=f"^{path}: .* Delete it; the predictions then lack"):
         report.predictions()
