@@ -9,7 +9,7 @@ from functools import cached_property
 from sclsearch.canonical import counted, digest
 from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.protocols.base import Splits
-from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
+from sclsearch.ray_backend.failures import FINAL, WorkerFailure, WorkerFailures
 from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
@@ -329,7 +329,7 @@ class Scheduler:
             self.queue[task.id] = task
 
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
-        """Record a worker failure; retry the seed run or store it as failed."""
+        """Record a worker failure; retry the seed run, or count it as failed."""
         again = self.repeating.pop(task.id, None) is not None
         self.training.pop(task.id, None)
         retried = self.worker_failures.add(task.id, failure)
@@ -348,7 +348,14 @@ class Scheduler:
             origin={**self.record.origin, "configuration": configuration, "replicate": replicate},
             failure=Failure(failure.cause, failure.message),
         )
-        self.runs.put(run)
+        if failure.cause in FINAL:
+            self.runs.put(run)
+        else:
+            _LOG.warning(
+                "seed run %s: counts as failed in this search alone; the same command trains it "
+                "again: %s",
+                *(task.key[:12], failure.message),
+            )
         self.finish(task, self.runs.get(task.key) or run)
 
     @property
