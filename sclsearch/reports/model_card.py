@@ -145,9 +145,7 @@ def write_model_card(
         loading_note=loading_note(folder.name, record),
         data=list(_data(record, found, run)),
         rule=rule_of(found),
-        choice="The test rows played no part in the choice."
-        if found.has_test
-        else f"There are {NO_TEST_ROWS}.",
+        choice=found.choice if found.has_test else f"There are {NO_TEST_ROWS}.",
         space=[(one["name"], _range(one)) for one in space["parameters"]],
         fixed={
             "Fixed by the space": settings({n: v for n, v in fixed if n not in found.settings}),

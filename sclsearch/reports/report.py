@@ -193,6 +193,16 @@ class Report:
         return all("test" in rows for rows in self.rows)
 
     @property
+    def choice(self) -> str:
+        """Sentence on the part of the test rows in the choice of the winner."""
+        if any(rows.get("test") == rows.get("validation") for rows in self.rows):
+            return (
+                "The test rows are the validation rows, which chose the winner, so the test score "
+                "is too high for new texts."
+            )
+        return "The test rows played no part in the choice."
+
+    @property
     def lead(self) -> float | None:
         others = [line for line in self.configurations if line is not self.winner]
         best, second = self.winner, best_line(others)

@@ -167,7 +167,7 @@ def reported_scores(results: StudyResults) -> Section:
         f"Test {report.metric} of the winner #{winner.number}, mean ± sample standard deviation."
     )
     text = (
-        "The validation rows chose the configuration and the seeds; the test rows chose nothing. "
+        f"The validation rows chose the configuration and the seeds. {report.choice} "
         "The seeds that chose the configuration also give these scores. `sclsearch confirm` "
         "repeats the winner on new seeds, without selection bias."
     )
