@@ -1,6 +1,5 @@
 """Searches without Ray, which train their seed runs one after the other in this process."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ def _train(scheduler: "Scheduler", *_: object) -> "Ending":
     from sclsearch.ray_backend.worker import seed_run_trial
     from sclsearch.search.run import worker_context
 
-    searcher = SeedSearcher(scheduler, math.inf)
+    searcher = SeedSearcher(scheduler)
     # A copy as a Ray worker gets it: pickled, with read-only arrays.
     arrays: list[pickle.PickleBuffer] = []
     rest = cloudpickle.dumps(worker_context(scheduler), 5, buffer_callback=arrays.append)

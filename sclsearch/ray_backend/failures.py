@@ -28,7 +28,7 @@ RETRIES: Mapping[str, float] = {
     "node-lost": math.inf,
 }
 
-FINAL = ("hang", "out-of-memory", "gpu-assert")
+FINAL = ("out-of-memory", "gpu-assert")
 """Causes that lie in the seed run. After others the next search trains it again."""
 
 

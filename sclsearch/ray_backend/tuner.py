@@ -133,8 +133,6 @@ class SeedRunQueue(Protocol):
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
     ) -> None: ...
 
-    def release(self, task: SeedRunTask) -> None: ...
-
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None: ...
 
 
@@ -148,13 +146,14 @@ class _Stateless:
 class SeedSearcher(_Stateless, Searcher):
     """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each."""
 
-    def __init__(self, scheduler: SeedRunQueue, deadline: float) -> None:
+    def __init__(
+        self, scheduler: SeedRunQueue, deadline: float = math.inf, *, timed: bool = False
+    ) -> None:
         super().__init__(metric="key", mode="max")
-        self.scheduler, self.deadline = scheduler, deadline
+        self.scheduler, self.deadline, self.timed = scheduler, deadline, timed
         self.tasks: dict[str, SeedRunTask] = {}
         self.causes: dict[str, WorkerFailure] = {}
         self.fault: Exception | None = None
-        self.late_worker = False
 
     def suggest(self, trial_id: str) -> Any:
         """Return a trial's config, None to wait, or FINISHED at the end."""
@@ -173,12 +172,12 @@ class SeedSearcher(_Stateless, Searcher):
             "weights": task.weights,
             # Near the limit of the GPU's memory, an update fits that a graph does not.
             "graphs": not self.scheduler.worker_failures.count(task.id),
-            "deadline": self.deadline,
+            "timed": self.timed,
         }
 
     @property
     def late(self) -> bool:
-        return self.late_worker or time.time() > self.deadline
+        return time.monotonic() > self.deadline
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -194,9 +193,6 @@ class SeedSearcher(_Stateless, Searcher):
             lost = error and task.weights
             if run is not None and task.is_done(run) and not lost:
                 self.scheduler.finish(task, run, node=failure.node)
-            elif result and result.get("late"):
-                self.late_worker = True  # its clock is ahead of this one
-                self.scheduler.release(task)
             else:
                 self.scheduler.record_failure(task, failure)
                 if failure.cause == "node-unfit":
@@ -257,6 +253,7 @@ class Watchdog(_Stateless, tune.Callback):
         self.begun = False
         self.timeout = math.inf if timeout is None else timeout
         self.running: dict[str, tuple[Trial, float]] = {}
+        self.training: dict[str, float] = {}  # start of training by trial, if there is a timeout
         self.took: list[float] = []
         self.hung: set[str] = set()
 
@@ -273,9 +270,14 @@ class Watchdog(_Stateless, tune.Callback):
         if trial.trial_id in self.running:
             _, begun = self.running.pop(trial.trial_id)
             self.took.append(time.monotonic() - begun)
+        self.training.pop(trial.trial_id, None)
+
+    def on_trial_result(self, *, trial: Trial, **_: Any) -> None:
+        self.training.setdefault(trial.trial_id, time.monotonic())
 
     def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
         self.running.pop(trial.trial_id, None)
+        self.training.pop(trial.trial_id, None)
 
     def on_step_end(self, **_: Any) -> None:
         """Kill hung trials; only the end of the process stops a call that holds the GIL."""
@@ -283,11 +285,13 @@ class Watchdog(_Stateless, tune.Callback):
         running = [(trial, now - begun) for trial, begun in self.running.values()]
         with self.searcher.keeping_fault():
             self.tick(self.took, [age for _, age in running])
-        # A trial that waits for a node that never comes would prevent the end of the search.
-        if (self.searcher.late and not running) or self.searcher.fault is not None:
+        # A trial may wait for a node that never comes, or start when the time is over.
+        in_time = [begun for _, begun in self.running.values() if begun <= self.searcher.deadline]
+        if (self.searcher.late and not in_time) or self.searcher.fault is not None:
             signal.raise_signal(END_SIGNAL)
-        for trial, age in running:
-            if age > self.timeout and trial.trial_id not in self.hung:
+        for trial, _ in running:
+            begun = self.training.get(trial.trial_id, now)
+            if now - begun > self.timeout and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
                 ray.kill(trial.temporary_state.ray_actor)
 
@@ -310,8 +314,9 @@ def fit(
     `options` resolved for this cluster.
     """
     patch_out_of_memory()
-    deadline = math.inf if options.time_budget is None else time.time() + options.time_budget
-    searcher = SeedSearcher(scheduler, deadline)
+    budget = math.inf if options.time_budget is None else options.time_budget
+    timed = options.trial_timeout is not None
+    searcher = SeedSearcher(scheduler, time.monotonic() + budget, timed=timed)
     watchdog = Watchdog(searcher, options.trial_timeout, tick, stopping)
     send_own_code(context.study.method)
     tune.Tuner(

@@ -166,14 +166,11 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
 
     `config` has the numbers `configuration` and `replicate`, `fields` as JSON, whether the result
     needs a `test` score, whether its `weights` are stored, whether it may use CUDA `graphs`, and
-    `deadline` in Unix seconds: on a cluster, a trial may start hours after its request.
+    whether the driver counts the time (`timed`): then the trial reports when training starts.
     """
     from ray import tune
 
     return_freed_memory()
-    if time.time() > config["deadline"]:
-        tune.report({"key": "", "late": True})
-        return
     # A worker trains many seed runs; Ray sets the thread count for its first trial only.
     torch.set_num_threads(context.threads)
     context = replace(context, graphs=context.graphs and config["graphs"])
@@ -181,6 +178,8 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
     study = replace(context.study, model=model_here(context.study, store, context.versions))
     fields, number = json.loads(config["fields"]), config["replicate"]
     spec = study.seed_run_spec(fields, number, context.splits[number])
+    if config["timed"]:
+        tune.report({"key": ""})
     failure: tuple[str, ...] = ()
     warning = ""
     try:

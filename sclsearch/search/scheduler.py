@@ -322,12 +322,6 @@ class Scheduler:
             "search continues with the missing seed runs."
         )
 
-    def release(self, task: SeedRunTask) -> None:
-        """Return a seed run that did not start to the queue."""
-        if self.repeating.pop(task.id, None) is None:
-            del self.training[task.id]
-            self.queue[task.id] = task
-
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
         """Record a worker failure; retry the seed run, or count it as failed."""
         again = self.repeating.pop(task.id, None) is not None

@@ -189,8 +189,8 @@ class RunOptions:
             remain. Default: no limit. Examples: 45m, 12h.
         test_scores: Seed runs to test: all, or those of the winner, at the end. auto: winner if a
             test takes over a quarter of a seed run's time and has over 1,000 rows.
-        trial_timeout: Treat a seed run as hung after this time. Default: no limit. Examples: 45m,
-            12h.
+        trial_timeout: Treat a seed run as hung after this time of training. Default: no limit.
+            Examples: 45m, 12h.
         retry_failed: Train failed seed runs again.
         address: Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.
         cpus_per_trial: CPU cores per seed run.

@@ -1,7 +1,9 @@
 """Tests of the searcher between Ray Tune and the scheduler: results and failures of trials."""
 
-import math
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
@@ -9,7 +11,7 @@ from torch import OutOfMemoryError
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.failures import RETRIES, WorkerFailure
-from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, classified
+from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, Watchdog, classified
 from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError
 from sclsearch.store.remote import StorageError
 from tests.workspace import Prepare, Workers
@@ -19,7 +21,7 @@ ENDED = {"key": "", "node_ip": "10.0.0.1"}
 
 def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> None:
     scheduler = prepare()
-    searcher = SeedSearcher(scheduler, math.inf)
+    searcher = SeedSearcher(scheduler)
     searcher.suggest("t1")
     Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
     searcher.on_trial_complete("t1", ENDED)
@@ -31,7 +33,7 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
     prepare: Prepare,
 ) -> None:
     scheduler = prepare(configs=1, seeds=1)
-    searcher = SeedSearcher(scheduler, math.inf)
+    searcher = SeedSearcher(scheduler)
     for attempt in range(int(RETRIES["storage-unseen"]) + 1):
         assert searcher.fault is None
         searcher.suggest(f"t{attempt}")
@@ -44,7 +46,7 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
 
 def test_a_failure_that_a_worker_reports_is_that_of_its_seed_run(prepare: Prepare) -> None:
     scheduler = prepare(configs=1, seeds=1)
-    searcher = SeedSearcher(scheduler, math.inf)
+    searcher = SeedSearcher(scheduler)
     for trial in ("t1", "t2"):
         searcher.suggest(trial)
         searcher.on_trial_complete(trial, {**ENDED, "failure": ("out-of-memory", "2 GiB")})
@@ -55,7 +57,7 @@ def test_a_failure_that_a_worker_reports_is_that_of_its_seed_run(prepare: Prepar
 
 def test_the_node_that_finished_a_seed_run_is_fit_again(prepare: Prepare, workers: Workers) -> None:
     scheduler = prepare()
-    searcher = SeedSearcher(scheduler, math.inf)
+    searcher = SeedSearcher(scheduler)
     unfit = WorkerFailure("node-unfit", "old torch", "10.0.0.1")
     scheduler.worker_failures.add((0, 0), unfit)
     searcher.suggest("t1")
@@ -104,3 +106,22 @@ def test_the_death_of_a_worker_has_its_cause(error: Exception, cause: str) -> No
     assert (found.cause, found.node) == (cause, "")
     located = RayActorError(error_msg=f"{error}\n\tpid: 12\n\tip: 10.0.0.7\nThe actor")
     assert classified(located).node == "10.0.0.7"
+
+
+def test_a_timeout_counts_from_the_start_of_training_and_no_wall_clock_matters(
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1e12)
+    searcher = SeedSearcher(prepare(), time.monotonic() + 60)
+    killed: list[str] = []
+    monkeypatch.setattr("ray.kill", killed.append)
+    watchdog = Watchdog(searcher, 0.0, lambda *_: None, lambda: None)
+    state = SimpleNamespace(ray_actor="its actor")
+    trial: Any = SimpleNamespace(trial_id="a", temporary_state=state)
+    watchdog.on_trial_start(trial=trial)
+    watchdog.on_step_end()
+    assert not killed
+    watchdog.on_trial_result(trial=trial)
+    watchdog.on_step_end()
+    assert killed == ["its actor"]
+    assert not searcher.late

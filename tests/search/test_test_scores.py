@@ -77,13 +77,13 @@ def test_a_resumed_search_runs_the_missing_tests_and_later_ones_test_more_on_req
     assert len(with_test(every)) == 9
 
 
-def test_a_repetition_that_did_not_start_comes_again_and_a_failing_one_is_given_up(
+def test_a_failing_repetition_comes_again_and_is_given_up(
     decided: Scheduler, winner_only: Scheduler, workers: Workers, caplog: pytest.LogCaptureFixture
 ) -> None:
     task = decided.next()
     assert task is not None
-    decided.release(task)
     failure = WorkerFailure("hang", "the machine is gone", "")
+    decided.record_failure(task, failure)
     while (again := decided.next()) is not None and again.id == task.id:
         decided.record_failure(again, failure)
     assert "cannot train again: the machine is gone" in caplog.text
