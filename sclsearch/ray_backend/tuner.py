@@ -282,14 +282,15 @@ class Watchdog(_Stateless, tune.Callback):
     def on_step_end(self, **_: Any) -> None:
         """Kill hung trials; only the end of the process stops a call that holds the GIL."""
         now = time.monotonic()
-        running = [(trial, now - begun) for trial, begun in self.running.values()]
+        trials = [trial for trial, _ in self.running.values()]
+        starts = [start for _, start in self.running.values()]
         with self.searcher.keeping_fault():
-            self.tick(self.took, [age for _, age in running])
+            self.tick(self.took, [now - start for start in starts])
         # A trial may wait for a node that never comes, or start when the time is over.
-        in_time = [begun for _, begun in self.running.values() if begun <= self.searcher.deadline]
+        in_time = any(start <= self.searcher.deadline for start in starts)
         if (self.searcher.late and not in_time) or self.searcher.fault is not None:
             signal.raise_signal(END_SIGNAL)
-        for trial, _ in running:
+        for trial in trials:
             begun = self.training.get(trial.trial_id, now)
             if now - begun > self.timeout and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
