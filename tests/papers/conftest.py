@@ -72,17 +72,13 @@ def options(tmp_path: Path) -> RunOptions:
     )
 
 
-def printed(show: Callable[..., None], *things: object) -> str:
-    """Return what a function prints on a terminal of 80 columns."""
+def lines(show: Callable[..., None], *things: object) -> list[str]:
+    """Return the lines that a function prints on 80 columns, with single spaces."""
     console = Console(file=StringIO(), width=80)
     show(console, *things)
     assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
-
-
-def lines(text: str) -> list[str]:
-    """Return the lines with single spaces."""
-    return [" ".join(line.split()) for line in text.splitlines()]
+    printed = console.file.getvalue().splitlines()
+    return [" ".join(line.split()) for line in printed]
 
 
 def stored(options: RunOptions) -> dict[str, bytes]:

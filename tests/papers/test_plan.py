@@ -35,7 +35,6 @@ from tests.papers.conftest import QUIET
 
 Planned = Callable[..., list[PlannedCell]]
 
-TEMPERATURES = ("T=0.3", "T=0.5", "T=0.7", "T=0.9")
 SCALES = pytest.mark.parametrize("scale", [None, "laptop"])
 
 
@@ -96,68 +95,57 @@ def test_each_cell_has_a_valid_study_or_a_reason(
         assert len({cell.row.name for cell in twins}) == len(conditions) == 1
 
 
-def test_at_paper_scale_settings_model_and_rule_come_from_the_table(
-    table: Table, options: RunOptions
-) -> None:
-    for one in plan_cells(table, table.cells, options):
-        if one.spec is not None:
-            assert (one.spec.settings, one.spec.model) == (one.cell.settings, one.cell.model)
-            assert (one.spec.searched, one.spec.scale) == (False, None)
-            assert one.options.rule == (table.rule and str(table.rule))
-            assert one.options.configs is None
-
-
-def test_at_laptop_scale_all_rows_search_the_same_two_learning_rates(
+def test_settings_model_and_rule_come_from_the_table_unless_the_scale_or_the_user_sets_them(
     table: Table, options: RunOptions
 ) -> None:
     searched = set()
-    for one in plan_cells(table, table.cells, options, scale="laptop"):
-        if one.spec is None:
-            continue
-        left = practical(str(one.spec.method)).with_settings(one.spec.settings)
+    own, other, laptop = (
+        [one for one in plan_cells(table, table.cells, options, **changes) if one.spec]
+        for changes in ({}, {"model": "minilm"}, {"scale": "laptop"})
+    )
+    for one, of_other, small in zip(own, other, laptop, strict=True):
+        assert one.spec is not None
+        assert (one.spec.settings, one.spec.model) == (one.cell.settings, one.cell.model)
+        assert (one.spec.searched, one.spec.scale, one.options.configs) == (False, None, None)
+        assert one.options.rule == (table.rule and str(table.rule))
+        assert of_other.spec == replace(one.spec, model="minilm")
+        assert small.spec is not None
+        assert (small.spec.searched, small.spec.scale, small.spec.model) == (True, "laptop", None)
+        assert (small.options.configs, small.options.rule) == (2, None)
+        # All rows search the same two learning rates.
+        left = practical(str(small.spec.method)).with_settings(small.spec.settings)
         assert left.parameters.keys() == {"learning_rate"}
         rates = asdict(left.parameters["learning_rate"])
         searched.add((canonical(rates), canonical(left.published)))
-        assert (one.spec.searched, one.spec.scale, one.spec.model) == (True, "laptop", None)
-        assert one.spec.space == "practical"
-        assert (one.options.configs, one.options.rule) == (2, None)
-        assert one.spec.settings.get("head_lr_mult", 1.0) == 1.0
+        assert small.spec.settings.get("head_lr_mult", 1.0) == 1.0
         for name in one.cell.settings.keys() - SHARED:
-            assert one.spec.settings[name] == one.cell.settings[name]
+            assert small.spec.settings[name] == one.cell.settings[name]
     assert len(searched) == bool(table.cells)
 
 
-def test_with_another_model_rows_keep_the_settings_of_the_table(
-    table: Table, options: RunOptions
-) -> None:
-    for one in plan_cells(table, table.cells, options, model="minilm"):
-        if one.spec is not None:
-            assert one.spec.settings == one.cell.settings
-            assert one.spec.space == "paper"
-
-
-def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(
-    planned: Planned,
-) -> None:
+def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(planned: Planned) -> None:
     specs = [one.spec for one in planned("gunel/table-3", scale="laptop") if one.spec]
     assert Counter(spec.settings["batch_size"] for spec in specs) == {16: 3, 64: 3, 256: 3}
-    assert all(
-        spec.settings.keys() == {"tau", "lam", "batch_size", "head_lr_mult"} for spec in specs
-    )
+    names = {"tau", "lam", "batch_size", "head_lr_mult"}
+    assert all(spec.settings.keys() == names for spec in specs)
 
 
-@pytest.mark.parametrize(
-    ("name", "reasons"),
-    [
-        ("gunel/table-2", {"": 12, "a mean of other cells": 2}),
-        ("lacon/table-7", {"": 15, "not a method of sclsearch": 5}),
-        ("cmlm/table-1", {"": 120}),
-    ],
-)
-def test_a_cell_without_a_study_has_a_reason(
-    name: str, reasons: dict[str, int], planned: Planned
-) -> None:
-    assert Counter(one.reason for one in planned(name)) == reasons
+def test_a_cell_without_a_study_has_a_reason(planned: Planned, options: RunOptions) -> None:
+    remote = replace(options, storage="s3://bucket/folder")
+    for name, changes, reasons in (
+        ("gunel/table-2", {}, {"": 12, "a mean of other cells": 2}),
+        ("lacon/table-7", {}, {"": 15, "not a method of sclsearch": 5}),
+        ("cmlm/table-1", {}, {"": 120}),
+        (
+            "gunel/table-7",
+            {"options": remote},
+            {"its fine-tuned encoder needs a --storage folder that all machines can read": 4},
+        ),
+    ):
+        assert Counter(one.reason for one in planned(name, **changes)) == reasons
+    assert all(one.spec for one in planned("gunel/table-4", options=remote))
+    with pytest.raises(SclsearchError, match=r"^Unknown scale 'laptp'. Did you mean 'laptop'\?"):
+        planned("gunel/table-4", scale="laptp")
 
 
 @SCALES
@@ -179,22 +167,6 @@ def test_a_transfer_first_fine_tunes_an_encoder_as_in_another_table(
     assert trained == [(row, task) for row in ("CE", "CE + SCL") for task in tasks]
 
 
-def test_a_transfer_has_no_study_in_an_object_store(planned: Planned, options: RunOptions) -> None:
-    remote = replace(options, storage="s3://bucket/folder")
-    assert {one.reason for one in planned("gunel/table-7", options=remote)} == {
-        "its fine-tuned encoder needs a --storage folder that all machines can read"
-    }
-    assert all(one.spec for one in planned("gunel/table-4", options=remote))
-
-
-@SCALES
-def test_a_given_model_replaces_the_model_of_table_and_scale(
-    planned: Planned, scale: str | None
-) -> None:
-    cells = planned("gunel/table-4", model="distilbert", scale=scale)
-    assert {one.spec.model for one in cells if one.spec} == {"distilbert"}
-
-
 def test_settings_of_a_table_reach_all_phases_of_training(
     planned: Planned, options: RunOptions, small: Path, glue: Path
 ) -> None:
@@ -214,16 +186,6 @@ def test_settings_of_a_table_reach_all_phases_of_training(
     assert devlin.items() <= fields.items()
 
 
-def test_two_metrics_of_a_task_share_a_study(planned: Planned) -> None:
-    cells = planned("lacon/table-5")
-    assert [len(cells), len(list(distinct_studies(cells)))] == [8, 4]
-
-
-def test_an_unknown_scale_is_an_error(planned: Planned) -> None:
-    with pytest.raises(SclsearchError, match=r"^Unknown scale 'laptp'. Did you mean 'laptop'\?"):
-        planned("gunel/table-4", scale="laptp")
-
-
 def test_only_methods_that_read_paraphrases_get_them(planned: Planned, file: Path) -> None:
     cells = planned("cmlm/table-2", paraphrases=file)
     given = {one.cell.row.name: one.spec.paraphrases for one in cells if one.spec}
@@ -231,25 +193,6 @@ def test_only_methods_that_read_paraphrases_get_them(planned: Planned, file: Pat
     for name, selectors in (("gunel/table-2", ()), ("gunel/table-5", ("Original",))):
         with pytest.raises(SclsearchError, match=r"^--paraphrases .*: no selected cell reads"):
             planned(name, *selectors, paraphrases=file)
-    file.write_text("{}\n")
-    with pytest.raises(SclsearchError, match="the file is empty"):
-        planned("gunel/table-5", "T=0.5", paraphrases=file)
-
-
-@SCALES
-@pytest.mark.parametrize("with_file", [False, True])
-def test_without_a_temperature_all_noisy_conditions_are_one_study_with_a_note(
-    planned: Planned, file: Path, scale: str | None, with_file: bool
-) -> None:
-    file.write_text('{"paraphrases": 1, "source": "a test"}\n')
-    cells = planned("gunel/table-5", scale=scale, paraphrases=file if with_file else None)
-    assert Counter(one.reason for one in cells) == {"": 30, "a mean of other cells": 6}
-    assert len(list(distinct_studies(cells))) == 12
-    for one in cells:
-        if one.spec:
-            noisy = one.cell.block.name in TEMPERATURES
-            assert one.note == (NO_TEMPERATURE if noisy else "")
-            assert one.spec.paraphrases == (file if noisy and with_file else None)
 
 
 @SCALES
@@ -263,6 +206,17 @@ def test_a_file_reproduces_only_the_conditions_of_its_temperature(
     reasons = Counter(one.reason for one in cells if one.cell.block.augmentation)
     others = (f"needs paraphrases at T={t}, but the file has T=0.5" for t in (0.3, 0.7, 0.9))
     assert reasons == {"": 6, **dict.fromkeys(others, 6)}
+    # Without a temperature all noisy conditions are one study with a note.
+    file.write_text('{"paraphrases": 1, "source": "a test"}\n')
+    for given in (None, file):
+        cells = planned("gunel/table-5", scale=scale, paraphrases=given)
+        assert Counter(one.reason for one in cells) == {"": 30, "a mean of other cells": 6}
+        assert len(list(distinct_studies(cells))) == 12
+        for one in cells:
+            noisy = one.cell.block.augmentation is not None
+            if one.spec:
+                assert one.note == (NO_TEMPERATURE if noisy else "")
+                assert one.spec.paraphrases == (given if noisy else None)
 
 
 def test_conditions_that_share_a_study_are_compared_once(planned: Planned, small: Path) -> None:
