@@ -27,7 +27,6 @@ from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
 from sclsearch.spaces.load import load_space, practical_file, practical_space
 from sclsearch.spaces.space import Space
-from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks import TASKS
 from tests.finished import finish
@@ -70,46 +69,29 @@ def practical(method: str) -> Space:
     return practical_space(space, method_class(method), traits, 64)
 
 
-@SCALES
-def test_each_cell_has_a_valid_study_or_a_reason(
-    table: Table, options: RunOptions, scale: str | None
+def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
+    table: Table, options: RunOptions
 ) -> None:
     few_shot = find_protocol(table.protocol).few_shot
-    studies = []
-    for one in plan_cells(table, table.cells, options, scale=scale):
-        assert (one.spec is None) == bool(one.reason)
-        if one.spec is None:
+    searched, studies = set(), []
+    paper, other, laptop = (
+        plan_cells(table, table.cells, options, **changes)  # type: ignore[arg-type]
+        for changes in ({}, {"model": "minilm"}, {"scale": "laptop"})
+    )
+    for one, of_other, small in zip(paper, other, laptop, strict=True):
+        assert (one.spec is None) == (small.spec is None) == bool(one.reason)
+        if one.spec is None or small.spec is None:
             continue
         assert one.cell.trainable
         assert one.spec.task in TASKS
-        assert field_errors(method_class(str(one.spec.method)), one.spec.settings) == []
         sizes = (one.spec.train_size, one.spec.shots)
         assert sum(size is not None for size in sizes) == int(few_shot)
         noisy = one.cell.block.augmentation is not None
         assert one.spec.protocol == ("gunel-noisy" if noisy else table.protocol)
-        studies.append(one)
-    for one in studies:
-        twins = [other.cell for other in studies if other.spec == one.spec]
-        # Without a paraphrase file, conditions that differ only in temperature share a study.
-        conditions = {c.block.augmentation is not None or c.block.name for c in twins}
-        assert len({cell.row.name for cell in twins}) == len(conditions) == 1
-
-
-def test_settings_model_and_rule_come_from_the_table_unless_the_scale_or_the_user_sets_them(
-    table: Table, options: RunOptions
-) -> None:
-    searched = set()
-    own, other, laptop = (
-        [one for one in plan_cells(table, table.cells, options, **changes) if one.spec]
-        for changes in ({}, {"model": "minilm"}, {"scale": "laptop"})
-    )
-    for one, of_other, small in zip(own, other, laptop, strict=True):
-        assert one.spec is not None
         assert (one.spec.settings, one.spec.model) == (one.cell.settings, one.cell.model)
         assert (one.spec.searched, one.spec.scale, one.options.configs) == (False, None, None)
         assert one.options.rule == (table.rule and str(table.rule))
         assert of_other.spec == replace(one.spec, model="minilm")
-        assert small.spec is not None
         assert (small.spec.searched, small.spec.scale, small.spec.model) == (True, "laptop", None)
         assert (small.options.configs, small.options.rule) == (2, None)
         # All rows search the same two learning rates.
@@ -120,7 +102,15 @@ def test_settings_model_and_rule_come_from_the_table_unless_the_scale_or_the_use
         assert small.spec.settings.get("head_lr_mult", 1.0) == 1.0
         for name in one.cell.settings.keys() - SHARED:
             assert small.spec.settings[name] == one.cell.settings[name]
+        studies += [one, small]
     assert len(searched) == bool(table.cells)
+    for one in studies:
+        method = method_class(str(one.spec.method))  # type: ignore[union-attr]
+        assert field_errors(method, one.spec.settings) == []  # type: ignore[union-attr]
+        twins = [other.cell for other in studies if other.spec == one.spec]
+        # Without a paraphrase file, conditions that differ only in temperature share a study.
+        conditions = {c.block.augmentation is not None or c.block.name for c in twins}
+        assert len({cell.row.name for cell in twins}) == len(conditions) == 1
 
 
 def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(planned: Planned) -> None:
@@ -165,25 +155,6 @@ def test_a_transfer_first_fine_tunes_an_encoder_as_in_another_table(
     trained = [(one.cell.row.name, one.spec.task) for one in distinct_studies(cells) if one.spec]
     tasks = ("sst2", "amazon2", "yelp2")
     assert trained == [(row, task) for row in ("CE", "CE + SCL") for task in tasks]
-
-
-def test_settings_of_a_table_reach_all_phases_of_training(
-    planned: Planned, options: RunOptions, small: Path, glue: Path
-) -> None:
-    changes: dict[str, Any] = {"options": replace(options, data_dir=glue), "model": str(small)}
-    rates: dict[str, list[object]] = {}
-    for one in planned("cmlm/table-2", "RTE", **changes):
-        assert one.spec is not None
-        fields = resolve(one.spec, one.options).fields({})
-        found = [value for name, value in fields.items() if name.endswith("learning_rate")]
-        rates[one.cell.row.name] = found
-    phases = {"FT": 1, "SCL": 1, "CSSL": 2, "TAPT": 2, "CMLM": 2}
-    assert rates == {name: count * [3e-5] for name, count in phases.items()}
-    (standard,) = planned("supcl-seq/table-2", "Standard,RTE", **changes)
-    assert standard.spec is not None
-    fields = resolve(standard.spec, standard.options).fields({})
-    devlin = {"warmup_ratio": 0.1, "weight_decay": 0.01, "max_grad_norm": 1.0, "epochs": 3}
-    assert devlin.items() <= fields.items()
 
 
 def test_only_methods_that_read_paraphrases_get_them(planned: Planned, file: Path) -> None:

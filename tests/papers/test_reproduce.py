@@ -1,7 +1,6 @@
 """Tests of reproduced scores, of their cost and of the comparison of rows."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,13 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from sclsearch.encoders.heads import Head
-from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD
-from sclsearch.methods.base import Model
 from sclsearch.papers.reproduce import (
     CellScore,
     PlannedCell,
@@ -32,7 +26,7 @@ from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.search.run import run
 from sclsearch.selection.significance import compare, holm
-from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions
 from tests.finished import finish
 from tests.in_process import in_process
@@ -69,16 +63,14 @@ def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(ce: Planne
     assert (score.mean, score.std, score.plain) == pytest.approx((0.68, 0.01, 0.645))
 
 
-def test_a_failed_seed_is_visible_but_not_in_the_scores(ce: PlannedCell) -> None:
+def test_failed_seeds_are_visible_but_not_in_the_scores(ce: PlannedCell) -> None:
     finish(ce.spec, ce.options, lambda _, r: None if r == 9 else [[20 + r, 30 - r], [10, 40]])
     score = reproduce_cell(ce, QUIET)
     assert (score.tests[9], score.seeds) == (None, 10)
     assert (score.mean, score.plain) == pytest.approx((0.67, 0.64))
-
-
-def test_a_study_whose_seeds_all_failed_has_no_score(ce: PlannedCell) -> None:
-    finish(ce.spec, ce.options, lambda *_: None)
-    score = reproduce_cell(ce, QUIET)
+    all_failed = replace(ce, options=replace(ce.options, storage=Path(ce.options.storage, "other")))
+    finish(all_failed.spec, all_failed.options, lambda *_: None)
+    score = reproduce_cell(all_failed, QUIET)
     assert (score.mean, score.reason) == (None, "all its seed runs failed")
 
 
@@ -94,7 +86,7 @@ def test_two_metrics_come_from_the_same_seed_runs(cells: Cells) -> None:
 
 
 def test_a_user_error_is_the_reason_for_a_missing_score(
-    cells: Cells, ce: PlannedCell, options: RunOptions
+    ce: PlannedCell, options: RunOptions
 ) -> None:
     assert ce.spec is not None
     invalid = replace(ce, spec=replace(ce.spec, train_size=5000))
@@ -103,32 +95,27 @@ def test_a_user_error_is_the_reason_for_a_missing_score(
     assert score.reason.startswith("--train-size")
     assert cost_of(invalid, list).reason == score.reason
     assert not study_names(options.storage)
-    (mean,) = cells("Both,CE,Demo")
-    assert reproduce_cell(mean, QUIET).reason == "a mean of other cells"
 
 
-def test_notes_name_model_assumptions_scale_and_selection(cells: Cells, small: Path) -> None:
-    scores = []
-    for one in cells("N=20,CE,CE + SCL,Demo", scale="laptop"):
-        finish(one.spec, one.options)
-        scores.append(reproduce_cell(one, QUIET))
-    assert [score.seeds for score in scores] == [3, 3]
-    searched, assumed = (score.notes for score in scores)
-    assert f"model {small}, not bert-base" in searched
-    assert any(note.startswith("scaled: at most 150 updates") for note in searched)
-    for notes in (searched, assumed):
-        assert "ours is the best of 2 configurations by validation" in notes
-    assert "CE + SCL: τ is assumed" in assumed
+def test_notes_name_model_assumptions_scale_selection_and_the_cell_of_a_warning(
+    cells: Cells, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one,) = cells("N=20,CE + SCL,Demo", scale="laptop")
+    finish(one.spec, one.options)
+    notes = reproduce_cell(one, QUIET).notes
+    assert any(note.startswith("scaled: at most 150 updates") for note in notes)
 
-
-def test_a_warning_names_its_cell(ce: PlannedCell, monkeypatch: pytest.MonkeyPatch) -> None:
     def warned(*given: Any) -> Report:
         return replace(report(*given), notes=(doubt("few rows"), Note("scaled")))
 
     monkeypatch.setattr("sclsearch.search.scheduler.report", warned)
-    finish(ce.spec, ce.options)
-    notes = reproduce_cell(ce, QUIET).notes
-    assert {f"{ce.cell.name}: warning: few rows", "scaled"} <= {*notes}
+    assert reproduce_cell(one, QUIET).notes == (
+        f"model {small}, not bert-base",
+        "ours is the best of 2 configurations by validation",
+        "CE + SCL: τ is assumed",
+        "N=20, CE + SCL, Demo: warning: few rows",
+        "scaled",
+    )
 
 
 def test_a_used_time_budget_trains_nothing_but_shows_stored_scores(
@@ -138,8 +125,7 @@ def test_a_used_time_budget_trains_nothing_but_shows_stored_scores(
     finish(finished_cell.spec, finished_cell.options)
     past = time.monotonic() - 1
     scores = [reproduce_cell(one, QUIET, past) for one in (finished_cell, missing_cell)]
-    assert scores[0].mean == pytest.approx(0.68)
-    assert scores[1].reason == OUT_OF_TIME
+    assert (scores[0].mean, scores[1].reason) == (pytest.approx(0.68), OUT_OF_TIME)
     assert study_names(options.storage) == [scores[0].study]
 
 
@@ -147,7 +133,7 @@ def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(
     cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.ray_backend.start.cores", lambda: 4)
-    one, other = cells("N=20,CE,CE + SCL,Demo")
+    (one,) = cells("N=20,CE,Demo")
     before = cost_of(one, list)
     assert (before.seed_runs, before.missing) == (10, 10)
     assert before.time is not None
@@ -160,9 +146,6 @@ def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(
     assert cost_of(two, lambda: runs).time == Estimate(4 * 60.0, 2, STORED)
     finish(one.spec, one.options)
     assert cost_of(one, partial(finished, one.options.storage)).time == Estimate(0.0, 1, "")
-    of_another = cost_of(other, lambda: runs).time
-    assert of_another is not None
-    assert of_another.basis == MEASURED
 
 
 @pytest.fixture
@@ -191,124 +174,53 @@ def test_rows_are_compared_with_the_first_by_replicate(scored: Callable[..., Cel
     assert found[0].comparison == compare(ours.tests, base.tests)
     assert (found[0].comparison.n, found[0].comparison.n_missing) == (3, 1)
     assert [one.adjusted for one in found] == holm([one.comparison.p for one in found])
+    # Rows without a common replicate are not compared.
+    none, late = scored("CE,N=20,Demo", 0.5, None), scored("CE + SCL,N=20,Demo", None, 0.5)
+    failed, alone = scored("CE,N=20,Demo", None), scored("CE + SCL,N=20,Demo", 0.5)
+    assert compare_rows([none, late]) == compare_rows([failed, alone]) == []
 
 
-@pytest.mark.parametrize(
-    ("base", "ours"), [((0.5, None), (None, 0.5)), ((None,), (0.5,))], ids=["disjoint", "no base"]
-)
-def test_rows_without_a_common_replicate_are_not_compared(
-    scored: Callable[..., CellScore],
-    base: tuple[float | None, ...],
-    ours: tuple[float | None, ...],
-) -> None:
-    scores = scored("CE,N=20,Demo", *base), scored("CE + SCL,N=20,Demo", *ours)
-    assert compare_rows(scores) == []
-
-
-@pytest.fixture
-def transfer(tmp_path: Path) -> Table:
-    """Return a table whose first cell starts from an encoder fine-tuned on the same task."""
-    return write_table(
-        tmp_path, DEMO.replace("{train_size: 20}", "{train_size: 20, first_task: demo}")
-    )
-
-
-@pytest.fixture
-def one(transfer: Table, options: RunOptions, small: Path) -> PlannedCell:
-    """Return the cell of a transfer at laptop scale, on a tiny encoder."""
-    return plan_cells(transfer, transfer.cells, options, scale="laptop", model=str(small))[0]
-
-
-def fill_first(one: PlannedCell) -> str:
-    """Finish the study that fine-tunes the encoder of a cell; return its name."""
-    assert one.first is not None
-    return finish(one.first.spec, one.first.options)
-
-
-@pytest.fixture
-def weights(one: PlannedCell, small: Path) -> Path:
-    """Return the weights of the finished first fine-tuning; replicate 2 is the best."""
-    name = fill_first(one)
-    winner = finished_winner(report(one.options.storage, name))
-    weights = Path(str(StudyStore(one.options.storage, name).weights(winner.seeds[2].key)))
-    weights.parent.mkdir(exist_ok=True)
-    encoder = load_encoder(small, "small")
-    modules = torch.nn.ModuleDict({"head": Head(encoder.width, 2, hidden=True)})
-    save_file(Model(encoder, modules).state_dict(), weights)
-    return weights
-
-
-def exported(options: RunOptions) -> Path:
-    (folder,) = Path(options.storage, "encoders").iterdir()
-    return folder
+def transfer_on(folder: Path, options: RunOptions, encoder: Path) -> PlannedCell:
+    """Return a cell at laptop scale that starts from an encoder fine-tuned on the same task."""
+    text = DEMO.replace("{train_size: 20}", "{train_size: 20, first_task: demo}")
+    table = write_table(folder, text)
+    return plan_cells(table, table.cells, options, scale="laptop", model=str(encoder))[0]
 
 
 def missing(one: PlannedCell) -> list[int]:
     return [cost_of(study, list).missing for study in distinct_studies([one])]
 
 
-def fill_on(folder: Path, one: PlannedCell) -> str:
-    """Finish the study of a cell on an exported encoder; return its name."""
-    assert one.spec is not None
-    return finish(replace(one.spec, model=str(folder)), one.options)
-
-
-def test_all_seed_runs_of_a_cell_are_missing_while_its_encoder_is_missing(one: PlannedCell) -> None:
-    assert missing(one) == [6, 6]
-    # Stored seed runs on the pretrained encoder are useless here.
-    finish(one.spec, one.options)
-    assert missing(one) == [6, 6]
-    cost = cost_of(one, partial(finished, one.options.storage))
-    assert cost.time is not None
-    assert (cost.study, cost.time.basis) == ("", STORED)
-    assert cost.time.seconds == pytest.approx(6 * 60.0, rel=0.01)
-    name = fill_first(one)
-    assert missing(one) == [0, 6]
-    shutil.rmtree(Path(one.options.storage, "studies", name))
-    assert missing(one) == [0, 6]
-    assert not Path(one.options.storage, "encoders").exists()
-
-
 def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
-    one: PlannedCell, weights: Path, small: Path
+    tmp_path: Path, options: RunOptions, small: Path
 ) -> None:
-    assert reproduce_cell(one, QUIET, 0.0).reason == OUT_OF_TIME
-    folder = exported(one.options)
-    assert folder.name == f"demo-{weights.stem[:12]}"
+    one = transfer_on(tmp_path, options, small)
+    assert one.spec is not None
+    assert one.first is not None
+    finish(one.spec, options)  # seed runs on the pretrained encoder are useless here
+    assert missing(one) == [6, 6]
+    first = finish(one.first.spec, one.first.options)
+    best = finished_winner(report(options.storage, first)).seeds[2].key
     assert missing(one) == [0, 6]
-    name = fill_on(folder, one)
+    assert not Path(options.storage, "encoders").exists()
+    assert reproduce_cell(one, QUIET, 0.0).reason == OUT_OF_TIME
+    (folder,) = Path(options.storage, "encoders").iterdir()
+    assert (folder.name, missing(one)) == (f"demo-{best[:12]}", [0, 6])
+    name = finish(replace(one.spec, model=str(folder)), one.options)
     assert (missing(one), cost_of(one, list).study) == ([0, 0], name)
     written = (folder / CARD).stat().st_mtime_ns
     score = reproduce_cell(one, QUIET, 0.0)
     assert (folder / CARD).stat().st_mtime_ns == written
-    assert (score.study, score.seeds) == (name, 3)
-    assert score.mean == pytest.approx(0.61)
-    note = (
-        "encoder first fine-tuned on demo by ce: seed 2, the best of 3 by validation, accuracy "
-        "0.6200"
-    )
-    assert {note, f"model ./{small.name}, not bert-base"} <= {*score.notes}
-    card = json.loads((folder / CARD).read_text())
-    (folder / CARD).write_text(json.dumps({**card, "base": "bert-base"}))
-    fill_on(folder, one)
-    notes = reproduce_cell(one, QUIET, 0.0).notes
-    assert not any(note.startswith("model ") for note in notes)
-
-
-def test_an_error_in_the_first_study_is_the_reason_for_a_missing_score(one: PlannedCell) -> None:
-    assert one.first is not None
-    assert one.first.spec is not None
-    invalid = replace(one, first=replace(one.first, spec=replace(one.first.spec, task="dmeo")))
-    reason = reproduce_cell(invalid, QUIET).reason
-    assert reason.startswith("Unknown task 'dmeo'. Did you mean 'demo'?")
-    assert cost_of(invalid, list).reason == reason
+    assert (score.study, score.seeds, score.mean) == (name, 3, pytest.approx(0.61))
+    assert score.notes[0] == f"model ./{small.name}, not bert-base"
+    assert "encoder first fine-tuned on demo by ce: seed 2, the best of 3 by" in str(score.notes)
 
 
 @pytest.mark.slow
 def test_an_interrupted_transfer_resumes_and_trains_nothing_twice(
-    transfer: Table, options: RunOptions, tiny_roberta: Path
+    tmp_path: Path, options: RunOptions, tiny_roberta: Path
 ) -> None:
-    one = plan_cells(transfer, transfer.cells, options, scale="laptop", model=str(tiny_roberta))[0]
+    one = transfer_on(tmp_path, options, tiny_roberta)
     assert one.first is not None
     assert one.first.spec is not None
     with in_process():
@@ -321,6 +233,7 @@ def test_an_interrupted_transfer_resumes_and_trains_nothing_twice(
     assert {key: whole[key] for key in begun} == begun
     assert (missing(one), len(study_names(options.storage))) == ([0, 0], 2)
     models = {json.loads(text)["origin"]["model"] for text in whole.values()}
-    assert models == {str(tiny_roberta), str(exported(options))}
+    (folder,) = Path(options.storage, "encoders").iterdir()
+    assert models == {str(tiny_roberta), str(folder)}
     assert reproduce_cell(one, QUIET) == score
     assert stored(options) == whole

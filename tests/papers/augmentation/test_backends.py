@@ -22,16 +22,10 @@ def test_eda_writes_the_paraphrases_that_methods_use_without_a_file() -> None:
     assert [views[:2] for views in five] == two
     assert {len(views) for views in five} == {5}
     assert EDA(Options()).header()["note"] == EDA_NOTE
-
-
-def test_eda_names_all_options_that_do_not_apply() -> None:
     with pytest.raises(SclsearchError) as raised:
         EDA(Options(pivot="de", seed=0, models=Path("opus")))
-    assert [line.partition(":")[0] for line in str(raised.value).splitlines()] == [
-        "--pivot",
-        "--seed",
-        "--models",
-    ]
+    named = [line.partition(":")[0] for line in str(raised.value).splitlines()]
+    assert named == ["--pivot", "--seed", "--models"]
 
 
 def marian(opus: Path | None, **options: Any) -> Marian:
@@ -39,22 +33,22 @@ def marian(opus: Path | None, **options: Any) -> Marian:
     return Marian(Options(models=opus, **options))
 
 
-def test_each_pivot_gives_a_different_paraphrase(opus: Path) -> None:
-    backend = marian(opus)
-    found = backend.paraphrases([*TEXTS, "longer than the model reads " * 40])
-    assert [len(views) for views in found] == [2, 2, 2, 2]
-    assert all(view for views in found for view in views)
-    assert all(first != second for first, second in found)
-    assert [*backend.folders] == ["en-de", "de-en", "en-zh", "zh-en"]
-
-
-@pytest.mark.parametrize(("temperature", "different"), [(1e-3, 1), (0.7, 3)])
-def test_paraphrases_of_one_pivot_differ_unless_the_temperature_is_low(
-    opus: Path, temperature: float, different: int
+@pytest.mark.parametrize(
+    ("options", "different", "pivots"),
+    [
+        ({}, 2, ["en-de", "de-en", "en-zh", "zh-en"]),
+        ({"temperature": 1e-3, "views": 3}, 1, ["en-de", "de-en"]),
+        ({"temperature": 0.7, "views": 3}, 3, ["en-de", "de-en"]),
+    ],
+)
+def test_paraphrases_differ_by_pivot_or_unless_the_temperature_is_low(
+    opus: Path, options: dict[str, Any], different: int, pivots: list[str]
 ) -> None:
-    backend = marian(opus, temperature=temperature, views=3)
-    assert {len(set(views)) for views in backend.paraphrases(TEXTS)} == {different}
-    assert [*backend.folders] == ["en-de", "de-en"]
+    backend = marian(opus, **options)
+    found = backend.paraphrases([*TEXTS, "longer than the model reads " * 40][: 3 + (not options)])
+    assert {len(set(views)) for views in found} == {different}
+    assert all(view for views in found for view in views)
+    assert [*backend.folders] == pivots
 
 
 def test_paraphrases_depend_on_texts_and_seed_not_on_the_global_generator(opus: Path) -> None:
@@ -79,34 +73,26 @@ def test_an_empty_translation_stays_empty(opus: Path, monkeypatch: pytest.Monkey
         assert marian(opus, views=3).paraphrases(texts) == expected
 
 
-@pytest.mark.parametrize(("direction", "prefix"), [("en-zh", ">>cmn_Hans<< "), ("en-de", "")])
-def test_only_a_multilingual_model_gets_a_language_token(
-    opus: Path, direction: str, prefix: str
+def test_the_header_has_models_temperature_and_seed(
+    opus: Path, save_opus: Any, tmp_path: Path
 ) -> None:
-    assert Opus(opus / f"opus-mt-{direction}", direction[-2:]).prefix == prefix
-
-
-def test_the_header_has_models_temperature_and_seed(opus: Path, tmp_path: Path) -> None:
-    header = marian(opus, temperature=0.9, seed=3).header()
+    backend = marian(opus, temperature=0.9, seed=3)
+    header = backend.header()
+    prefixes = [Opus(folder, name[-2:]).prefix for name, folder in backend.folders.items()]
+    assert prefixes == ["", "", ">>cmn_Hans<< ", ""]  # of a multilingual model
     assert header["source"] == "Marian opus-mt en-de-en and en-zh-en, sampled at temperature 0.9"
     assert (header["temperature"], header["seed"]) == (0.9, 3)
-    assert len(set(header["models"].values())) == 4
     assert set(header["versions"]) == {"torch", "transformers"}
     assert "note" not in header
     folder = shutil.copytree(opus, tmp_path / "models")
     weights = folder / "opus-mt-en-de" / "model.safetensors"
     weights.write_bytes(weights.read_bytes() + b" ")
     changed = marian(folder).header()["models"]
-    assert [name for name in changed if header["models"][name] != changed[name]] == [
-        "opus-mt-en-de"
-    ]
-
-
-def test_other_pivots_than_the_papers_have_a_note(save_opus: Any) -> None:
-    header = marian(save_opus("en-fr", "fr-en"), pivot="fr", views=3).header()
-    assert header["note"] == (
-        "paraphrases: Marian en-fr-en, not the papers' Marian en-de-en/en-zh-en"
-    )
+    assert len(set(changed.values())) == 4
+    different = [name for name in changed if header["models"][name] != changed[name]]
+    assert different == ["opus-mt-en-de"]
+    other = marian(save_opus("en-fr", "fr-en"), pivot="fr", views=3).header()
+    assert "Marian en-fr-en, not the papers' Marian en-de-en/en-zh-en" in other["note"]
 
 
 def test_weights_of_the_older_format_are_read(opus: Path, tmp_path: Path) -> None:
@@ -119,7 +105,9 @@ def test_weights_of_the_older_format_are_read(opus: Path, tmp_path: Path) -> Non
     assert Opus(folder, "en").sample(TEXTS, 0.7, 1) == expected
 
 
-def test_each_missing_model_is_named_with_its_files(tmp_path: Path) -> None:
+def test_missing_and_damaged_models_are_named(
+    opus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "opus-mt-en-de").mkdir()
     (tmp_path / "opus-mt-en-de" / "config.json").write_text("{}")
     with pytest.raises(SclsearchError) as raised:
@@ -128,30 +116,21 @@ def test_each_missing_model_is_named_with_its_files(tmp_path: Path) -> None:
     missing = "vocab.json, source.spm, target.spm, model.safetensors or pytorch_model.bin"
     assert first.startswith(f"{tmp_path}/opus-mt-en-de: lacks {missing}.")
     assert len(others) == 3
-
-
-def test_a_model_that_neither_hub_nor_cache_has_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder = shutil.copytree(opus / "opus-mt-en-de", tmp_path / "damaged")
+    (folder / "model.safetensors").write_bytes(b"cut off")
+    with pytest.raises(SclsearchError, match=f"^{folder}: "):
+        Opus(folder, "de")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(SclsearchError, match="Helsinki-NLP/opus-mt-en-xx"):
         marian(None, pivot="xx", views=3).header()
 
 
-def test_damaged_weights_are_an_error(opus: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(opus / "opus-mt-en-de", tmp_path / "opus-mt-en-de")
-    (folder / "model.safetensors").write_bytes(b"cut off")
-    with pytest.raises(SclsearchError, match=f"^{folder}: "):
-        Opus(folder, "de")
-
-
-@pytest.mark.parametrize("temperature", [0.0, float("inf"), float("nan")])
-def test_a_temperature_is_a_positive_number(temperature: float) -> None:
-    with pytest.raises(SclsearchError, match=r"^--temperature: must be a positive number, got"):
-        marian(None, temperature=temperature)
-
-
-def test_marian_needs_sentencepiece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_temperature_or_a_missing_package_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for temperature in (0.0, float("inf"), float("nan")):
+        with pytest.raises(SclsearchError, match=r"^--temperature: must be a positive number"):
+            Marian(Options(temperature=temperature))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(SclsearchError, match=r"^--backend marian: .*sclsearch\[augment\]"):
         Marian(Options())

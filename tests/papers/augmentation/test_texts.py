@@ -30,16 +30,28 @@ def trained_on(data: TaskData, protocol: str, size: Size | None, seeds: int) -> 
     return {data.splits[one.split].texts[row] for one in rows for row in one.index}
 
 
-def test_with_a_size_the_texts_are_those_of_all_replicates_of_cssl(demo: TaskData) -> None:
-    selection = select_texts("demo", train_size=20)
+@pytest.mark.parametrize(
+    ("given", "protocol", "size", "seeds"),
+    [
+        ({"train_size": 20}, CSSL.few_shot, Size(20), 15),
+        ({"protocol": "gunel-fewshot", "shots": 5}, "gunel-fewshot", Size(None, 5), 10),
+        ({"protocol": "supcl-seq-heldout", "replicates": 1}, "supcl-seq-heldout", None, 1),
+        ({"protocol": "gunel-noisy", "train_size": 20}, "gunel-fewshot", Size(20), 10),
+    ],
+    ids=["method's protocol", "few shots", "all rows", "joined"],
+)
+def test_the_texts_are_the_training_texts_of_all_replicates(
+    demo: TaskData, given: dict[str, Any], protocol: str, size: Size | None, seeds: int
+) -> None:
+    selection = select_texts("demo", **given)
     texts = selection.texts(demo)
-    assert set(texts) == trained_on(demo, CSSL.few_shot, Size(20), 15)
-    assert len(texts) == len(set(texts)) > 20
+    assert set(texts) == trained_on(demo, protocol, size, seeds)
+    assert len(texts) == len(set(texts))
     assert selection.header == {
         "task": "demo",
-        "size": "20",
-        "protocol": CSSL.few_shot,
-        "replicates": 15,
+        "size": str(size or "full"),
+        "protocol": given.get("protocol", protocol),
+        "replicates": seeds,
     }
 
 
@@ -54,26 +66,9 @@ def test_replicates_beyond_those_of_the_protocol_are_fresh(demo: TaskData) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "protocol", "size", "seeds"),
-    [
-        ({"protocol": "gunel-fewshot", "shots": 5, "replicates": 2}, None, Size(None, 5), 2),
-        ({"protocol": "supcl-seq-heldout", "replicates": 1}, None, None, 1),
-        ({"protocol": "gunel-noisy", "train_size": 20}, "gunel-fewshot", Size(20), 10),
-    ],
-    ids=["few shots", "all rows", "joined"],
-)
-def test_with_a_protocol_the_texts_are_its_training_texts(
-    demo: TaskData, given: dict[str, Any], protocol: str | None, size: Size | None, seeds: int
-) -> None:
-    texts = select_texts("demo", **given).texts(demo)
-    assert set(texts) == trained_on(demo, protocol or given["protocol"], size, seeds)
-
-
-@pytest.mark.parametrize(
     ("given", "options", "name"),
     [
         ({}, CSSL_ON_DEMO, "demo-full"),
-        ({"train_size": 20}, f"{CSSL_ON_DEMO} --train-size 20", "demo-20"),
         (
             {"protocol": "gunel-fewshot", "shots": 5, "replicates": 2},
             f"{CSSL_ON_DEMO} --protocol gunel-fewshot --shots 5 --seeds 2 --rule mean",
@@ -95,7 +90,7 @@ def test_with_a_protocol_the_texts_are_its_training_texts(
             "stsb-20-gunel-noisy",
         ),
     ],
-    ids=["all", "size", "protocol", "unlabeled", "joined", "regression"],
+    ids=["all", "protocol", "unlabeled", "joined", "regression"],
 )
 def test_a_selection_has_options_for_tune_and_a_file_name(
     given: dict[str, Any], options: str, name: str
@@ -104,38 +99,24 @@ def test_a_selection_has_options_for_tune_and_a_file_name(
     assert (" ".join(selection.options), selection.file_name) == (options, name)
 
 
-def test_without_a_size_all_training_texts_are_selected(demo: TaskData) -> None:
+def test_without_a_size_all_training_texts_but_blank_ones_are_selected(demo: TaskData) -> None:
     selection = select_texts("demo")
     assert selection.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
     assert selection.header["protocol"] is None
-
-
-def test_pairs_of_real_data_are_drawn_as_pairs(glue: Path) -> None:
-    texts = select_texts("mrpc", train_size=20, replicates=5).texts(load_task("mrpc", glue))
-    assert len(texts) <= 100
-    assert {len(row) for row in texts} == {2}
-
-
-def test_a_blank_text_is_omitted_and_half_a_pair_is_kept() -> None:
     rows: tuple[Texts, ...] = (("a", ""), ("", " "), ("b", "c"), ("a", ""))
     data = TaskData(TASKS["qqp"], {"train": Split(rows, np.zeros(4, np.int64))}, "here")
     assert select_texts("qqp").texts(data) == (("a", ""), ("b", "c"))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"train_size": 20, "shots": 5}, "--train-size"),
+def test_inconsistent_options_are_an_error() -> None:
+    for given, message in (
         ({"protocol": "cmlm-full", "train_size": 20}, "--protocol cmlm-full"),
         ({"protocol": "cmlm-fewshot"}, "--protocol cmlm-fewshot"),
         ({"replicates": 3}, "--replicates: does not apply to all training texts"),
         ({"protocol": "gunel-noisy", "train_size": 20, "unlabeled": 40}, "--unlabeled"),
-    ],
-    ids=("two sizes", "size", "no size", "replicates", "joined"),
-)
-def test_inconsistent_options_are_an_error(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(SclsearchError, match=f"^{message}"):
-        select_texts(**{"task": "demo", **given})
+    ):
+        with pytest.raises(SclsearchError, match=f"^{message}"):
+            select_texts("demo", **given)  # type: ignore[arg-type]
 
 
 def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
@@ -144,24 +125,21 @@ def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
     assert 60 <= len(more.texts(demo)) <= 120
     assert set(few.texts(demo)) < set(more.texts(demo))
     assert more.header == {**few.header, "unlabeled": 60}
+    noisy = select_texts("demo", "gunel-noisy", train_size=20)
+    assert (noisy.views(None), noisy.views(3), noisy.views(7)) == (3, 3, 7)
+    assert few.views(None) == 2
 
 
 def test_texts_of_custom_files_are_drawn_like_others(tmp_path: Path) -> None:
     path = tmp_path / "afqmc.csv"  # not the Chinese task of this name
     path.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100)))
-    files = CustomTask(path, ("text",), "label", fractions=(0.5, 0.25, 0.25))
-    selection = select_texts(files, train_size=20)
+    task = CustomTask(path, ("text",), "label", fractions=(0.5, 0.25, 0.25))
+    selection = select_texts(task, train_size=20)
     selection.check_english("marian")
-    data = load_task(files)
+    data = load_task(task)
     assert set(selection.texts(data)) == trained_on(data, CSSL.few_shot, Size(20), 15)
     assert selection.header["task"] == "afqmc"
-    assert selection.options == [
-        *("--method", "cssl", "--task", str(path), "--text", "text", "--label", "label"),
-        *("--fractions", "0.5,0.25,0.25", "--train-size", "20"),
-    ]
-
-
-def test_views_are_at_least_the_number_that_the_protocol_adds() -> None:
-    noisy = select_texts("demo", "gunel-noisy", train_size=20)
-    assert (noisy.views(None), noisy.views(3), noisy.views(7)) == (3, 3, 7)
-    assert select_texts("demo", train_size=20).views(None) == 2
+    assert " ".join(selection.options) == (
+        f"--method cssl --task {path} --text text --label label --fractions 0.5,0.25,0.25 "
+        "--train-size 20"
+    )
