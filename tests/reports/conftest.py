@@ -27,8 +27,6 @@ Scores = tuple[int | Matrix, int | Matrix | None]
 Configuration = Sequence[Scores | str | None]
 WriteStudy = Callable[..., Path]
 FIELDS: Mapping[str, Any] = MappingProxyType({"epochs": 3, "learning_rate": 1e-5})
-SECONDS = 90.0
-"""Training time of each made-up seed run."""
 
 
 @pytest.fixture(scope="session")
@@ -89,6 +87,7 @@ def write_study(tmp_path: Path) -> WriteStudy:
         gpus: Sequence[str] = (),
         losses: Sequence[float] = (),
         updates: int = 20,
+        seconds: float = 90.0,
         baselines: Mapping[str, int | Matrix] = MappingProxyType({}),
         **origin: Any,
     ) -> Path:
@@ -127,7 +126,7 @@ def write_study(tmp_path: Path) -> WriteStudy:
                     loss = losses[number] if losses else None
                     run = _seed_run(key, identity_of, scores, loss, updates)
                     gpu = gpus[replicate.number] if gpus else None
-                    runs.put(replace(run, environment={"gpu": gpu}))
+                    runs.put(replace(run, environment={"gpu": gpu}, seconds=seconds))
         if baselines:
             found = {
                 name: dict.fromkeys(("validation", "test"), _counts(correct))
@@ -148,7 +147,7 @@ def _seed_run(
     test = {} if scores[1] is None else _counts(scores[1])
     first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
     kept = {"epoch": 2, "update": updates, "loss": {}, "validation": validation}
-    return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test, seconds=SECONDS)
+    return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test)
 
 
 def _counts(correct: int | Matrix) -> dict[str, Any]:

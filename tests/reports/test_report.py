@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import Report, finished_winner, paired, report
-from sclsearch.selection.rules import parse_rule
+from sclsearch.selection.rules import Band, parse_rule
 from sclsearch.store.studies import StudyStore
 from tests.reports.conftest import FIELDS, WriteStudy
 
@@ -69,9 +70,9 @@ def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: 
 def test_a_configuration_whose_seeds_all_failed_never_wins(write_study: WriteStudy) -> None:
     storage = write_study(["it broke", "it too"], [(0, 10), (0, 20)])
     assert finished_winner(report(storage, "made-up")).number == 1
-    broken = report(write_study(["it broke"], name="broken"), "broken")
+    write_study(["it broke"], name="broken")
     with pytest.raises(SclsearchError, match=r"^broken: no seed run succeeded\..* it broke"):
-        finished_winner(broken)
+        finished_winner(report(storage, "broken"))
 
 
 def test_the_lowest_validation_loss_decides_between_equal_scores(write_study: WriteStudy) -> None:
@@ -101,18 +102,43 @@ def test_an_invalid_number_of_seeds_is_refused(write_study: WriteStudy) -> None:
         report(storage, "made-up", parse_rule("top-3"), seeds=2)
 
 
-@pytest.mark.parametrize(("gpus", "several"), [((), 0), ((H100,) * 3, 0), ((H100, A100, H100), 1)])
+@pytest.mark.parametrize(
+    ("gpus", "devices"),
+    [
+        ((), []),
+        ((H100,) * 3, []),
+        # Without the seed run on an A100 that failed.
+        ((H100, A100, H100), [f"different devices: 4 on {H100}, 1 on {A100};"]),
+    ],
+)
 def test_notes_are_those_of_splits_space_and_different_devices(
-    write_study: WriteStudy, gpus: Sequence[str], several: int
+    write_study: WriteStudy, gpus: Sequence[str], devices: Sequence[str]
 ) -> None:
-    storage = write_study(
-        MEAN, FAILING, gpus=gpus, notes=("on the same rows",), study_notes=("search space: mine",)
-    )
-    first, *devices, last = report(storage, "made-up").notes
-    assert (first, last) == ("on the same rows", "search space: mine")
-    assert len(devices) == several
-    for note in devices:  # without the seed run on an A100 that failed
-        assert f"different devices: 4 on {H100}, 1 on {A100};" in note
+    storage = write_study(MEAN, FAILING, gpus=gpus, notes=("rows",), study_notes=("space: mine",))
+    first, *found, last = report(storage, "made-up").notes
+    assert (first, last) == ("rows", "space: mine")
+    assert all(device in note for device, note in zip(devices, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("race", "finished", "end"),
+    [
+        (
+            2.5,
+            True,
+            ": the race left them out; in recorded searches, one of them would have",
+        ),
+        ("exact", True, ": none of them could win with all seeds"),
+        (None, False, ": the search is unfinished, and one of them may win"),
+    ],
+)
+def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
+    write_study: WriteStudy, race: Band, finished: bool, end: str
+) -> None:
+    found = report(write_study(MEAN, [(99, 1), None, None], [None] * 3), "made-up")
+    note = seeds_lacking(replace(found, race=race, finished=finished))
+    lacking = "2 of 3 configurations have fewer than 3 seeds (1 with 0, 1 with 1)"
+    assert note.startswith(f"{lacking}{end}")
 
 
 def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: WriteStudy) -> None:

@@ -46,20 +46,20 @@ def verdict_of(found: Report) -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("scores", "majority", "linear", "faults"),
+    ("scores", "baselines", "faults"),
     [
-        ([(ONE_CLASS, 85)] * 2 + [(85, 85)], 50, 70, ("2 of 3 seeds", "one class")),
-        ([(80, 70), (90, 60)], 65, 60, ("mean test accuracy is equal to", MAJORITY)),
-        ([(80, 70), (90, 60)], 70, 60, ("5.0 points below", MAJORITY)),
-        ([(90, 66), (90, 68)], 50, 70, ("mean test accuracy is 3.0 points below", LOGISTIC)),
-        ([(61, None), (62, None)], 50, 70, ("mean validation accuracy is 8.5 points", LOGISTIC)),
+        ([(ONE_CLASS, 85)] * 2 + [(85, 85)], (50, 70), ("2 of 3 seeds", "one class")),
+        ([(80, 70), (90, 60)], (65, 60), ("mean test accuracy is equal to", MAJORITY)),
+        ([(80, 70), (90, 60)], (70, 60), ("5.0 points below", MAJORITY)),
+        ([(90, 66), (90, 68)], (50, 70), ("mean test accuracy is 3.0 points below", LOGISTIC)),
+        ([(61, None), (62, None)], (50, 70), ("mean validation accuracy is 8.5 points", LOGISTIC)),
     ],
     ids=["one class", "equal to majority", "below majority", "below linear", "untested"],
 )
 def test_a_useless_winner_has_a_verdict_and_no_warning_of_the_same(
-    judged: Judged, scores: Sequence[Any], majority: int, linear: int, faults: Sequence[str]
+    judged: Judged, scores: Sequence[Any], baselines: tuple[int, int], faults: Sequence[str]
 ) -> None:
-    found = judged(scores, majority, linear)
+    found = judged(scores, *baselines)
     assert verdict_of(found).sentence.startswith("The winner is useless: ")
     assert all(fault in verdict_of(found).sentence for fault in faults)
     assert not [note for note in found.notes if "baseline" in note or "one class" in note]
