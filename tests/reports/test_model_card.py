@@ -119,15 +119,6 @@ def test_the_card_has_every_caveat_and_no_path_of_this_machine(
     assert str(storage) not in text
 
 
-def test_the_card_of_a_repeated_winner_names_no_defaults(
-    write_study: WriteStudy, tmp_path: Path
-) -> None:
-    storage = write_study([(70, 60)], parameters=[], values=[{}], fresh=7)
-    text = card_of(storage, tmp_path / "winner")
-    assert text.count("`the winner that it repeats`") == 2
-    assert "`defaults`" not in text
-
-
 def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
     write_study: WriteStudy, tmp_path: Path
 ) -> None:
@@ -137,12 +128,6 @@ def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
     text = card_of(storage, tmp_path / "winner")
     assert "Against `ce` (study `plain`, test 0.6000 ± 0.0141): +4.0 points" in text
     assert "over 2 pairs, p = " in text
-    write_study([(70, 61), (70, 59)], [(1, 1)] * 2, method="ce", name="plain-2", parameters=[])
-    worse = report(storage, "plain-2").configurations[1]
-    (storage / "runs" / f"{worse.seeds[0].key}.json").write_text("{")
-    text = card_of(storage, tmp_path / "beside-damaged")
-    assert "plain-2: damaged files, left out of the ranking: 1;" in text
-    assert str(storage) not in text
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,6 @@ CUT = [{"learning_rate": 1e-4, "max_length": 128}]
             "tune .*--set learning_rate=0?.?0*3e-05",
         ),
         (
-            {"settings": {"learning_rate": 1e-5, "dropout": 0.2}},
-            "the learning rate, 1e-05, was not searched",
-            r"sclsearch tune --method scl --task cola .*--set dropout=0.2 --storage \S+$",
-        ),
-        (
             {"parameters": [RATE], "values": [{"learning_rate": 9e-4}]},
             "0.0009, is at the upper end of the searched values, 1e-05 to 0.001",
             "--set learning_rate=0.0027",
@@ -139,7 +134,7 @@ CUT = [{"learning_rate": 1e-4, "max_length": 128}]
         ),
         ({**MIDDLE, **MANY}, "unknown", "sclsearch report made-up"),
     ],
-    ids=["fixed", "by hand", "upper", "choice", "updates", "cut", "rows", "unknown"],
+    ids=["fixed", "upper", "choice", "updates", "cut", "rows", "unknown"],
 )
 def test_the_verdict_names_the_likeliest_cause_and_the_next_command(
     judged: Judged, fields: dict[str, Any], cause: str, command: str

@@ -14,9 +14,7 @@ from sclsearch.reports.page.plots import (
     embedding_plot,
     forest_plot,
     hyperparameter_plot,
-    inline_svg,
     looks,
-    new_figure,
     seed_plot,
     style,
 )
@@ -97,40 +95,3 @@ def test_labels_of_any_text_are_short_and_raise_no_warning() -> None:
     assert "a b" in text
     assert f">{'x' * 17}…<" in text
     assert "x" * 31 not in as_svg(found).decode()
-
-
-@pytest.mark.filterwarnings("error")
-def test_png_files_use_installed_fonts_for_characters_that_the_first_font_lacks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(as_png.__globals__, "CJK_FONTS", ("Not Installed", "STIXGeneral"))
-    figure, axes = new_figure(2)
-    axes.set_title("\N{COMBINING ENCLOSING CIRCLE}")
-    as_png(figure)
-    axes.set_title("\N{NAZAR AMULET}")
-    with pytest.raises(UserWarning, match="missing from"):
-        as_png(figure)
-
-
-def test_of_many_classes_the_legend_and_the_axes_name_some() -> None:
-    labels = ["_other", *map(str, range(149))]
-    with style():
-        figure = embedding_plot(np.eye(150), np.arange(150), labels, np.eye(150, 2))
-        as_png(figure)
-        ticks = confusion_plot(np.eye(150), labels).axes[0].get_xticklabels()
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == labels[:20]
-    assert legend.get_window_extent().y1 < figure.axes[0].get_window_extent().y0
-    assert [label.get_text() for label in ticks] == labels[::5]
-
-
-def test_an_inline_figure_takes_colors_and_ids_of_the_page() -> None:
-    with style():
-        figure, axes = new_figure(2)
-        axes.plot([0, 1], color="#0072b2", label="$x$ <b>")
-        axes.legend()
-        text = inline_svg(as_svg(figure), "one")
-    assert text.startswith("<svg")
-    assert "#0072b2" not in text
-    for part in ("var(--series-0)", "currentColor", "$x$ &lt;b&gt;", 'id="one-axes_1"'):
-        assert part in text

@@ -11,7 +11,6 @@ from torch import Tensor
 from sclsearch import select
 from sclsearch.objectives.lacon import label_scores
 from sclsearch.reports.page.winner import (
-    Embeddings,
     alignment,
     calibration,
     class_scores,
@@ -19,7 +18,6 @@ from sclsearch.reports.page.winner import (
     embed_test_rows,
     mistakes,
     normalize,
-    tsne_map,
     uniformity,
 )
 from sclsearch.reports.report import finished_winner
@@ -113,16 +111,6 @@ def test_the_embeddings_predict_the_stored_classes(studies: Studies) -> None:
     assert embeddings.vectors is not None
     h, labels = torch.from_numpy(embeddings.values), torch.from_numpy(embeddings.vectors)
     assert label_scores(h, labels).argmax(1).tolist() == run.predictions["test"]
-
-
-def test_the_map_is_deterministic_and_has_the_label_vectors() -> None:
-    draw = np.random.default_rng(0)
-    given = Embeddings(draw.normal(size=(30, 4)), np.zeros(30, np.int64), np.eye(3, 4), "")
-    (points, vectors), again = tsne_map(given), tsne_map(given)
-    assert points.shape == (30, 2)
-    assert vectors is not None
-    assert vectors.shape == (3, 2)
-    assert np.array_equal(points, again[0])
 
 
 def test_alignment_and_uniformity_are_those_of_wang_and_isola() -> None:
