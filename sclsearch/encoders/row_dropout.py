@@ -57,6 +57,11 @@ class RowDropout(nn.Dropout):
             row = packing.token_places // packing.length
             view = row // (packing.rows // len(keep))
             keep = keep[view].view(1, -1, *[1] * (x.dim() - 2))
+        elif len(x) % len(keep):
+            raise ValueError(
+                f"dropout of a tensor {[*x.shape]}: the {len(keep)} views need rows of their own. "
+                "Give all views the same dropout probability."
+            )
         else:
             keep = keep.repeat_interleave(len(x) // len(keep)).view(-1, *[1] * (x.dim() - 1))
         kept = torch.rand(x.shape, device=x.device) < keep

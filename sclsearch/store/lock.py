@@ -66,7 +66,7 @@ def sole_driver(
         stop.set()
         beat.join()
         with suppress(OSError, SclsearchError):
-            mine.remove()
+            _end(mine, me)
 
 
 def check_no_driver(
@@ -124,13 +124,21 @@ def _others(
         if not name.startswith("driver") or name == f"driver-{token}.json":
             continue
         other = read(folder / name, "Move it away, unless a driver runs this study.")
-        if other is None:
+        if other is None or other.get("ended"):
             continue
         if _alive(other, heard.get((other["token"], other["time"]))):
             alive.append(other)
         else:
-            (folder / name).remove()
+            _end(folder / name, other)
     return alive
+
+
+def _end(claim: StoragePath, content: dict[str, Any]) -> None:
+    """Delete a driver's claim; where nothing may be deleted, mark it as ended."""
+    try:
+        claim.remove()
+    except (OSError, SclsearchError):
+        write(claim, {**content, "ended": True})
 
 
 def _beat(
@@ -139,7 +147,8 @@ def _beat(
     while not stop.wait(BEAT_SECONDS):
         # A temporary storage outage must not end the heartbeat thread.
         with suppress(OSError, SclsearchError):
-            if read(mine) is None:
+            found = read(mine)
+            if found is None or found.get("ended"):
                 lost.set()  # this driver was silent so long that another took the study
                 return
             write(mine, {**me, "time": time.time()})

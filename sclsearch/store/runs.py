@@ -16,6 +16,7 @@ from sclsearch.store.storage import (
     Storage,
     StoragePath,
     create,
+    discard,
     for_each,
     read,
     read_each,
@@ -225,7 +226,7 @@ class RunStore:
             return True
         # Another study has stored scores meanwhile.
         create(self._place(key), stored)
-        moved.remove()
+        discard(moved)
         return False
 
     def rows(self, runs: Sequence[SeedRun]) -> list[RowResults | None]:

@@ -346,6 +346,12 @@ def read_each(
     return for_each(read_one, places)
 
 
+def discard(place: StoragePath) -> None:
+    """Delete a file that nothing needs, if it can be: a clean-up never fails a search."""
+    with suppress(OSError, SclsearchError):
+        place.without_retries().remove()
+
+
 def for_each(do: Callable[[StoragePath], _T], places: Sequence[StoragePath]) -> list[_T]:
     """Return the results of a function for paths of one storage; in parallel for a remote one."""
     threads = places[0].parallel_reads if places else 1
@@ -368,7 +374,7 @@ def try_writing(folder: StoragePath) -> None:
     mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
     write(mark, {"check": mark.name})
     found = read(mark)
-    mark.remove()
+    discard(mark)
     if found != {"check": mark.name}:
         raise SclsearchError(f"{folder}: does not return what was written, but {found!r}.")
 

@@ -18,6 +18,7 @@ from sclsearch.store.storage import (
     Storage,
     StoragePath,
     create,
+    discard,
     for_each,
     read,
     read_each,
@@ -333,8 +334,7 @@ class StudyStore:
         folder = self.folder / "weights"
         for name in folder.files():
             if name != f"{key}.safetensors":
-                with suppress(OSError, SclsearchError):  # another user's file, or behind a link
-                    (folder / name).remove()
+                discard(folder / name)
 
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""

@@ -14,6 +14,7 @@ from sclsearch.store import remote
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.remote import RemotePath, StorageError
 from sclsearch.store.storage import check_writable, create, read, read_each, storage_folder, write
+from sclsearch.store.studies import StudyStore
 from tests.processes import wait_for
 from tests.store.conftest import Gate, times
 
@@ -175,3 +176,17 @@ def test_a_driver_survives_an_outage_of_the_store(
         gate.open()
         wait_for("a beat", lambda: beat() > before, 60)
     assert far.names() == []
+
+
+def test_credentials_that_may_not_delete_are_enough_for_a_search_and_its_repetition(
+    gate: Gate, far: RemotePath
+) -> None:
+    gate.fault = lambda request: "403 AccessDenied" * (request.command in {"DELETE", "POST"})
+    check_writable(far)
+    for _ in range(2):
+        with sole_driver(far):
+            assert len(far.names()) >= 1
+    store = StudyStore(str(far), "mine")
+    store.weights("1" * 64).write(b"old")
+    store.delete_other_weights("0" * 64)
+    assert store.weights("1" * 64).read() == b"old"
