@@ -92,7 +92,10 @@ def _show_costs(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
         costs_with_tasks = [
-            {"cell": one.cell, "task": one.spec and one.spec.task, **asdict(cost)}
+            {
+                **{"cell": one.cell, "task": one.spec and one.spec.task, "note": one.note},
+                **asdict(cost),
+            }
             for one, cost in costs
         ]
         print_json({"studies": costs_with_tasks, "not_reproduced": without})

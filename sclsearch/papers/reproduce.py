@@ -43,7 +43,8 @@ SCALED_CONFIGS = 2
 # Training fields of both phases, if there are two.
 SHARED = frozenset(f"{phase}{field.name}" for phase in ("", "post_") for field in fields(Training))
 NO_TEMPERATURE = (
-    "T does not apply to these paraphrases: the conditions that differ only in T have one score"
+    "the conditions that differ only in T are one study, because EDA, or a file without a "
+    "temperature, makes their paraphrases"
 )
 
 

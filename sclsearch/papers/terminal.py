@@ -37,6 +37,8 @@ def show_costs(
         headings = ("condition", "row", "task", "seed runs", "missing", "time")
         console.print(grid(headings, rows, optional=("condition",)))
         _show_total(console, [cost for _, cost in possible])
+        for note in dict.fromkeys(one.note for one, _ in possible if one.note):
+            console.print(f"Note: {escape(note)}.")
     reasons = [(one.cell, one.reason) for one in planned]
     _show_reasons(console, [*reasons, *((one.cell, cost.reason) for one, cost in costs)])
 

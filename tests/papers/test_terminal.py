@@ -1,6 +1,7 @@
 """Tests of the printed scores and costs of a reproduction."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -69,12 +70,13 @@ def test_scores_are_printed_beside_the_published_ones(
 def test_costs_are_seed_runs_and_time_or_a_reason(planned: list[PlannedCell]) -> None:
     one, other = distinct_studies(planned)
     costs = [
-        (one, StudyCost("s", 6, 4, Estimate(600.0, 2, MEASURED))),
+        (replace(one, note="as [that]"), StudyCost("s", 6, 4, Estimate(600.0, 2, MEASURED))),
         (other, StudyCost(reason="no [file]")),
     ]
     text = lines(show_costs, costs, planned)
     assert "CE demo 6 4 10 min" in text
     assert "1 study, 6 seed runs, 4 of them to train; time: 10 min" in " ".join(text)
+    assert "Note: as [that]." in text
     assert "- N=20, CE + SCL, Demo: no [file]" in text
 
 
