@@ -1,10 +1,15 @@
 """Tests of benchmarks/evidence.md: its command, its statistics and its verdicts."""
 
 import math
+import os
+import re
+import shlex
+import shutil
 import string
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +18,13 @@ import pytest
 import typer.main
 
 import sclsearch
-from benchmarks.evidence.__main__ import main
-from benchmarks.evidence.records import stored_frames
-from benchmarks.evidence.results import LOGISTIC, paired, results, verdict
-from benchmarks.evidence.rows import FEWSHOT, FOLDER, FRESH, IMBALANCED, MODEL, ROWS, sides_of
+from benchmarks.evidence.__main__ import PAGE, main
+from benchmarks.evidence.claims import CLAIMS, FEWSHOT, FOLDER, FRESH, IMBALANCED, sides_of
+from benchmarks.evidence.page import LOGISTIC, Result, results
+from benchmarks.evidence.records import paired, stored_frames
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
+from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.selection.significance import ALPHA, Comparison, compare, holm
 from sclsearch.spaces.load import load_space
@@ -36,11 +42,19 @@ assert not {"ray", "transformers"} & sys.modules.keys()
 SEEDS = string.ascii_letters[:30]
 
 
-def test_the_command_prints_the_stored_page() -> None:
+def test_the_tables_of_the_page_are_those_of_the_stored_seed_runs(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
+    stored = (ROOT / PAGE).read_text(encoding="utf-8")
+    shortened = re.sub(r"(?m)(^\|.*\n)+", "| no table |\n", stored)
+    assert shortened != stored
+    (tmp_path / PAGE).write_text(shortened, encoding="utf-8")
     command = [sys.executable, "-c", WITHOUT_RAY]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    assert done.stderr.decode() == ""
-    assert done.stdout.decode() == (ROOT / "benchmarks/evidence.md").read_text(encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+    assert (tmp_path / PAGE).read_text(encoding="utf-8") == stored
 
 
 def table_lines(text: str) -> list[list[str]]:
@@ -53,18 +67,19 @@ def test_statistics_and_the_table_in_readme_equal_those_of_the_stored_seed_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = results(MODEL, stored_frames(MODEL))
+    found = results(stored_frames())
     expected: dict[str, dict[str, str]] = {}
     for one in found:
-        files = [pd.read_csv(FOLDER / f"{study}.csv") for study in one.row.studies(MODEL)]
+        studies = one.claim.reference.study, one.claim.better.study
+        files = [pd.read_csv(FOLDER / f"{study}.csv") for study in studies]
         reference, better = (
             file[file["kind"] == "confirm"].set_index("replicate")["test"] for file in files
         )
         assert len(better) == FRESH
         assert one.comparison.difference == pytest.approx((better - reference).mean())
         assert one.comparison == compare(better.tolist(), reference[better.index].tolist())
-        side = one.row.better
-        if one.row.reference.method == "ce" and side.protocol == FEWSHOT:
+        side = one.claim.better
+        if one.claim.reference.method == "ce" and side.protocol == FEWSHOT:
             difference, interval, *_ = compared(one.comparison, one.adjusted)
             bold = "**" * (one.adjusted <= ALPHA)
             row = expected.setdefault(f"{side.task}, {side.size}", {})
@@ -85,7 +100,7 @@ def write_side(write_study: WriteStudy, method: str, gain: int) -> Path:
         return [(50 + seed % 7 + gain, 52 + seed % 5 + gain * (seed % 4)) for seed in range(count)]
 
     name = f"{method}-sst2-20"
-    search = {"name": name, "rows": {"train": SEEDS[:10], "test": "t"}, "notes": ("test: a half",)}
+    search = {"name": name, "rows": {"train": SEEDS[:10], "test": "t"}}
     storage = write_study(scores(10, -9), scores(10, gain), method=method, **search)
     fresh = {"confirms": name, "fresh": 10, "values": [{"tau": 0.2}], "name": f"{name}-fresh"}
     fresh["rows"] = {"train": SEEDS, "test": "t"}
@@ -96,9 +111,9 @@ def write_side(write_study: WriteStudy, method: str, gain: int) -> Path:
     return storage
 
 
-def cells(page: str, start: str) -> list[str]:
-    """Return the cells of the table line that begins with a text."""
-    (line,) = [line for line in table_lines(page) if line[0].startswith(start)]
+def cells(page: str, *start: str) -> list[str]:
+    """Return the cells of the table line that begins with some cells."""
+    (line,) = [line for line in table_lines(page) if line[: len(start)] == [*start]]
     return line
 
 
@@ -111,11 +126,11 @@ def test_the_page_of_a_storage_has_the_values_of_compare(
     def printed(*options: str) -> tuple[str, str]:
         monkeypatch.setattr("sys.argv", ["evidence", *options])
         main()
-        done = capsys.readouterr()
-        return done.out, done.err
+        return PAGE.read_text(encoding="utf-8"), capsys.readouterr().err
 
     monkeypatch.chdir(tmp_path)
     FOLDER.mkdir(parents=True)
+    shutil.copy(ROOT / PAGE, PAGE)
     write_side(write_study, "ce", 0)
     storage = write_side(write_study, "scl", 2)
     page, errors = printed("--storage", str(storage))
@@ -125,30 +140,34 @@ def test_the_page_of_a_storage_has_the_values_of_compare(
     assert fresh[1].comparison is not None
     expected = compared(fresh[1].comparison, fresh[1].comparison.p)
     means = [f"{100 * (fresh[n].test_mean or 0):.1f}" for n in (1, 0)]
-    row = cells(page, "[Gunel et al.]")
-    assert row[1:8] == ["sst2", "20", *means, "51.0", "51.0", ""]
+    row = cells(page, "Gunel et al.: `scl` > `ce`", "sst2", "20")
+    assert row[3:8] == [*means, "51.0", "51.0", ""]
     assert tuple(row[8:14]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
-    assert row[-2:] == ["+2.2", "**holds**"]
     search = sclsearch.compare("ce-sst2-20", "scl-sst2-20", storage=storage).studies[1]
     assert search.comparison is not None
-    difference, interval, pairs, *_ = compared(search.comparison, 1.0)
-    searched = points(search.search_interval)
-    assert cells(page, "`scl-ce-sst2-20`")[1:] == [difference, interval, searched, pairs]
-    assert "- sst2, 20: test: a half; all seeds have the same test rows." in page
-    top = sclsearch.select("scl-sst2-20", rule="top-3", storage=storage).winner
-    assert top is not None
-    assert top.test_mean is not None
-    tops = page.partition("## The top 3 of 10")[2].partition("\n## ")[0]
-    _, every, _, tens, _ = cells(tops, "`scl-sst2-20`")
-    assert every == means[0]
-    assert tens.split(", ")[0] == f"{100 * top.test_mean:.1f}"  # the same scores as in the search
+    difference, *_ = compared(search.comparison, 1.0)
+    assert row[14:] == ["+2.2", f"{difference} ({points(search.search_interval)})", "**holds**"]
+    assert cells(page, "Gunel et al.: `scl` > `ce`", "sst2", "100")[-1] == "not recorded"
+    side = cells(page, "`scl-sst2-20`")
+    chosen = sclsearch.select("scl-sst2-20", storage=storage).winner
+    again = sclsearch.select("scl-sst2-20-fresh", storage=storage).winner
+    assert chosen is not None
+    assert again is not None
+    assert side[6:8] == [
+        f"{100 * (one.test_mean or 0):.1f} ± {100 * (one.test_std or 0):.1f}"
+        for one in (chosen, again)
+    ]
+    tens = [again.seeds[start : start + 10] for start in (0, 10, 20)]
+    tops = [sorted(ten, key=lambda seed: -(seed.validation or 0))[:3] for ten in tens]
+    tests = [seed.test or 0 for top in tops for seed in top]
+    assert side[8] == f"{100 * sum(tests) / len(tests):.1f}"
 
 
 def test_sides_with_different_rows_are_an_error() -> None:
     names = ("study", "kind", "replicate", "test", "train_rows", "test_rows")
     side = pd.DataFrame([("a", "confirm", 0, 0.5, "r", "t")], columns=names)
     for name, value in (("replicate", 1), ("train_rows", "s"), ("test_rows", "u")):
-        with pytest.raises(SclsearchError, match=f"a and a: must have the same {name}"):
+        with pytest.raises(SclsearchError, match="a and a: must have the same seeds and rows"):
             paired(side, side.assign(**{name: value}))
 
 
@@ -171,25 +190,41 @@ def test_verdicts(
     expected: str,
 ) -> None:
     found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted, adjusted)
-    assert verdict(found, adjusted, published) == expected
+    claim = replace(CLAIMS[0], published=published)
+    assert Result(claim, found, adjusted).verdict == expected
 
 
 @pytest.mark.parametrize("model", ["minilm", "roberta-base"])
 def test_sides_have_equal_budgets_studies_of_their_own_and_valid_commands(model: str) -> None:
-    sides = sides_of(ROWS)
-    assert len({side.study(model) for side in sides}) == len(sides)
+    sides = [replace(side, model=model) for side in sides_of(CLAIMS)]
+    assert len({side.study for side in sides}) == len(sides)
     group: Any = typer.main.get_command(app)
     for side in sides:
-        assert NAME.fullmatch(side.study(model))
+        assert NAME.fullmatch(side.study)
         space = load_space(ROOT / FOLDER / f"{side.method}.yaml", side.method)
         choices = [one for one in space.parameters.values() if isinstance(one, Choice)]
         assert len(choices) == len(space.parameters) == 2, side
         assert math.prod(len(one.values) for one in choices) == 6, side
-        for _, name, *words in (side.search(model, Path()), side.confirmation(model, Path())):
+        *_, search, confirmation = map(shlex.split, side.commands(Path("a b")))
+        for _, name, *words in (search, confirmation):
             parsed = group.commands[name].make_context(name, words).params
-            assert parsed["study"] == side.study(model)
+            assert parsed["study"] == side.study
+            assert str(parsed["storage"]) == "a b"
             if name == "tune":
                 drawn = side.protocol != IMBALANCED
                 assert parsed["train_size"] == (side.size if drawn else None)
-    published = {row.name: row.published for row in ROWS if row.table}
-    assert published["scl-ce-sst2-20"] == pytest.approx(0.022)  # from the published table
+
+
+def test_published_differences_equal_those_of_the_published_tables() -> None:
+    rows = {"scl": "CE + SCL", "tapt": "TAPT", "cmlm": "CMLM"}
+    claims = [one for one in CLAIMS if one.published is not None]
+    assert len(claims) == 5
+    for claim in claims:
+        gunel = claim.better.method == "scl"
+        table = published_tables()["gunel/table-4" if gunel else "cmlm/table-1"]
+        base = "CE" if gunel else "FT"
+        names = [rows.get(side.method, base) for side in (claim.better, claim.reference)]
+        size = claim.better.size
+        lines = [select_cells(table, [f"N={size},{name},SST-2"])[0] for name in names]
+        better, reference = (table.as_metric(cell)[0] for cell in lines)
+        assert claim.published == pytest.approx(better - reference)
