@@ -1,6 +1,6 @@
 """Coverage of the intervals and false positives of `sclsearch compare`.
 
-    python -m benchmarks.significance [--repeats 1000]
+    python -m benchmarks.significance [--repeats 1000] > benchmarks/significance.md
 
 Nothing is trained: the scores are random draws, and their true means are known.
 """
@@ -8,87 +8,34 @@ Nothing is trained: the scores are random draws, and their true means are known.
 import argparse
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, stdtrit
-from scipy.stats import bootstrap
+from scipy import stats
 
 from benchmarks.machine import header, markdown
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import Top
-from sclsearch.selection.significance import (
-    Comparison,
-    SearchScores,
-    compare,
-    search_interval,
-)
+from sclsearch.selection.significance import SearchScores, compare, search_interval
 
 Numbers = npt.NDArray[np.float64]
-Ends = tuple[Numbers, Numbers]
-
-RESAMPLES = 1000
-PAIRS = (5, 6, 10)
+COVERAGE = ("differences", "pairs", "`compare`", "BCa")
+RATIO = "std of configuration means / of seeds"
+SAME_METHOD = (RATIO, "configurations each", "p ≤ 0.05", "0 outside 95 %, search")
+NONE = (math.nan, math.nan)
+RATIOS = (0.25, 0.5, 1.0, 2.0)
+"""Standard deviations of configuration means, in that of a score over seeds."""
+CONFIGS = (5, 20, 60)
+SEEDS = 10
+REPLICATE, SHARED, OWN = 0.5, 0.8, 0.6
+"""Standard deviations of a score's parts: of the replicate, shared by validation and test, own."""
 SLOW = 5
-SEED_STD = {"replicate": 0.5, "shared by validation and test": 0.8, "own": 0.6}
-"""Parts of a score's standard deviation over seeds; the last two are 1 together."""
-
-
-def compared(differences: Numbers) -> list[Comparison]:
-    """Return the comparison of each row of differences with zeros."""
-    return [compare(row.tolist(), [0.0] * len(row)) for row in differences]
-
-
-def ours(samples: Numbers) -> Ends:
-    """Return the intervals of `compare`."""
-    ends = [one.interval or (math.nan, math.nan) for one in compared(samples)]
-    low, high = np.array(ends).T
-    return low, high
-
-
-def student(samples: Numbers) -> Ends:
-    """Return Student's t intervals."""
-    n = samples.shape[1]
-    half = stdtrit(n - 1, 0.975) * samples.std(axis=1, ddof=1) / math.sqrt(n)
-    mean = samples.mean(axis=1)
-    return mean - half, mean + half
-
-
-def expanded(samples: Numbers) -> Ends:
-    """Return expanded percentile bootstrap intervals (Hesterberg, 2015)."""
-    n = samples.shape[1]
-    drawn = stream(n, "expanded").integers(n, size=(RESAMPLES, n))
-    level = ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975))
-    means = samples[:, drawn].mean(axis=2)
-    return np.quantile(means, level, axis=1), np.quantile(means, 1 - level, axis=1)
-
-
-def bca(samples: Numbers) -> Ends:
-    """Return bias-corrected and accelerated bootstrap intervals (scipy)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # equal differences have no such interval
-        found = bootstrap(
-            (samples,),
-            np.mean,
-            axis=-1,
-            n_resamples=RESAMPLES,
-            method="BCa",
-            rng=stream(0, "bca"),
-        ).confidence_interval
-    return np.asarray(found.low), np.asarray(found.high)
-
-
-METHODS: Mapping[str, Callable[[Numbers], Ends]] = {
-    "`compare`": ours,
-    "Student's t": student,
-    "expanded percentile": expanded,
-    "BCa": bca,
-}
+"""Searches for each one whose interval is made."""
 
 
 def synthetic(draw: np.random.Generator, repeats: int, n: int) -> Iterator[tuple[str, Numbers]]:
-    """Yield samples `[repeats, n]` of distributions with mean 0, by name."""
+    """Yield differences `[repeats, n]` of distributions with mean 0, by name."""
     yield "normal", draw.standard_normal((repeats, n))
     yield "lognormal", draw.lognormal(size=(repeats, n)) - math.exp(0.5)
     failing = draw.random((repeats, n)) < 0.2
@@ -97,74 +44,58 @@ def synthetic(draw: np.random.Generator, repeats: int, n: int) -> Iterator[tuple
 
 
 def coverage(repeats: int) -> Iterator[list[str]]:
-    """Yield the coverage of each interval by distribution and number of pairs."""
-    for n in PAIRS:
+    """Yield the coverage of both intervals by distribution and number of pairs."""
+    warnings.simplefilter("ignore", stats.DegenerateDataWarning)  # equal differences have no BCa
+    for n in (5, 6, 10):
         for name, samples in synthetic(stream(n, "coverage"), repeats, n):
-            covered = []
-            for interval in METHODS.values():
-                low, high = interval(samples)
-                covered.append(f"{np.mean((low <= 0) & (high >= 0)):.1%}")
-            yield [name, str(n), *covered]
+            ours = np.array([compare(row.tolist(), [0.0] * n).interval or NONE for row in samples])
+            rng = stream(0, "bca")
+            found = stats.bootstrap((samples,), np.mean, axis=-1, n_resamples=1000, rng=rng)
+            intervals = (ours.T, found.confidence_interval)
+            covered = [np.mean((low <= 0) & (high >= 0)) for low, high in intervals]
+            yield [name, str(n), *(f"{share:.1%}" for share in covered)]
 
 
-def searched(draw: np.random.Generator, ratio: float, configs: int, noise: Numbers) -> SearchScores:
-    """Return a search whose configuration means have standard deviation `ratio` around 0.
-
-    Args:
-        draw: Random numbers.
-        ratio: Standard deviation of configuration means, in that of a score over seeds.
-        configs: Number of configurations.
-        noise: Effect of each replicate, which both searches share.
-    """
-    shape = configs, len(noise)
+def search(draw: np.random.Generator, ratio: float, configs: int, noise: Numbers) -> SearchScores:
+    """Return a search whose configuration means vary around 0; `noise` is that of replicates."""
+    shape = configs, SEEDS
     means = noise + ratio * draw.standard_normal((configs, 1))
-    means = means + SEED_STD["shared by validation and test"] * draw.standard_normal(shape)
-    validation, test = (means + SEED_STD["own"] * draw.standard_normal(shape) for _ in range(2))
+    means = means + SHARED * draw.standard_normal(shape)
+    validation, test = (means + OWN * draw.standard_normal(shape) for _ in range(2))
     return SearchScores(validation, test, np.ones(shape, bool), Top())
 
 
-def same_method(repeats: int, n: int = 10) -> Iterator[list[str]]:
-    """Yield how often two searches of one method differ.
-
-    The interval, which takes longer, is made for a share of the repeats.
-    """
-    for ratio in (0.25, 0.5, 1.0, 2.0):
-        for configs in (5, 20, 60):
+def same_method(repeats: int) -> Iterator[list[str]]:
+    """Yield how often two searches of one method differ."""
+    for ratio in RATIOS:
+        for configs in CONFIGS:
             draw = stream(configs, f"same method {ratio}")
-            p_values, outside = [], []
+            significant, outside = [], []
             for repeat in range(repeats):
-                noise = SEED_STD["replicate"] * draw.standard_normal(n)
-                one, other = (searched(draw, ratio, configs, noise) for _ in range(2))
-                tests = [s.test[s.validation.mean(axis=1).argmax()].tolist() for s in (one, other)]
+                noise = REPLICATE * draw.standard_normal(SEEDS)
+                a, b = (search(draw, ratio, configs, noise) for _ in range(2))
+                tests = [s.test[s.validation.mean(axis=1).argmax()].tolist() for s in (a, b)]
                 found = compare(*tests)
-                p_values.append(found.p)
-                if repeat % SLOW:
-                    continue
-                low, high = search_interval(found, one, other, range(n)) or (math.nan, math.nan)
-                outside.append(not low <= 0 <= high)
-            significant = np.mean(np.array(p_values) <= 0.05)
-            yield [f"{ratio:g}", str(configs), f"{significant:.1%}", f"{np.mean(outside):.1%}"]
+                significant.append(found.p <= 0.05)
+                if repeat % SLOW == 0:
+                    low, high = search_interval(found, a, b, range(SEEDS)) or NONE
+                    outside.append(not low <= 0 <= high)
+            shares = (f"{np.mean(one):.1%}" for one in (significant, outside))
+            yield [f"{ratio:g}", str(configs), *shares]
 
 
-def optimism(repeats: int, n: int = 10) -> Iterator[list[str]]:
+def optimism(repeats: int) -> Iterator[list[str]]:
     """Yield how far a winner's test mean is above its true mean, in seed standard deviations."""
-    for ratio in (0.25, 0.5, 1.0, 2.0):
+    for ratio in RATIOS:
         row = [f"{ratio:g}"]
-        for configs in (5, 20, 60):
+        for configs in CONFIGS:
             draw = stream(configs, f"optimism {ratio}")
-            shape = repeats, configs, n
-            means = ratio * draw.standard_normal((repeats, configs))
-            shared = SEED_STD["shared by validation and test"] * draw.standard_normal(shape)
-            own = SEED_STD["own"] * draw.standard_normal(shape)
-            best = (means[:, :, None] + shared + own).mean(axis=2).argmax(axis=1)
+            shape = repeats, configs, SEEDS
+            means = ratio * draw.standard_normal((repeats, configs, 1))
+            shared, own = (std * draw.standard_normal(shape) for std in (SHARED, OWN))
+            best = (means + shared + own).mean(axis=2).argmax(axis=1)
             row.append(f"{shared.mean(axis=2)[np.arange(repeats), best].mean():+.2f}")
         yield row
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterator[list[str]]) -> None:
-    print(f"\n## {title}\n")
-    for line in markdown(columns, rows):
-        print(line, flush=True)
 
 
 def main() -> None:
@@ -173,22 +104,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1000, help="Samples per row.")
     repeats = parser.parse_args().repeats
     print(f"# How often a comparison is right\n\n{header('scipy')}\n{repeats} samples per row.")
-    _table(
-        "Share of 95 % intervals that include the true mean difference",
-        ("differences", "pairs", *METHODS),
-        coverage(repeats),
-    )
-    _table(
-        "Two searches of one method, 10 seeds: share that differs",
-        ("std of configuration means / of seeds", "configurations each", "p ≤ 0.05",
-         "0 outside 95 %, search"),
-        same_method(repeats),
-    )  # fmt: skip
-    _table(
-        "Winner's test mean above its true mean, in standard deviations of seeds, 10 seeds",
-        ("std of configuration means / of seeds", *(f"{n} configurations" for n in (5, 20, 60))),
-        optimism(repeats),
-    )
+    for title, columns, rows in (
+        ("Share of 95 % intervals that include the true mean difference", COVERAGE, coverage),
+        ("Two searches of one method, 10 seeds: share that differs", SAME_METHOD, same_method),
+        (
+            "Winner's test mean above its true mean, in standard deviations of seeds, 10 seeds",
+            (RATIO, *(f"{n} configurations" for n in CONFIGS)),
+            optimism,
+        ),
+    ):
+        print(f"\n## {title}\n", *markdown(columns, rows(repeats)), sep="\n")
 
 
 if __name__ == "__main__":
