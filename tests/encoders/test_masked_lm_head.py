@@ -101,18 +101,6 @@ def test_without_a_stored_head_a_new_one_is_noted(bert: Encoder, inputs: Inputs)
     torch.testing.assert_close(head(states, bert.embeddings), hidden @ bert.embeddings.T)
 
 
-def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Save) -> None:
-    encoder = load_encoder(with_head(), "mine")
-    before = {name: weight.clone() for name, weight in encoder.masked_lm.items()}
-    head = masked_lm_head(encoder)
-    with torch.no_grad():
-        for parameter in head.parameters():
-            parameter.zero_()
-    assert all(torch.equal(encoder.masked_lm[name], weight) for name, weight in before.items())
-    assert not [name for name in encoder.state_dict() if "predictions" in name]
-    assert "embeddings" not in " ".join(head.state_dict())
-
-
 def test_the_mask_token_is_that_of_the_tokenizer_if_it_has_one(
     bert: Encoder, tiny_bert: Path, tmp_path: Path
 ) -> None:

@@ -45,13 +45,6 @@ def test_a_missing_folder_is_an_error_with_the_known_names(name: str) -> None:
     assert ("Did you mean 'roberta-base'?" in str(caught.value)) == (name == "roberta-bsae")
 
 
-def test_every_missing_file_of_a_folder_is_named(copied: Path) -> None:
-    for file in ("config.json", "tokenizer.json"):
-        (copied / file).unlink()
-    with pytest.raises(SclsearchError, match=r"^--model models/tiny: .* config.json, tokenizer.j"):
-        model_folder("models/tiny")
-
-
 @pytest.mark.parametrize("name", ["nobody/nothing", "minilm"])
 @pytest.mark.timeout(20)
 def test_a_model_that_cannot_be_downloaded_is_refused_at_once(

@@ -98,6 +98,7 @@ def test_a_built_in_class_is_found_like_its_name_which_no_other_class_may_have(
 def test_methods_that_cannot_be_found_are_errors(custom_method: str, written: Written) -> None:
     mine = written(custom_method)
     without_file = type("Mine", (), {"__module__": "nowhere"})
+    check_method_name("./not-there.py:Mine")  # does not import the file
     wrong: tuple[tuple[Any, str], ...] = (
         (5, r"--method: .* got 5\.$"),
         (without_file, "method Mine: has no source file"),
@@ -107,10 +108,6 @@ def test_methods_that_cannot_be_found_are_errors(custom_method: str, written: Wr
     for method, message in wrong:
         with pytest.raises(SclsearchError, match=f"^{message}"):
             find_method(method)
-
-
-def test_a_name_is_checked_without_importing_the_file() -> None:
-    check_method_name("./not-there.py:Mine")
     with pytest.raises(SclsearchError, match=r"^Unknown method 'mine:Mine'"):
         check_method_name("mine:Mine")
 

@@ -75,15 +75,6 @@ def sentence(rng: np.random.Generator, judgement: str) -> str:
     return f"{filler} {judgement}" if rng.random() < 0.5 else f"{judgement} {filler}"
 
 
-def word_orders(data: TaskData) -> dict[Texts, tuple[Texts, Texts]]:
-    """Return two paraphrases of each training text: its words reversed, and the last one first."""
-    both: dict[Texts, tuple[Texts, Texts]] = {}
-    for row in data.splits["train"].texts:
-        words = row[0].split()
-        both[row] = ((" ".join(words[::-1]),), (" ".join([words[-1], *words[:-1]]),))
-    return both
-
-
 @pytest.fixture(scope="session")
 def toy() -> TaskData:
     """Return short texts; three of five have the class `good`."""
@@ -138,9 +129,14 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
             model_digest="e" * 64,
             numerics="cpu-fp32",
         )
-        reads = {stage.reads for stage in built.stages(training)}
-        given = word_orders(data) if "paraphrases" in reads else None
-        return Work(spec, tokenize_task(data, load_tokenizer(model), training.max_length, given))
+        # Paraphrases of a text: its words reversed, and its last word first.
+        given: dict[Texts, tuple[Texts, ...]] = {
+            row: ((" ".join(words[::-1]),), (" ".join([words[-1], *words[:-1]]),))
+            for row in data.splits["train"].texts
+            for words in [row[0].split()]
+        }
+        views = given if any(stage.reads == "paraphrases" for stage in spec.stages) else None
+        return Work(spec, tokenize_task(data, load_tokenizer(model), training.max_length, views))
 
     return work_for
 

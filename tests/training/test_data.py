@@ -19,12 +19,10 @@ from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.data import (
     Tokens,
     batches_in_order,
-    by_length,
     by_tokens,
     collate,
     join,
     joined_rows,
-    on_device,
     padded_widths,
     tokenize_task,
 )
@@ -69,17 +67,6 @@ def test_every_epoch_has_each_row_once_in_batches_of_one_size_in_the_order_of_th
     assert rows < 20 or found != order(seed + 1)
 
 
-@given(lengths=st.lists(st.integers(1, 50), max_size=100), size=SIZES)
-def test_batches_by_length_hold_every_row_once_shortest_first(
-    lengths: list[int], size: int
-) -> None:
-    found = list(by_length(np.array(lengths, np.int64), size))
-    rows = [int(row) for batch in found for row in batch]
-    assert sorted(rows) == list(range(len(lengths)))
-    assert [lengths[row] for row in rows] == sorted(lengths)
-    assert all(len(batch) == size for batch in found[:-1])
-
-
 @given(widths=st.lists(st.integers(1, 60), max_size=50), most=st.integers(1, 300))
 def test_batches_by_tokens_hold_every_row_once_and_as_many_tokens_as_fit(
     widths: list[int], most: int
@@ -102,26 +89,6 @@ def test_the_width_of_a_batch_on_a_gpu_does_not_depend_on_the_other_rows(
         assert padded_widths(tokens, np.array([1]), gpu) == 32
         assert padded_widths(tokens, np.array([1]), CPU) == 3
     assert padded_widths(every, np.array([2]), gpu) == 40
-
-
-@pytest.mark.parametrize(("device", "pinned"), [("cpu", False), ("cuda", True)])
-def test_copies_to_a_gpu_are_from_pinned_memory_and_do_not_block(
-    monkeypatch: pytest.MonkeyPatch, device: str, pinned: bool
-) -> None:
-    calls: list[object] = []
-
-    def pin(self: torch.Tensor) -> torch.Tensor:
-        calls.append("pin")
-        return self
-
-    def to(self: torch.Tensor, where: torch.device, *, non_blocking: bool) -> torch.Tensor:
-        calls.append((where.type, non_blocking))
-        return self
-
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    monkeypatch.setattr(torch.Tensor, "to", to)
-    assert on_device(np.arange(3), torch.device(device)).tolist() == [0, 1, 2]
-    assert calls == [*["pin"] * pinned, (device, True)]
 
 
 @pytest.mark.parametrize("texts", [TEXTS, PAIRS], ids=["texts", "pairs"])
@@ -148,13 +115,6 @@ def test_a_batch_holds_the_tokens_of_its_rows_in_order_with_padding_on_the_right
     assert batch.mask.shape == (4, longest)
     assert torch.equal(batch.content, batch.mask & (batch.ids >= 5))  # 0 to 4 are special
     assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
-
-
-def test_scores_are_float32_in_a_batch(tokenized: Tokenized) -> None:
-    tokens = tokenized(toy_of([("good",)], np.array([2.5])))["train"]
-    batch = collate(tokens, np.array([0]), (0.1,), CPU)
-    assert batch.y.dtype == torch.float32
-    assert batch.y.tolist() == [2.5]
 
 
 def test_rows_that_are_not_used_have_no_tokens(tokenized: Tokenized) -> None:

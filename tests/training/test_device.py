@@ -64,9 +64,12 @@ def test_the_cpu_computes_in_the_given_precision_and_caches_few_kernels(
 
 
 @pytest.mark.parametrize("numerics", ["cuda-fp32", "cuda-tf32", "cuda-bf16"])
-def test_a_gpu_is_deterministic_and_uses_tf32_only_if_asked(
+def test_a_gpu_must_be_there_is_deterministic_and_uses_tf32_only_if_asked(
     monkeypatch: pytest.MonkeyPatch, numerics: Numerics
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SclsearchError, match=rf"^{numerics}: torch finds no GPU\."):
+        backend_for(numerics)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     matmul = torch.backends.cuda.matmul
     before, matmul.allow_tf32 = matmul.allow_tf32, numerics == "cuda-fp32"
@@ -81,15 +84,9 @@ def test_a_gpu_is_deterministic_and_uses_tf32_only_if_asked(
     assert allowed == (numerics == "cuda-tf32")
 
 
-@pytest.mark.parametrize(("capability", "fast"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
-def test_gpus_from_capability_8_on_are_fast_in_bfloat16(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], *, fast: bool
+def test_only_gpus_from_capability_8_on_are_fast_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-    assert fast_bf16(torch.device("cuda", 0)) == fast
-
-
-def test_cuda_without_a_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SclsearchError, match=r"^cuda-bf16: torch finds no GPU\."):
-        backend_for("cuda-bf16")
+    for capability in ((7, 5), (8, 0), (9, 0)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
+        assert fast_bf16(torch.device("cuda", 0)) == (capability >= (8, 0))

@@ -17,7 +17,7 @@ from sclsearch.methods.scl import CE
 from sclsearch.training import engine
 from sclsearch.training.device import GraphedUpdates
 from sclsearch.training.engine import make_update, train
-from tests.training.conftest import Work, WorkFor, identical
+from tests.training.conftest import Work, WorkFor, all_losses, identical
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 ATEN = torch.ops.aten
@@ -49,6 +49,23 @@ def test_replayed_updates_equal_plain_ones_to_the_bit(
     assert graphed
     assert all(any(updates._captured.values()) for updates in graphed)
     assert identical(replayed, train(*work, graphs=False))
+
+
+@pytest.mark.gpu
+def test_in_bfloat16_losses_are_near_those_of_float32_and_repeatable(
+    work_for: WorkFor, method: str, graphed: list[GraphedUpdates]
+) -> None:
+    views = {"dropouts": (0.0, 0.0)} if method in {"supcl-seq", "simcse", "dropout-aug"} else {}
+    still = {"dropout": 0.0, "learning_rate": 1e-3, "chunk_tokens": 128, **views}
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    work = work_for(method, evaluate="end", **still).but(max_updates=3)
+    found, again, expected = (
+        train(*work.but(numerics=numerics))
+        for numerics in (f"{device}-bf16", f"{device}-bf16", f"{device}-fp32")
+    )
+    assert identical(found, again)
+    assert all_losses(found) != all_losses(expected)
+    assert all_losses(found) == pytest.approx(all_losses(expected), rel=0.05, abs=0.02)
 
 
 class Waiting(CE):
