@@ -9,6 +9,7 @@ from sclsearch.encoders.heads import (
     INIT_STD,
     Head,
     LabelSpecificAttention,
+    MaskedLMHead,
     WindowAttention,
     label_vectors,
     projection,
@@ -28,6 +29,7 @@ def _seeded() -> None:
 
 def test_initial_weights_have_the_standard_deviation_of_bert_and_biases_are_zero() -> None:
     modules = nn.ModuleList([Head(64, 64, hidden=True), label_vectors(64, 64)])
+    modules.append(MaskedLMHead(64, 64, 64, 1e-12, "gelu").dense)
     for name, parameter in modules.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any()

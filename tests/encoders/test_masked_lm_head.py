@@ -90,17 +90,6 @@ def test_a_head_of_another_shape_or_with_an_untied_decoder_counts_as_absent(
     assert masked_lm_notes(load_encoder(folder, "mine")) != ()
 
 
-def test_without_a_stored_head_a_new_one_is_noted(bert: Encoder, inputs: Inputs) -> None:
-    assert masked_lm_notes(bert) == (
-        "masked-LM head: new, because the checkpoint of tiny has none",
-    )
-    head = masked_lm_head(bert)
-    assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.2)
-    states = bert.hidden(*inputs, (0.0,))[inputs[1]]
-    hidden = head.norm(torch.nn.functional.gelu(head.dense(states)))
-    torch.testing.assert_close(head(states, bert.embeddings), hidden @ bert.embeddings.T)
-
-
 def test_the_mask_token_is_that_of_the_tokenizer_if_it_has_one(
     bert: Encoder, tiny_bert: Path, tmp_path: Path
 ) -> None:

@@ -38,7 +38,7 @@ def test_hidden_layers_have_the_dropout_rate_of_the_view(
     for module in encoder.modules():
         if type(module) is RowDropout:
             module.register_forward_hook(lambda _, given, result: seen.append((given[0], result)))
-    encoder.train().hidden(*inputs, RATES)
+    first, *_ = encoder.train().hidden(*inputs, RATES).chunk(4)
     in_a_layer = 1 if encoder.model.config.model_type == "distilbert" else 2
     assert len(seen) == 1 + in_a_layer * encoder.model.config.num_hidden_layers
     assert sum(len(given) == 1 for given, _ in seen) == (len(seen) - 1) * packed
@@ -48,6 +48,8 @@ def test_hidden_layers_have_the_dropout_rate_of_the_view(
                 x[0, of_token == view] if len(x) == 1 else x.chunk(4)[view] for x in pair
             )
             assert_dropped(before, after, rate)
+    whole = encoder.eval().hidden(*inputs, (0.9,))
+    torch.testing.assert_close(first[inputs[1]], whole[inputs[1]])
 
 
 def test_attention_has_the_dropout_rate_of_the_view() -> None:

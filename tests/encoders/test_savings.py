@@ -13,8 +13,6 @@ from sclsearch.encoders.savings import SubsetEmbedding
 from tests.conftest import Save
 from tests.encoders.conftest import Inputs
 
-EACH_PACKING = pytest.mark.parametrize("can_pack", [True, False], ids=["packed", "padded"])
-
 
 def states_and_gradient(
     encoder: Encoder, inputs: Inputs, *, read_first: bool, first_only: bool = False
@@ -79,22 +77,6 @@ def test_layers_process_only_tokens_and_the_last_one_only_the_first(
     states = bert.hidden(*given, (0.0, 0.0), first_only=first_only)
     assert shapes == [shape]
     assert states.shape == (2 * len(given[0]), 1 if first_only else 12, 16)
-
-
-@EACH_PACKING
-@pytest.mark.parametrize("first_only", [True, False])
-def test_views_differ_and_a_view_without_dropout_equals_evaluation(
-    encoder: Encoder, inputs: Inputs, can_pack: bool, first_only: bool
-) -> None:
-    encoder.can_pack = can_pack
-    mask = inputs[1][:, :1] if first_only else inputs[1]
-    rates = (0.0, 0.3, 0.3)
-    expected = encoder.eval().hidden(*inputs, rates, first_only=first_only).chunk(3)[0]
-    torch.manual_seed(0)
-    views = encoder.train().hidden(*inputs, rates, first_only=first_only).chunk(3)
-    torch.testing.assert_close(views[0][mask], expected[mask])
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        assert not torch.isclose(views[one], views[other])[mask].all(dim=-1).any()
 
 
 @pytest.mark.parametrize("architecture", ["MPNet", "ModernBert", "Albert"])

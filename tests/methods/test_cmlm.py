@@ -153,16 +153,6 @@ def test_the_terms_of_cmlm_equal_those_of_separately_encoded_views(
     torch.testing.assert_close(post.loss(terms), terms["contrast"] + terms["mlm"])
 
 
-def test_a_batch_without_selected_tokens_has_a_finite_loss(made: Made, batch: Batch) -> None:
-    method = CMLM()
-    model = made(method, stage=0)
-    stage, _ = method.stages(Training())
-    terms = stage.terms(model, replace(batch, content=torch.zeros_like(batch.content)))
-    stage.loss(terms).backward()  # type: ignore[no-untyped-call]
-    assert terms["mlm"] == 0
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-
-
 def test_a_new_masked_lm_head_is_noted_if_it_is_used(bert: Encoder) -> None:
     assert CMLM().check(bert) == ("masked-LM head: new, because the checkpoint of tiny has none",)
     assert CMLM(mlm=False).check(bert) == ()

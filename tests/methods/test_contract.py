@@ -1,22 +1,22 @@
-"""Contract of every method: documented and bounded fields, labels, scores and stage settings."""
+"""Contract of every method: its fields, labels, scores and stages; and defaults of Method."""
 
 import re
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch import nn
 
 from sclsearch import objectives
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class, method_summaries
-from sclsearch.methods.base import Batch, Method, Model, Training
+from sclsearch.methods.base import Batch, Method, Model, Stage, Training
 from sclsearch.methods.cmlm import CMLM, CSSL, TAPT
 from sclsearch.methods.fields import describe_fields, description, field_errors, resolved
 from sclsearch.methods.lacon import LEAM, LSAN, LaCon, LaConFusion
-from sclsearch.methods.scl import CECL, SCL
+from sclsearch.methods.scl import CE, CECL, SCL
 from sclsearch.methods.supcl_seq import SimCSE, SupCLSeq
 from sclsearch.protocols import PROTOCOLS
 
@@ -79,28 +79,21 @@ def test_a_loss_depends_on_labels_exactly_in_labeled_stages(
         assert {*stage.lr_scales, *stage.no_weight_decay} <= set(model.new_modules)
 
 
-def columns(batch: Batch, rows: slice, length: int) -> Batch:
-    """Return some rows, truncated or padded to a length."""
-    width = batch.ids.shape[1]
-    cut: dict[str, Any] = {
-        name: F.pad(getattr(batch, name)[rows], (0, max(length - width, 0)))[:, :length]
-        for name in ("ids", "mask", "types", "content")
-    }
-    return replace(batch, y=batch.y[rows], **cut)
-
-
 def test_scores_depend_neither_on_padding_nor_on_other_rows_nor_on_dropout_rates(
     method: Method, bert: Encoder, batch: Batch
 ) -> None:
     torch.manual_seed(0)
     for classes in (0, 3) if method.regression else (3,):
         model = Model(bert, method.stages(Training())[-1].new_modules(bert, classes)).eval()
-        together = method.scores(model, columns(batch, slice(None), 11))
+        together = method.scores(model, batch)
         assert together.shape == ((8, classes) if classes else (8,))
         for row, length in enumerate(batch.mask.sum(1).tolist()):
-            alone = columns(batch, slice(row, row + 1), length)
-            scores = method.scores(model, replace(alone, dropout_rates=(0.5,)))
-            torch.testing.assert_close(scores[0], together[row])
+            cut: dict[str, Any] = {
+                name: getattr(batch, name)[row : row + 1, :length]
+                for name in ("ids", "mask", "types", "content")
+            }
+            alone = replace(batch, y=batch.y[row : row + 1], dropout_rates=(0.5,), **cut)
+            torch.testing.assert_close(method.scores(model, alone)[0], together[row])
 
 
 TRAINING = Training(learning_rate=0.01, epochs=3, dropout=0.2)
@@ -147,3 +140,42 @@ def test_the_fields_of_a_method_determine_the_settings_of_its_stages(
     for stage, (rates, settings) in zip(method.stages(TRAINING), expected, strict=True):
         assert stage.dropout_rates_at(5) == rates
         assert {name: getattr(stage, name) for name in settings} == settings
+
+
+def stage_with(**options: Any) -> Stage:
+    return Stage("joint", Training(), lambda _model, _batch: {}, **options)
+
+
+def test_rows_of_views_have_the_order_of_their_labels(bert: Encoder, batch: Batch) -> None:
+    model = Model(bert, nn.ModuleDict()).eval()
+    views = replace(batch, dropout_rates=(0.0, 0.0))
+    rows = model.embed(views, "cls_raw")
+    for label in (0, 1):
+        expected = model.embed(batch, "cls_raw")[batch.y == label].repeat(2, 1)
+        torch.testing.assert_close(rows[views.view_y == label], expected)
+
+
+def test_a_loss_is_the_sum_of_the_scalar_terms_that_are_not_monitored() -> None:
+    stage = stage_with(monitored=("spread",))
+    terms = {"ce": torch.tensor(2.0), "spread": torch.tensor(40.0), "scl": torch.tensor(-0.5)}
+    assert stage.loss(terms).item() == 1.5
+    with pytest.raises(SclsearchError, match=r"^joint: loss term 'ce': must be a scalar.* \[3\]"):
+        stage.loss({"ce": torch.ones(3)})
+
+
+@dataclass(frozen=True)
+class Unchanged(Method):
+    """Method that overrides nothing."""
+
+
+def test_a_method_that_overrides_nothing_is_cross_entropy_fine_tuning(
+    bert: Encoder, batch: Batch
+) -> None:
+    method, training = Unchanged(), Training()
+    (stage,) = method.stages(training)
+    assert stage.training == training
+    assert method.check(bert) == ()
+    model = Model(bert, stage.new_modules(bert, 2)).eval()
+    plain = CE(pooling="mean")
+    assert stage.terms(model, batch) == plain.terms(model, batch)
+    assert torch.equal(method.scores(model, batch), plain.scores(model, batch))

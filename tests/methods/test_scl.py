@@ -1,18 +1,68 @@
-"""SCL and CE+CL: weighted sums of cross-entropy and a contrast; a probe for SCL at λ = 1."""
+"""Cross-entropy by the classifiers of transformers, and with a contrast: SCL and CE+CL."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from transformers import BertForSequenceClassification, RobertaForSequenceClassification
 
+from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import Head
-from sclsearch.methods.base import Batch, Pooling, Training, encoder_pooling
-from sclsearch.methods.scl import CECL, SCL
+from sclsearch.methods.base import Batch, Model, Pooling, Training, encoder_pooling
+from sclsearch.methods.scl import CE, CECL, SCL
 from sclsearch.objectives import nt_xent, sup_con
 from tests.methods.conftest import POOLINGS, Made
 
 EACH_POOLING = pytest.mark.parametrize("pooling", POOLINGS)
+MODES = pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+
+
+@MODES
+@pytest.mark.parametrize("classes", [0, 3])
+def test_cls_pooled_with_a_linear_head_equals_the_classifier_of_bert(
+    tiny_bert: Path, bert: Encoder, batch: Batch, classes: int, training: bool
+) -> None:
+    theirs = BertForSequenceClassification.from_pretrained(tiny_bert, num_labels=max(classes, 1))
+    method = CE(pooling="cls_pooled")
+    bert.can_trim = False  # transformers draws dropout for the whole last layer
+    ours = Model(bert, method.new_modules(bert, classes)).train(training)
+    ours.get_submodule("new_modules.head.out").load_state_dict(theirs.classifier.state_dict())
+    y = batch.y if classes else batch.y / 3
+    torch.manual_seed(4)
+    expected = theirs.train(training)(
+        input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types, labels=y
+    ).loss
+    torch.manual_seed(4)
+    terms = method.terms(ours, replace(batch, y=y, dropout_rates=(0.1,)))
+    assert list(terms) == ["ce"]
+    torch.testing.assert_close(terms["ce"], expected)
+
+
+@MODES
+def test_head_hidden_equals_the_classifier_of_roberta(
+    tiny_roberta: Path, roberta: Encoder, batch: Batch, training: bool
+) -> None:
+    theirs = RobertaForSequenceClassification.from_pretrained(tiny_roberta, num_labels=2)
+    roberta.can_trim = False  # transformers draws dropout for the whole last layer
+    ours = Model(roberta, CE().new_modules(roberta, 2)).train(training)
+    head = "new_modules.head"
+    ours.get_submodule(f"{head}.dense").load_state_dict(theirs.classifier.dense.state_dict())
+    ours.get_submodule(f"{head}.out").load_state_dict(theirs.classifier.out_proj.state_dict())
+    torch.manual_seed(4)
+    expected = theirs.train(training)(input_ids=batch.ids, attention_mask=batch.mask).logits
+    torch.manual_seed(4)
+    torch.testing.assert_close(CE().scores(ours, replace(batch, dropout_rates=(0.1,))), expected)
+
+
+def test_g_is_between_the_pooling_and_the_head(made: Made, batch: Batch) -> None:
+    method = CE(pooling="mean", projection="g")
+    model = made(method).eval()
+    head, g = model.new_modules["head"], model.new_modules["g"]
+    assert [tuple(p.shape) for p in g.parameters()] == [(16, 16), (16,)] * 3
+    expected = head(g(model.embed(batch, "mean")), 0.0)
+    torch.testing.assert_close(method.scores(model, batch), expected)
 
 
 @pytest.mark.parametrize("features", POOLINGS)

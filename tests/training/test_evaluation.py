@@ -21,7 +21,6 @@ from sclsearch.encoders.heads import Head
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.methods.base import Batch, Model
 from sclsearch.methods.scl import CE
-from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
@@ -35,7 +34,6 @@ from sclsearch.training.evaluation import (
     MAJORITY,
     NonFiniteLossError,
     baselines,
-    compute_features,
     evaluate_rows,
     save_tensors,
     save_weights,
@@ -117,23 +115,6 @@ def test_nan_scores_raise_an_error(
         model.get_parameter("new_modules.head.out.bias").fill_(float("nan"))
     with pytest.raises(NonFiniteLossError, match=r"^validation: scores are NaN or infinite"):
         evaluate_rows(*work, work.spec.splits.validation, model, None, Backend(CPU))
-
-
-def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: WorkFor) -> None:
-    work = work_for("supcl-seq")
-    encoder = load_encoder(work.spec.model, work.spec.model_name)
-    model = Model(encoder, SupCLSeq().new_modules(encoder, 2))
-    splits = work.spec.splits
-    rows = (splits.train, splits.validation, splits.test, splits.validation)
-    features = compute_features(model.train(), work.tokens, rows, "mean", Backend(CPU))
-    assert features.values.shape == (44 + 30 + 30, 16)
-    for part in rows:
-        tokens, index = work.tokens[part.split], part.index[::-3].copy()
-        batch = features.batch(tokens, part.split, index)
-        with torch.inference_mode():
-            own = model.eval().embed(collate(tokens, index, (0.0,), CPU), "mean")
-        torch.testing.assert_close(batch.features, own, rtol=1e-4, atol=1e-5)
-        assert batch.y.tolist() == tokens.y[index].tolist()
 
 
 def test_stored_weights_and_identity_are_exact(

@@ -109,15 +109,6 @@ def test_these_tests_cover_every_attribute() -> None:
     assert set(SeedRunSpec.__dataclass_fields__) == tried
 
 
-def test_unused_options_are_not_in_the_identity(spec: SeedRunSpec) -> None:
-    optional = {"max_updates", "method_file", "joined", "unlabeled_digest"}
-    assert optional.isdisjoint(spec.identity)
-    splits = replace(spec.splits, unlabeled=spec.splits.train)
-    given = replace(spec, max_updates=7, method_digest="1", joined=3, unlabeled_digest="2")
-    used = replace(given, splits=splits)
-    assert used.identity.keys() - spec.identity.keys() == optional
-
-
 def test_the_cost_counts_views_paraphrases_evaluations_and_frozen_features(
     work_for: WorkFor,
 ) -> None:
