@@ -227,6 +227,20 @@ def test_unlabeled_rows_contain_training_but_no_validation_or_test_rows(
     assert every.digests == more.digests
 
 
+def test_unlabeled_rows_are_pinned_and_equal_at_laptop_scale() -> None:
+    data = labeled(train=[0, 1] * 700, test=[0, 1] * 50)
+    protocol = PROTOCOLS["gunel-fewshot"]
+    whole, scaled = (
+        draw_rows(one, data, Size(20), 600, one.replicate(1))
+        for one in (protocol, laptop(protocol))
+    )
+    # At laptop scale, 300 of the 500 held-out rows are not used for validation.
+    assert (len(whole.validation.index), len(scaled.validation.index)) == (500, 200)
+    assert whole.digests["unlabeled"] == scaled.digests["unlabeled"]
+    # If it changes, stored seed runs with unlabeled texts are no longer found.
+    assert whole.digests["unlabeled"][:16] == "dcc958d84b6c4349"
+
+
 def test_an_unlabeled_total_out_of_bounds_is_refused() -> None:
     for name, most in (("cmlm-fewshot", POOL), ("lacon-fewshot", POOL - 20)):
         for total in (-1, 19, most + 1):

@@ -23,14 +23,14 @@ UNNAMED = "f" * 64
 
 
 @pytest.fixture
-def write_study(storage: str, folder: StoragePath) -> Write:
+def write_study(folder: StoragePath) -> Write:
     """Return a function that stores a study and returns the keys of its seed runs.
 
     Studies share the seed runs of configurations with equal numbers; the last has its weights.
     """
 
     def write_study(name: str, configurations: int) -> list[str]:
-        store = StudyStore(storage, name)
+        store = StudyStore(str(folder), name)
         record = replace(RECORD, name=name)
         store.create(record)
         replicate = ReplicateRecord(0, {"train": "t"}, {"order": 0}, ())
@@ -52,48 +52,46 @@ def keys_in(folder: StoragePath) -> set[str]:
 
 
 def test_a_removal_keeps_the_seed_runs_that_another_study_shares(
-    storage: str, folder: StoragePath, write_study: Write
+    folder: StoragePath, write_study: Write
 ) -> None:
     keys = write_study("first", 3)
     shared = write_study("second", 1)
     write(folder / f"runs/retried/{keys[2]}-17.json", {})
     (folder / f"runs/rows/{keys[1]}.npz").write(b"rows")
-    preview = remove("first", storage=storage, dry_run=True)
+    preview = remove("first", storage=str(folder), dry_run=True)
     found = Counter(path.partition("/")[0] for path in preview.files)
     # The study, 3 configurations and their number, 1 replicate, and the weights of one seed run.
     assert found == {"runs": 4, "studies": 7}
     assert (preview.shared, preview.tracked) == (1, 0)
     assert preview.files[f"studies/first/weights/{keys[2]}.safetensors"] == 5
     assert keys_in(folder) == {*keys}
-    assert remove("first", storage=storage) == preview
+    assert remove("first", storage=str(folder)) == preview
     assert keys_in(folder) == {*shared} == {keys[0]}
-    assert study_names(storage) == (folder / "studies").names() == ["second"]
+    assert study_names(str(folder)) == (folder / "studies").names() == ["second"]
     with pytest.raises(SclsearchError, match=r"^Unknown study 'sec' .* Did you mean 'second'\?"):
-        remove("sec", storage=storage)
+        remove("sec", storage=str(folder))
 
 
 def test_an_interrupted_removal_is_completed_by_the_next(
-    storage: str, write_study: Write, monkeypatch: pytest.MonkeyPatch
+    folder: StoragePath, write_study: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_study("first", 2)
-    folder = StudyStore(storage, "first").folder
+    first = folder / "studies" / "first"
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(folder), "remove_folder", interrupt)
+        patched.setattr(type(first), "remove_folder", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            remove("first", storage=storage)
-    assert folder.files().keys() == {"study.json"}
-    assert study_names(storage) == ["first"]
-    assert remove("first", storage=storage).files.keys() == {"studies/first/study.json"}
-    assert study_names(storage) == []
+            remove("first", storage=str(folder))
+    assert first.files().keys() == {"study.json"}
+    assert study_names(str(folder)) == ["first"]
+    assert remove("first", storage=str(folder)).files.keys() == {"studies/first/study.json"}
+    assert study_names(str(folder)) == []
 
 
-def test_unused_files_are_deleted_and_others_stay(
-    storage: str, folder: StoragePath, write_study: Write
-) -> None:
+def test_unused_files_are_deleted_and_others_stay(folder: StoragePath, write_study: Write) -> None:
     keys = write_study("first", 2)
     unused = [
         f"runs/{UNNAMED}.json",
@@ -103,49 +101,47 @@ def test_unused_files_are_deleted_and_others_stay(
     ]
     for path in unused:
         write(folder / path, {})
-    preview = remove(unused=True, storage=storage, dry_run=True)
+    preview = remove(unused=True, storage=str(folder), dry_run=True)
     assert preview.files.keys() == {*unused}
-    assert remove(unused=True, storage=storage) == preview
+    assert remove(unused=True, storage=str(folder)) == preview
     assert keys_in(folder) == {*keys}
     assert (folder / "studies/first/weights").names() == [f"{keys[-1]}.safetensors"]
     (folder / "studies/.DS_Store").write(b"")
-    assert remove(unused=True, storage=storage).bytes == 0
+    assert remove(unused=True, storage=str(folder)).bytes == 0
     second = write_study("second", 1)
     write_study("third", 3)
     write(folder / unused[0], {})
-    remove("first", "third", unused=True, storage=storage)
-    assert study_names(storage) == ["second"]
+    remove("first", "third", unused=True, storage=str(folder))
+    assert study_names(str(folder)) == ["second"]
     assert keys_in(folder) == {*second}
 
 
-def test_nothing_is_deleted_while_a_search_runs(
-    storage: str, folder: StoragePath, write_study: Write
-) -> None:
+def test_nothing_is_deleted_while_a_search_runs(folder: StoragePath, write_study: Write) -> None:
     keys = write_study("first", 1)
     write(folder / f"runs/{UNNAMED}.json", {})
-    with another_driver(StudyStore(storage, "first").folder):
+    with another_driver(folder / "studies" / "first"):
         message = r"^first: process \d+ on .* already runs this study\. Wait for it, or stop it\.$"
         with pytest.raises(SclsearchError, match=message):
-            remove("first", storage=storage)
+            remove("first", storage=str(folder))
         with pytest.raises(SclsearchError, match=message):
-            remove(unused=True, storage=storage)
+            remove(unused=True, storage=str(folder))
     assert keys_in(folder) == {*keys, UNNAMED}
-    assert len(remove(unused=True, storage=storage).files) == 1
+    assert len(remove(unused=True, storage=str(folder)).files) == 1
 
 
 def test_no_shared_file_is_deleted_while_a_study_is_damaged(
-    storage: str, folder: StoragePath, write_study: Write
+    folder: StoragePath, write_study: Write
 ) -> None:
     keys = write_study("first", 2)
     write_study("second", 1)
-    first = StudyStore(storage, "first").folder
+    first = folder / "studies" / "first"
     (first / "configurations" / "1.json").write(b"{")
     for names, unused in (([], True), (["second"], False)):
         with pytest.raises(SclsearchError, match=r"configurations/1\.json: is not a JSON object"):
-            remove(*names, unused=unused, storage=storage)
+            remove(*names, unused=unused, storage=str(folder))
     (first / "study.json").remove()
     with pytest.raises(SclsearchError, match=r"studies/first/study\.json: was deleted\."):
-        remove(unused=True, storage=storage)
+        remove(unused=True, storage=str(folder))
     assert keys_in(folder) == {*keys}
-    assert not any(path.startswith("runs") for path in remove("first", storage=storage).files)
-    assert remove(unused=True, storage=storage).files.keys() == {f"runs/{keys[1]}.json"}
+    assert not any(path.startswith("runs") for path in remove("first", storage=str(folder)).files)
+    assert remove(unused=True, storage=str(folder)).files.keys() == {f"runs/{keys[1]}.json"}

@@ -1,20 +1,184 @@
-"""Tests of `--storage` values: folders and object store URIs."""
+"""Tests of storages: values of `--storage`, atomic writes, listings and damaged files."""
 
+import errno
 import importlib.util
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.remote import RemotePath, _files
 from sclsearch.store.storage import (
     DEFAULT_STORAGE,
+    DamagedError,
     LocalPath,
+    StoragePath,
+    create,
+    read,
+    read_each,
     storage_folder,
     storage_option,
     storage_path,
+    write,
 )
+from tests.store.conftest import WRITERS, at_once
+
+JSON = st.recursive(
+    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def any_object(tmp_path_factory: pytest.TempPathFactory) -> LocalPath:
+    return LocalPath(tmp_path_factory.mktemp("objects") / "any.json")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> LocalPath:
+    return LocalPath(tmp_path / "one.json")
+
+
+@settings(max_examples=40)
+@given(value=st.dictionaries(st.text(), JSON))
+def test_an_object_comes_back_exactly(any_object: LocalPath, value: dict[str, object]) -> None:
+    write(any_object, value)
+    assert read(any_object) == value
+
+
+def test_objects_are_read_listed_moved_and_removed(folder: StoragePath) -> None:
+    value = {"text": "τ\n", "number": 5e-324, "list": [1, None, True]}
+    one, two = folder / "one.json", folder / "none" / "two.json"
+    assert (folder / "none").names() == []
+    write(one, value)
+    write(folder / "folder" / "a.json", {})
+    write(folder / "a.json", {})
+    assert read_each([one, two, one]) == [value, None, value]
+    assert (one.exists(), two.exists()) == (True, False)
+    assert folder.names() == ["a.json", "folder", "one.json"]
+    (folder / "a.json").remove()
+    (folder / "a.json").remove()
+    moved = one.move_into("damaged", "two.json")
+    assert str(moved) == str(folder / "damaged" / "two.json")
+    assert read(moved) == value
+    assert folder.names() == ["damaged", "folder"]
+
+
+def test_one_of_eight_threads_creates_the_object(folder: StoragePath) -> None:
+    path = folder / "one.json"
+    for _ in range(3):
+        created = at_once(lambda writer: create(path, {"writer": writer}))
+        assert sum(created) == 1
+        assert read(path) == {"writer": created.index(True)}
+        write(path, {"writer": None})
+        assert read(path) == {"writer": None}
+        path.remove()
+    assert folder.names() == []
+
+
+def test_a_reader_never_sees_a_part_of_what_simultaneous_writers_write(folder: StoragePath) -> None:
+    target = folder / "stages" / "one.safetensors"
+    contents = [bytes([writer]) * 200_000 for writer in range(WRITERS)]
+    target.write(contents[0])
+    stop = threading.Event()
+    seen: set[bytes | None] = set()
+
+    def keep_reading() -> None:
+        while not stop.is_set():
+            seen.add(target.read())
+
+    def put(writer: int) -> None:
+        for _ in range(3):
+            target.write(contents[writer])
+            target.save_file(lambda file: file.write_bytes(contents[writer]))
+
+    reader = threading.Thread(target=keep_reading)
+    reader.start()
+    at_once(put)
+    stop.set()
+    reader.join()
+    assert {*seen, target.read()} <= {*contents}
+    assert (folder / "stages").names() == ["one.safetensors"]
+
+
+def test_a_file_whose_writing_breaks_off_is_not_stored(folder: StoragePath) -> None:
+    def break_off(file: Path) -> None:
+        file.write_bytes(b"half")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        (folder / "weights" / "one.safetensors").save_file(break_off)
+    assert (folder / "weights").files() == {}
+
+
+def test_an_object_is_created_once_without_hard_links(
+    one: LocalPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "as a mounted bucket says")
+
+    monkeypatch.setattr(os, "link", unable)
+    assert create(one, {"first": True})
+    assert not create(one, {"first": False})
+    assert read(one) == {"first": True}
+    assert list(one.path.parent.iterdir()) == [one.path]
+
+
+def test_a_full_disk_or_a_non_finite_number_leaves_no_file(
+    one: LocalPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for number in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            create(one, {"score": number})
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        create(one, {"time": 1})
+    assert list(one.path.parent.iterdir()) == []
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "cut": lambda path: path.write_bytes(b'{"half": '),
+    "bytes": lambda path: path.write_bytes(b"\xff\xfe\x00"),
+    "null": lambda path: path.write_bytes(b"null"),
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "broken link": lambda path: path.symlink_to("nothing"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_file_is_named_without_blocking(one: LocalPath, kind: str) -> None:
+    DAMAGE[kind](one.path)
+    assert one.exists()
+    with pytest.raises(DamagedError, match=rf"^{one}: .* Move it away\.$"):
+        read(one)
+
+
+@pytest.mark.parametrize("put", [lambda one: create(one, {}), lambda one: write(one, {})])
+def test_a_write_syncs_the_file_before_its_rename_and_the_folder_after_it(
+    put: Callable[[LocalPath], object], one: LocalPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, one.path.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    put(one)
+    (first, named_before), (last, named) = synced
+    assert first.endswith(".part")
+    assert (named_before, last, named) == (False, one.path.parent.name, True)
 
 
 def test_a_folder_is_absolute_and_its_option_is_quoted_for_a_shell(

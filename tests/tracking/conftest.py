@@ -15,22 +15,12 @@ from sclsearch.tracking.publish import TrackedStudy, track_study
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import prepare, tracking_uri
 
-# SQLAlchemy 2.1 deprecates an option that MLflow 3.17 still uses.
-NOLOAD = "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
-
 Write = Callable[..., int]
 
 
 def track(storage: Storage, study: str, uri: str, *, texts: bool = False) -> TrackedStudy:
     """Write to MLflow what it lacks of a stored study."""
     return track_study(storage, study, uri, PageOptions(texts=texts))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.filterwarnings(NOLOAD))
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,173 @@
-"""Tests of the MLflow logger with dead, hanging, late and refusing servers."""
+"""Tests of writing to MLflow: runs, repeated writes, and dead, hanging or refusing servers."""
 
+import math
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from sclsearch.tracking import logger as logger_module
 from sclsearch.tracking.logger import MLflowLogger
-from sclsearch.tracking.records import RunRecord
+from sclsearch.tracking.records import DatasetRecord, RunRecord
 from sclsearch.tracking.server import ui_command
 from tests.processes import listens, wait_for
 from tests.tracking.conftest import Shown, Write
+
+SEED_RUN = RunRecord(
+    "s",
+    (0, 0),
+    tags={"key": "k"},
+    history=((5, {"loss": 1.0}),),
+    status="FINISHED",
+    started=10.0,
+    seconds=2.0,
+)
+
+
+def test_study_configuration_and_seed_run_are_three_levels(
+    write: Write, shown: Shown, study: list[RunRecord], tmp_path: Path
+) -> None:
+    assert write(*study) == 1 + 2 + 2 * 3
+    runs = shown.runs()
+    top, middle, low = (runs[name] for name in ("cola-scl", "cola-scl/1", "cola-scl/1/2"))
+    assert [run.info.run_name for run in (top, middle, low)] == ["cola-scl", "tau=1", "seed 2"]
+    assert low.data.tags["mlflow.parentRunId"] == middle.info.run_id
+    assert middle.data.tags["mlflow.parentRunId"] == top.info.run_id
+    assert "mlflow.parentRunId" not in top.data.tags
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert top.data.params == {"method": "scl", "task": "cola"}
+    assert (top.data.metrics, middle.data.params) == ({"best": 0.6}, {"tau": "0.2"})
+    assert shown.points(low) == {"mcc": [(10, 0.1), (20, 0.2)], "test": [(20, 0.4)]}
+    assert (low.info.start_time, low.info.end_time) == (1_700_000_000_000, 1_700_000_012_500)
+    assert shown.text(low, "history.json") == "[1]"
+    assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db", "mlartifacts"}
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_second_writer_adds_nothing(
+    write: Write, shown: Shown, study: list[RunRecord], reopened: bool
+) -> None:
+    write(*study)
+    before, ends = shown.everything(), {n: r.info.end_time for n, r in shown.runs().items()}
+    if reopened:  # as if the first writer was killed before it ended the runs
+        for run in shown.runs().values():
+            shown.client.update_run(run.info.run_id, status="RUNNING")
+    assert write(*study) == 0
+    assert shown.everything() == before
+    if not reopened:
+        assert {n: r.info.end_time for n, r in shown.runs().items()} == ends
+
+
+def test_changed_scores_get_growing_steps_and_equal_ones_are_not_repeated(
+    write: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(200, 0, -10))  # it may go back
+    monkeypatch.setattr(logger_module, "time", SimpleNamespace(time=lambda: next(clock)))
+    for value in (0.5, 0.5, 0.7, 0.5):
+        write(RunRecord("s", (0,), metrics={"score": value, "seeds": 3.0}))
+        assert shown.runs()["s/0"].data.metrics["score"] == value
+    run = shown.runs()["s/0"]
+    assert shown.points(run) == {"score": [(0, 0.5), (1, 0.7), (2, 0.5)], "seeds": [(0, 3.0)]}
+    assert run.info.status == "RUNNING"
+
+
+def test_parameters_tags_and_files_are_updated(write: Write, shown: Shown) -> None:
+    task = {"task": "rte", "prompt": "x" * 6001}  # too long for MLflow
+    write(RunRecord("s", (), task, {"host": "node1"}, {"report.json": "1"}))
+    write(RunRecord("s", (), {**task, "seeds": 5}, {"host": "node2"}, {"report.json": "2"}))
+    run = shown.runs()["s"]
+    assert run.data.params == {"task": "rte", "prompt": "x" * 6000, "seeds": "5"}
+    assert run.data.tags["host"] == "node2"
+    assert shown.text(run, "report.json") == "2"
+
+
+def test_studies_of_one_name_do_not_share_runs(write: Write, shown: Shown) -> None:
+    for mark, task in (("1", "cola"), ("2", "rte")):
+        name = f"same@{mark}"
+        records = [RunRecord(name, (), {"task": task}), RunRecord(name, (0,), {"a": 1})]
+        assert write(*records) == 2
+        assert write(*records) == 0
+    runs = shown.runs()
+    assert {*runs} == {"same@1", "same@1/0", "same@2", "same@2/0"}
+    assert [runs[f"same@{mark}"].data.params["task"] for mark in "12"] == ["cola", "rte"]
+    assert [runs[f"same@{mark}"].info.run_name for mark in "12"] == ["same", "same"]
+
+
+@pytest.mark.slow
+def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
+    write: Write, uri: str, shown: Shown, fresh_database: Path, tmp_path: Path
+) -> None:
+    records = [RunRecord("s", (), {"task": "rte"}), RunRecord("s", (0,), {"tau": 0.1})]
+    records += [replace(SEED_RUN, path=(0, r), artifacts={"a.json": f"[{r}]"}) for r in range(100)]
+    program = f"""
+from sclsearch.tracking.records import RunRecord
+from sclsearch.tracking.logger import Writer
+writer = Writer({uri!r})
+for record in {records!r}:
+    writer.write(record)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program])
+    wait_for("20 runs", lambda: len(shown.runs()) >= 20, 120)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    existing = len(shown.runs())
+    assert 20 <= existing < len(records)
+    assert write(*records) == len(records) - existing
+
+    other = f"sqlite:///{shutil.copyfile(fresh_database, tmp_path / 'undisturbed.db')}"
+    write(*records, uri=other)
+    assert shown.everything() == replace(shown, uri=other).everything()
+
+
+def test_a_failed_seed_run_shows_its_last_cause_until_it_succeeds(
+    write: Write, shown: Shown
+) -> None:
+    for cause in ("hang", "out-of-memory"):
+        write(replace(SEED_RUN, status="FAILED", tags={"failure": cause}))
+        run = shown.runs()["s/0/0"]
+        assert (run.info.status, run.data.tags["failure"]) == ("FAILED", cause)
+    write(replace(SEED_RUN, history=((5, {"loss": 1.0}), (9, {"loss": 0.5}))))
+    run = shown.runs()["s/0/0"]
+    assert run.info.status == "FINISHED"
+    assert "failure" not in run.data.tags
+    assert shown.points(run) == {"loss": [(5, 1.0), (9, 0.5)]}
+
+
+def test_two_thousand_metrics_are_written_and_non_finite_values_left_out(
+    write: Write, shown: Shown
+) -> None:
+    values = {"a": math.nan, "b": math.inf, "c": 1.0}
+    many = tuple((u, {**values, "loss": 1 / u}) for u in range(1, 1001))
+    write(replace(SEED_RUN, history=many), RunRecord("s", (0,), metrics=values))
+    runs = shown.runs()
+    assert runs["s/0"].data.metrics == {"c": 1.0}
+    points = shown.points(runs["s/0/0"])
+    assert {name: len(found) for name, found in points.items()} == {"c": 1000, "loss": 1000}
+
+
+def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: Shown) -> None:
+    assert write(SEED_RUN) == 3
+    assert write(RunRecord("s", (), {"p": 1}), RunRecord("s", (0,), {"p": 2})) == 0
+    runs = shown.runs()
+    assert [runs[name].data.params for name in ("s", "s/0")] == [{"p": "1"}, {"p": "2"}]
+
+
+def test_data_sets_are_logged_once_with_their_digest_and_use(write: Write, shown: Shown) -> None:
+    rows = DatasetRecord("cola seed 0", "a" * 64, "training", "/data/cola")
+    for tags in ({}, {"host": "node1"}):
+        write(RunRecord("s", tags=tags, datasets=(rows,)))
+    (logged,) = shown.runs()["s"].inputs.dataset_inputs
+    assert (logged.dataset.name, logged.dataset.digest) == ("cola seed 0", "a" * 36)
+    assert [(tag.key, tag.value) for tag in logged.tags] == [("mlflow.data.context", "training")]
+
 
 STUDY = RunRecord("s", (), {"task": "rte"})
 REFUSED = RunRecord("s", (0,), metrics={"not@allowed": 1.0})
