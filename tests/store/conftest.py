@@ -121,11 +121,14 @@ class Gate:
         with self.lock:
             self.requests.append(handler.command)
             answer = self.fault(handler)
+        if answer == "dropped":
+            handler.connection.close()
+            return
         if answer in {"", "lost"}:
             status, content, headers = self.forward(handler, body)
-        elif answer != "dropped":
+        else:
             status, content, headers = int(answer[:3]), ERROR.format(answer[4:]).encode(), {}
-        if answer in {"dropped", "lost"}:
+        if answer == "lost":
             handler.connection.close()
             return
         handler.send_response(status)
