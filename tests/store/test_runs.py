@@ -103,12 +103,15 @@ def test_a_seed_run_that_two_processors_trained_at_once_has_the_rows_of_its_reco
 
 def test_a_result_replaces_a_failure_but_a_failure_replaces_nothing(runs: RunStore) -> None:
     assert runs.put(FAILED)
+    assert runs.forget_failure(FAILED.key)
+    assert runs.get(FAILED.key) is None
+    assert runs.put(FAILED)
     assert not runs.put(replace(FAILED, failure=Failure("hang", "1 h")))
     assert runs.put(RESULT)
     assert not runs.put(FAILED)
     assert not runs.forget_failure(FAILED.key)
     assert runs.get(FAILED.key) == RESULT
-    assert [name[:64] for name in (runs.folder / "retried").names()] == [FAILED.key]
+    assert [name[:64] for name in (runs.folder / "retried").names()] == [FAILED.key] * 2
 
 
 def test_a_result_stored_while_a_failure_is_forgotten_stays(
