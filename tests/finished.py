@@ -27,6 +27,12 @@ def sixty_percent(_configuration: int, replicate: int) -> Confusion:
     return [[20 + replicate, 30 - replicate], [10, 40]]
 
 
+def rising(configuration: int, replicate: int) -> Confusion:
+    """Return counts of 500 rows; later ones of two replicates a configuration are better."""
+    right = 300 + 10 * (2 * configuration + replicate)
+    return [[right, 500 - right], [0, 0]]
+
+
 def finish(
     spec: StudySpec | None,
     options: RunOptions,

@@ -20,8 +20,8 @@ from sclsearch.store.studies import ConfigurationRecord, StudyRecord
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
 from sclsearch.tasks.custom import CustomTask
-from tests.finished import Confusion
 from tests.finished import finish as finish_study
+from tests.finished import rising
 from tests.workspace import SetTrain
 
 Options = dict[str, Any]
@@ -51,12 +51,7 @@ def described(options: Options) -> tuple[StudySpec, RunOptions]:
 
 def finish(method: str, options: Options, **changes: Any) -> None:
     """Store results of all seed runs; later ones have higher scores."""
-
-    def counts(number: int, replicate: int) -> Confusion:
-        right = 300 + 10 * (2 * number + replicate)
-        return [[right, 500 - right], [0, 0]]
-
-    finish_study(*described({"method": method, **options, **changes}), counts)
+    finish_study(*described({"method": method, **options, **changes}), rising)
 
 
 def finish_both(options: Options) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.finished import Confusion, finish
+from tests.finished import finish, rising
 from tests.workspace import Call
 
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
@@ -52,13 +52,9 @@ def space(workdir: Path) -> Path:
 
 def finish_study(method: str, name: str, failing: tuple[int, int] | None = None) -> None:
     """Store made-up seed runs of two configurations and seeds; later ones score higher."""
-
-    def counts(number: int, replicate: int) -> Confusion | None:
-        right = 300 + 10 * (number * 2 + replicate)
-        return None if (number, replicate) == failing else [[right, 500 - right], [0, 0]]
-
     spec = StudySpec(method=method, task="demo", model="./encoder")
-    finish(spec, RunOptions(study=name, configs=2, seeds=2), counts, seconds=2.0)
+    options = RunOptions(study=name, configs=2, seeds=2)
+    finish(spec, options, lambda *one: None if one == failing else rising(*one), seconds=2.0)
 
 
 @pytest.fixture
