@@ -1,5 +1,6 @@
 """Tests of the command `export`: output, usage hints and errors."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def weights(storage: Path, finished: tuple[str, ...]) -> Path:
     return path
 
 
-def test_an_export_prints_its_origin_its_scores_and_its_usage(
+def test_an_export_prints_scores_and_usage_and_its_checksums_find_changed_files(
     sclsearch: Call, workdir: Path, weights: Path
 ) -> None:
     result = sclsearch("export", "mine", "my encoder")
@@ -42,6 +43,12 @@ def test_an_export_prints_its_origin_its_scores_and_its_usage(
     assert load_file(folder / "parts.safetensors").keys() == {"y"}
     modes = {file.stat().st_mode for file in folder.rglob("*") if file.is_file()}
     assert modes == {(folder / "sclsearch.json").stat().st_mode}
+    check = ["sha256sum", "--check", "--quiet", "SHA256SUMS"]
+    for changed in ("README.md", "sclsearch.json"):
+        with (folder / changed).open("a") as file:
+            file.write("\n")
+        done = subprocess.run(check, cwd=folder, capture_output=True, check=False)
+        assert (done.returncode == 0) == (changed == "README.md"), done.stderr
 
 
 def test_an_export_into_a_used_or_unwritable_folder_is_refused(
