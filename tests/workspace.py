@@ -219,10 +219,6 @@ class Workspace:
     def elsewhere(self, folder: Path, **changes: Any) -> "Workspace":
         return Workspace(folder / "storage", replace(self.spec, **changes))
 
-    def copy(self, folder: Path) -> "Workspace":
-        shutil.copytree(self.storage, folder / "storage")
-        return self.elsewhere(folder)
-
     def runs(self) -> dict[str, bytes]:
         return {path.stem: path.read_bytes() for path in (self.storage / "runs").glob("*.json")}
 

@@ -25,7 +25,7 @@ def test_a_node_without_the_shared_storage_is_named_with_exit_code_2(
     command = search_named("unshared").command
     refused = head.run("sclsearch", *command, "--storage=/tmp/mine", "--address=auto")
     assert refused.returncode == 2, refused.stderr
-    assert "--storage /tmp/mine: node machine2 (10.77.0.2) does not see what" in refused.stderr
+    assert "10.77.0.2: /tmp/mine/studies/s: machine2 does not see the study." in refused.stderr
     runs = head.run("find", "/tmp/mine", "-name", "*.json", "-path", "*runs*").stdout
     assert runs == ""
 
