@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path("benchmarks/evidence")
 HEADER = "kind,study,origin,replicate,validation,test,seconds,train_rows\n"
 
 
@@ -46,7 +45,7 @@ def train(line: dict[str, Any]) -> None:
     import datasets
     import setfit  # type: ignore[import-not-found]
 
-    file = FOLDER / line["file"]
+    file = Path("benchmarks/evidence", line["file"])
     stored = file.read_text(encoding="utf-8") if file.exists() else HEADER
     start = f"baseline,{file.stem},SetFit,{line['replicate']},"
     if start in stored:
@@ -58,14 +57,13 @@ def train(line: dict[str, Any]) -> None:
     )
     data = datasets.Dataset.from_dict(line["train"])
     setfit.Trainer(model=model, args=arguments, train_dataset=data).train()
-    scores = []
+    scores: list[object] = []
     for split in ("validation", "test"):
         predicted = model.predict(line[split]["text"], use_labels=False).tolist()
         pairs = zip(predicted, line[split]["label"], strict=True)
         scores.append(sum(ours == label for ours, label in pairs) / len(predicted))
-    seconds = time.perf_counter() - started
-    row = f"{start}{scores[0]},{scores[1]},{seconds:.1f},{line['train_rows']}\n"
-    file.write_text(stored + row, encoding="utf-8")
+    scores += [round(time.perf_counter() - started, 1), line["train_rows"]]
+    file.write_text(f"{stored}{start}{','.join(map(str, scores))}\n", encoding="utf-8")
 
 
 def main() -> None:
