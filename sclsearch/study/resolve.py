@@ -68,13 +68,15 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         with_splits(protocol, spec.splits)  # raises if the protocol defines its own splits
     spec = replace(spec, settings=typed(method, spec.settings, "--set "))
     numerics = _numerics(spec.precision, options)
-    model_name = protocol.model if spec.model is None else str(spec.model)
+    scale = None if spec.scale is None else lookup(SCALES, spec.scale, "scale")
+    usual = (protocol if scale is None else scale(protocol)).model
+    model_name = usual if spec.model is None else str(spec.model)
     _check_space(spec, named)
     whole = _loaded(spec, options, model_name)
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
     protocol, configs = for_rows(protocol, whole, spec.splits)
-    if spec.scale is not None:
-        protocol = lookup(SCALES, spec.scale, "scale")(protocol)
+    if scale is not None:
+        protocol = scale(protocol)
     if spec.fresh is not None:
         protocol = fresh(protocol, spec.fresh, spec.first_fresh)
     rule = protocol.rule if options.rule is None else parse_rule(options.rule)

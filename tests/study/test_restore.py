@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_spec
-from sclsearch.study.spec import RunOptions
 from sclsearch.tasks.custom import CustomTask
 from tests.workspace import MakeSpec, Prepare, WriteSpace
 
@@ -43,64 +41,65 @@ def keys(prepared: Scheduler, values: Mapping[str, Any]) -> list[str]:
     return [study.seed_run_spec(values, r, splits).key for r, splits in prepared.splits.items()]
 
 
-def test_the_default_encoder_is_recorded_by_name(
-    make_spec: MakeSpec, minilm: Path, tmp_path: Path
-) -> None:
-    spec = make_spec(model=None, scale="laptop", space=None)
-    options = RunOptions(storage=tmp_path, gpus_per_trial=0)
-    assert prepare_study(spec, options).record.origin["model"] == "minilm"
-
-
 @pytest.fixture
 def files(toy: CustomTask, tmp_path: Path) -> CustomTask:
     """Return the toy task with a file for each split."""
     header, *rows = toy.path.read_text(encoding="utf-8").splitlines()
-    paths = {}
-    for name, some in {"train": rows[:60], "validation": rows[60:80], "test": rows[80:]}.items():
-        paths[name] = tmp_path / f"{name}.csv"
-        paths[name].write_text("\n".join([header, *some]), encoding="utf-8")
-    own = replace(toy, path=paths.pop("train"), split_column=None, metric="macro_f1")
-    return replace(own, **paths)
+    paths = [tmp_path / f"{name}.csv" for name in ("train", "validation", "test")]
+    for path, begin, end in zip(paths, (0, 60, 80), (60, 80, 100), strict=True):
+        path.write_text("\n".join([header, *rows[begin:end]]), encoding="utf-8")
+    train, validation, test = paths
+    splits: dict[str, Any] = {
+        "path": train,
+        "validation": validation,
+        "test": test,
+        "split_column": None,
+    }
+    return replace(toy, **splits, metric="macro_f1")
+
+
+@pytest.fixture
+def own_method(custom_method: str, write_space: WriteSpace, tmp_path: Path) -> dict[str, Any]:
+    """Return the options of a custom method and its space."""
+    file = tmp_path / "mine.py"
+    file.write_text(custom_method, encoding="utf-8")
+    return {"method": f"{file}:Smoothed", "space": write_space(OWN_SPACE)}
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"train_size": 20},
-        {"shots": 4, "scale": "laptop"},
+        {"shots": 4, "scale": "laptop", "model": None, "space": None},
         {"method": "tapt", "space": None, "train_size": 20, "unlabeled": 40},
         {"method": "supcl-seq", "space": "paper"},  # a field is a list
         {"protocol": "supcl-seq", "settings": {"pooling": "cls_raw"}},
         {"protocol": "lacon-classes:2"},
-        {"method": "Smoothed"},
-        {"task": "fractions"},
         {"task": "files"},
+        {"method": "own"},
     ],
     ids=str,
 )
 def test_a_restored_configuration_has_the_same_seed_runs(
     make_spec: MakeSpec,
     prepare: Prepare,
-    write_space: WriteSpace,
-    toy: CustomTask,
     files: CustomTask,
-    custom_method: str,
-    tmp_path: Path,
+    own_method: dict[str, Any],
+    request: pytest.FixtureRequest,
     changes: dict[str, Any],
 ) -> None:
-    tasks = {"fractions": replace(toy, split_column=None, fractions=(0.6, 0.2, 0.2))}
-    task = {**tasks, "files": files}.get(changes.get("task", ""), toy)
-    changes = {**changes, "task": task}
-    if changes.get("method") == "Smoothed":
-        file = tmp_path / "mine.py"
-        file.write_text(custom_method, encoding="utf-8")
-        changes |= {"method": f"{file}:Smoothed", "space": write_space(OWN_SPACE)}
+    if "task" in changes:
+        changes = {"task": files}
+    if changes.get("method") == "own":
+        changes = own_method
+    if "model" in changes:
+        request.getfixturevalue("minilm")
     before = prepare(make_spec(**changes), seeds=3)
-    if "Smoothed" in str(before.study.method):
-        changes["space"].unlink()
+    own_method["space"].unlink()
     winner = winner_of(before)
-    spec = restore_spec(origin_of(before), winner.fields)
-    assert spec.task == task
+    origin = origin_of(before)
+    assert origin["model"] == ("minilm" if "model" in changes else str(before.study.model))
+    spec = restore_spec(origin, winner.fields)
     again = prepare(spec, seeds=3)
     assert keys(again, {}) == keys(before, winner.values)
     assert again.study.fields({}) == before.study.fields(winner.values)
