@@ -2,8 +2,6 @@
 
 import json
 import resource
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +19,6 @@ from sclsearch.search.run import rerun, worker_context
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
-from tests.studies import stored
 from tests.workspace import MakeSpec, Prepare
 
 Raises = Callable[[Exception], None]
@@ -75,22 +72,6 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> Trial:
         return report, prepared.runs.get(task.key)
 
     return trial
-
-
-@pytest.mark.slow
-def test_a_worker_trains_without_mlflow(tiny_bert: Path, tmp_path: Path) -> None:
-    program = (
-        "import sys\n"
-        "sys.modules['mlflow'] = None  # an import of it raises an error\n"
-        "from pathlib import Path\n"
-        "import ray.tune\n"
-        "from sclsearch.ray_backend.worker import seed_run_trial\n"
-        "from tests.reports.trained import study_on\n"
-        f"study_on(Path({str(tiny_bert)!r}), Path({str(tmp_path)!r}))\n"
-    )
-    root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", program], cwd=root, check=True)
-    assert len(stored(tmp_path)) == 2
 
 
 def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(

@@ -1,16 +1,23 @@
-"""Tests of prepared studies: record, concurrency, advice, precision and baselines."""
+"""Tests of prepared studies: record, concurrency, advice, checks and baselines."""
 
 import io
 import os
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
+from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
-from sclsearch.search.prepare import check_new
+from sclsearch.methods import METHODS, method_class
+from sclsearch.search.plan import plan_prepared
+from sclsearch.search.prepare import check_new, prepare_study, reading_notes
 from sclsearch.search.run import complete_baselines
-from tests.workspace import MakeSpec, Prepare, Workers
+from sclsearch.study.spec import RunOptions
+from tests.workspace import MakeSpec, Prepare, Resolved, Workers, WriteSpace
 
 
 def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
@@ -62,14 +69,60 @@ def test_replicates_with_equal_rows_share_them(prepare: Prepare, make_spec: Make
 def test_a_new_study_in_bfloat16_needs_a_cpu_with_instructions_for_it(
     make_spec: MakeSpec, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.prepare.fast_bf16", lambda _: True)
-    prepared = prepare(make_spec(precision="bf16"))
-    check_new(prepared)
     monkeypatch.setattr("sclsearch.search.prepare.fast_bf16", lambda _: False)
+    prepared = prepare(make_spec(precision="bf16"))
     with pytest.raises(SclsearchError, match=r"^--precision bf16: must be on a CPU with AVX512"):
         check_new(prepared)
     prepared.begin()
     check_new(prepared)
+
+
+def test_a_dry_run_trains_a_custom_method_for_one_update_and_writes_nothing(
+    make_spec: MakeSpec, resolved: Resolved, custom_method: str, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.py"
+    method = f"{mine}:Smoothed"
+    mine.write_text(custom_method.replace('{"ce": cross', '{"ce": 0 * cross'), encoding="utf-8")
+    spec = make_spec(method=method, space=None, searched=False)
+    options = RunOptions(storage=tmp_path / "storage", gpus_per_trial=0, tracking="none")
+    assert plan_prepared(prepare_study(spec, options, dry=True))["missing"]
+    mine.write_text(custom_method.replace("batch.y", "batch.y[1:]"), encoding="utf-8")
+    with pytest.raises(
+        SclsearchError, match=rf"^--method {method}: .*ValueError: .* \(mine\.py:\d+\)\. "
+    ):
+        plan_prepared(prepare_study(spec, options, dry=True))
+    assert not (tmp_path / "storage").exists()
+    with pytest.raises(SclsearchError, match="has no search space"):
+        resolved(method=method, space=None)
+
+
+def test_every_listed_value_must_fit_the_encoder(
+    resolved: Resolved, write_space: WriteSpace, tiny_bert: Path
+) -> None:
+    lines = "method: lacon\nsource: a test\npublished: [{heads: 4}]\n"
+    space = write_space(f"{lines}space: {{heads: {{type: choice, values: [1, 4, 5]}}}}\n")
+    study = resolved(method="lacon", space=space)
+    with pytest.raises(SclsearchError, match=r"^heads: must divide the width .* 16, got 5"):
+        study.check(load_encoder(tiny_bert, "tiny"))
+
+
+def test_a_regression_has_a_correlation_needs_a_method_for_it_and_notes_unusual_scores(
+    resolved: Resolved, glue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCLSEARCH_DATA", str(glue))
+    able = ", ".join(name for name in METHODS if method_class(name).regression)
+    with pytest.raises(SclsearchError, match=rf"^--method scl: .* regr.* Use one of {able}\.$"):
+        resolved(task="stsb", space=None)
+    with pytest.raises(SclsearchError, match=r"^class_weights: 'balanced' needs classes"):
+        resolved(method="ce", task="stsb", space=None, settings={"class_weights": "balanced"})
+    study = resolved(method="ce", task="stsb", space=None)
+    assert study.metric == "pearson"
+    train = study.data.splits["train"]
+    for factor, shift, noted in ((1, 0, False), (20, 0, True), (1, 100, True), (0.01, 0, True)):
+        scaled = replace(train, y=np.asarray(train.y * factor + shift, np.float64))
+        data = replace(study.data, splits={**study.data.splits, "train": scaled})
+        notes = reading_notes(replace(study, data=data), study.splits(0))
+        assert any(note.startswith("the training scores have mean ") for note in notes) == noted
 
 
 def test_a_search_without_memory_for_its_baselines_ends_normally(

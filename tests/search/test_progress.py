@@ -1,6 +1,5 @@
 """Tests of the progress line: finished seed runs and time left."""
 
-from collections.abc import Callable
 from io import StringIO
 
 import pytest
@@ -8,103 +7,86 @@ from rich.console import Console
 
 from sclsearch.search.callbacks import Progress
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.state import ConfigurationScore, SeedRunTask
+from sclsearch.study.state import ConfigurationScore
 from tests.workspace import Prepare
 
 SECONDS = 90.0
-Clock = Callable[[float], None]
+
+
+class Shown:
+    """Progress line of a search with a clock that the test sets, from 0 seconds on."""
+
+    def __init__(self, prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: self.now)
+        task = prepare().next()
+        assert task is not None
+        self.task = task
+
+    def start(self, wanted: int) -> Progress:
+        self.progress = Progress(Console(file=StringIO()), wanted)
+        self.progress.start()
+        return self.progress
+
+    def finish(self, count: int = 1, failure: Failure | None = None, stored: bool = False) -> None:
+        """Finish seed runs, whose durations include shared stages that others trained."""
+        run = SeedRun(key="k", identity={}, origin={}, seconds=9 * SECONDS, failure=failure)
+        for _ in range(count):
+            self.progress.on_seed_run(self.task, run, stored=stored)
+
+    def line(self, finished: list[float], ages: list[float]) -> str:
+        self.progress.tick(finished, ages)
+        return self.progress.line().plain
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return a function that sets the seconds since the search began."""
-    now = [0.0]
-    monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: now[0])
-    return lambda seconds: now.__setitem__(0, seconds)
+def shown(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Shown:
+    return Shown(prepare, monkeypatch)
 
 
-@pytest.fixture
-def task(prepare: Prepare) -> SeedRunTask:
-    """Return the task of a seed run."""
-    found = prepare().next()
-    assert found is not None
-    return found
-
-
-def trained(failure: Failure | None = None) -> SeedRun:
-    """Return a seed run whose duration includes shared stages that another seed run trained."""
-    return SeedRun(key="k", identity={}, origin={}, seconds=9 * SECONDS, failure=failure)
-
-
-def progress_of(wanted: int) -> Progress:
-    """Return the progress of a number of seed runs, started at 0 seconds."""
-    progress = Progress(Console(file=StringIO()), wanted)
-    progress.start()
-    return progress
-
-
-@pytest.mark.parametrize(("at_once", "spread"), [(1, 0.0), (2, 200.0), (64, 200.0)])
+@pytest.mark.parametrize(("at_once", "spread"), [(1, 0.0), (64, 200.0)])
 def test_the_time_left_is_correct_at_every_moment(
-    clock: Clock, task: SeedRunTask, at_once: int, spread: float
+    shown: Shown, at_once: int, spread: float
 ) -> None:
-    progress = progress_of(5 * at_once)
+    progress = shown.start(5 * at_once)
     begins = [spread * worker / at_once for worker in range(at_once)]
     end = sum(begins) / at_once + 5 * SECONDS
     checked = 0
     for now in range(0, int(5 * SECONDS), 7):
-        clock(now)
+        shown.now = now
         gone = [divmod(now - begin, SECONDS) for begin in begins if begin <= now]
         done, ages = sum(int(waves) for waves, _ in gone), [age for _, age in gone]
-        while progress.done < done:
-            progress.on_seed_run(task, trained(), stored=False)
-        progress.tick([SECONDS] * done, ages)
+        shown.finish(done - progress.done)
+        line = shown.line([SECONDS] * done, ages)
         if not done:
-            assert "left" not in progress.line().plain
+            assert "left" not in line
         elif len(ages) == at_once:
             assert progress.left() == pytest.approx(end - now)
             checked += 1
     assert checked > 30
 
 
-def test_skipped_seed_runs_and_late_ones_take_no_time(clock: Clock, task: SeedRunTask) -> None:
-    progress = progress_of(4)
-    progress.skipped = 2
-    clock(SECONDS)
-    progress.on_seed_run(task, trained(), stored=False)
-    progress.tick([SECONDS], [0.0])
-    assert progress.line().plain == "1/4 seed runs · 1:30 · 1:30 left"
-    clock(5 * SECONDS)
-    progress.tick([SECONDS], [4 * SECONDS])
-    assert progress.line().plain == "1/4 seed runs · 7:30"
+def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(shown: Shown) -> None:
+    shown.start(11).skipped = 2
+    shown.finish(3, stored=True)
+    shown.now = SECONDS
+    shown.finish(failure=Failure("worker-lost", "gone"))
+    assert shown.line([], [0.0]) == "4/11 seed runs · 3 stored · 1 failed · 1:30"
+    shown.now = 2 * SECONDS
+    shown.finish()
+    line = "5/11 seed runs · 3 stored · 1 failed"
+    assert shown.line([SECONDS], [0.0]) == f"{line} · 3:00 · 6:00 left"
+    shown.now = 8 * SECONDS
+    assert shown.line([SECONDS], [6 * SECONDS]) == f"{line} · 12:00 · 4:30 left"
 
 
-def test_stored_and_lost_seed_runs_do_not_count_for_the_time_left(
-    clock: Clock, task: SeedRunTask
-) -> None:
-    progress = progress_of(9)
-    for _ in range(3):
-        progress.on_seed_run(task, trained(), stored=True)
-    clock(SECONDS)
-    progress.on_seed_run(task, trained(Failure("worker-lost", "gone")), stored=False)
-    progress.tick([], [0.0])
-    assert progress.line().plain == "4/9 seed runs · 3 stored · 1 failed · 1:30"
-    clock(2 * SECONDS)
-    progress.on_seed_run(task, trained(), stored=False)
-    progress.tick([SECONDS], [0.0])
-    assert progress.line().plain == "5/9 seed runs · 3 stored · 1 failed · 3:00 · 6:00 left"
-
-
-def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: SeedRunTask) -> None:
-    progress = progress_of(1000)
-    for _ in range(99):
-        progress.on_seed_run(task, trained(), stored=True)
-    clock(9 * 3600.0)
+def test_the_line_of_a_long_search_fits_into_80_columns(shown: Shown) -> None:
+    progress = shown.start(1000)
+    shown.finish(99, stored=True)
+    shown.now = 9 * 3600.0
     for number, score in ((98, -0.2), (99, -0.1234), (97, -0.3)):
         progress.on_score(ConfigurationScore(number, score, 0.5, None, None))
-    progress.on_seed_run(task, trained(), stored=False)
-    progress.tick([4 * 3600.0], [4 * 3600.0] * 8)
-    line = progress.line().plain
-    assert line == (
-        "100/1000 seed runs · 99 stored · best -0.1234 (#99) · 9:00:00 · 446:00:00 left"
-    )
+    shown.finish()
+    line = shown.line([4 * 3600.0], [4 * 3600.0] * 8)
+    assert line == "100/1000 seed runs · 99 stored · best -0.1234 (#99) · 9:00:00 · 446:00:00 left"
     assert len(line) <= 80

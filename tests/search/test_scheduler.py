@@ -182,34 +182,23 @@ def test_a_dry_scheduler_writes_nothing_and_counts_stored_seed_runs(
         workers.finish(scheduler, task)
     scheduler.runs.put(workers.failed(workers.running(scheduler)[0]))
     before = files(tmp_path / "storage")
-    for retry_failed, counted in ((True, 3), (False, 4)):
-        dry = replace(prepare(configs=5, retry_failed=retry_failed), dry=True)
-        dry.refill()
-        assert len(dry.state.seed_runs) == counted
+    dry = replace(prepare(configs=5), dry=True)
+    dry.refill()
+    assert len(dry.state.seed_runs) == 4
     assert [c.number for c in dry.state.configurations] == [0, 1, 2, 3]
     assert files(tmp_path / "storage") == before
 
 
-def test_more_configurations_or_seeds_extend_a_search_and_fewer_delete_nothing(
+def test_more_configurations_or_seeds_train_only_what_no_study_has_and_fewer_delete_nothing(
     prepare: Prepare, workers: Workers, tmp_path: Path
 ) -> None:
     workers.run_out(prepare(configs=2))
     assert workers.run_out(prepare(configs=5)) == [(n, r) for n in (2, 3, 4) for r in (0, 1)]
     assert workers.run_out(prepare(configs=5, seeds=3)) == [(n, 2) for n in range(5)]
+    assert workers.run_out(prepare(configs=5, seeds=3, rule="best", study="other")) == []
     before = files(tmp_path / "storage")
     shorter = prepare(configs=1)
     assert shorter.next() is None
     assert shorter.complete
     assert len(shorter.state.seed_runs) == 2
     assert files(tmp_path / "storage") == before
-
-
-@pytest.mark.parametrize("changes", [{"rule": "best"}, {"study": "a", "seeds": 1}])
-def test_another_rule_or_study_reads_the_same_seed_runs(
-    prepare: Prepare, workers: Workers, changes: dict[str, object]
-) -> None:
-    workers.run_out(prepare(configs=3))
-    scheduler = prepare(configs=3, **changes)
-    assert scheduler.next() is None
-    assert scheduler.complete
-    assert scheduler.trained == 0 < scheduler.reused

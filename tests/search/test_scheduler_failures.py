@@ -150,21 +150,18 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
 
 
 @pytest.mark.parametrize(
-    "failures",
-    [
-        [None, Failure("raised", "a test")],
-        [Failure("raised", "another"), Failure("raised", "a test")],
-        [Failure("non-finite", "a test")] * 2,
-    ],
+    ("first", "second"),
+    [(None, "raised"), ("raised", "raised"), ("non-finite", "non-finite")],
     ids=["one success", "two errors", "not finite"],
 )
 def test_a_search_with_different_failures_or_one_success_continues(
-    prepare: Prepare, workers: Workers, failures: list[Failure | None]
+    prepare: Prepare, workers: Workers, first: str | None, second: str
 ) -> None:
     scheduler = prepare()
-    for task, failure in zip(workers.running(scheduler, at_a_time=2), failures, strict=True):
-        run = replace(workers.failed(task), failure=failure) if failure else workers.trained(task)
-        scheduler.finish(task, run)
+    one, other = workers.running(scheduler, at_a_time=2)
+    failure = first and Failure(first, "another" if first == "raised" else "a test")
+    scheduler.finish(one, replace(workers.trained(one), failure=failure or None))
+    scheduler.finish(other, replace(workers.failed(other), failure=Failure(second, "a test")))
     assert workers.running(scheduler)
 
 

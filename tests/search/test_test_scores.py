@@ -97,7 +97,7 @@ def test_a_failing_repetition_comes_again_and_is_given_up(
 
 @pytest.mark.parametrize(("tests_all", "repeated"), [(True, 1), (False, 3)])
 def test_the_winners_best_seed_trains_once_more_for_its_weights(
-    winner_only: Scheduler, workers: Workers, *, tests_all: bool, repeated: int
+    winner_only: Scheduler, prepare: Prepare, workers: Workers, tests_all: bool, repeated: int
 ) -> None:
     scheduler = replace(winner_only, tests_all=tests_all, weights=True)
     assert scheduler.repeated == repeated
@@ -115,14 +115,8 @@ def test_the_winners_best_seed_trains_once_more_for_its_weights(
     again.store.weights(task.key).save_file(Path.touch)
     workers.finish(again, task)
     assert replace(winner_only, tests_all=tests_all, weights=True).next() is None
-
-
-def test_the_only_seed_run_of_a_study_stores_its_weights_at_once(prepare: Prepare) -> None:
     only = replace(prepare(configs=1, seeds=1), weights=True)
-    assert only.repeated == 0
-    task = only.next()
-    assert task is not None
-    assert task.weights
+    assert (only.repeated, [task.weights for task in workers.running(only)]) == (0, [True])
 
 
 def test_reports_show_which_seeds_have_no_test_score(decided: Scheduler, workers: Workers) -> None:

@@ -209,8 +209,9 @@ def test_only_the_papers_encoder_task_and_size_have_the_papers_space(
     resolved: Resolved, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], reason: str
 ) -> None:
     given = {"task": "rte", "method": "ce", **options}
-    other = resolved(**given, space=None).space
-    assert other.practical
+    assert resolved(**given, space=None).space.practical
+    paper = resolved(**given, space="paper").space.note
+    assert ("it may not fit, because the encoder has 2 layers" in paper) == ("plain" not in reason)
     papers = {name: replace(alias, width=16, layers=2) for name, alias in ALIASES.items()}
     monkeypatch.setattr("sclsearch.study.resolve.ALIASES", papers)
     space = resolved(**given, space=None).space
@@ -218,16 +219,6 @@ def test_only_the_papers_encoder_task_and_size_have_the_papers_space(
     of_paper = "are the paper's" in reason
     assert space.practical != of_paper
     assert space.start == ("published" if of_paper else "start")
-
-
-@pytest.mark.usefixtures("with_glue")
-def test_the_note_of_a_space_says_why_another_one_may_not_fit(resolved: Resolved) -> None:
-    assert resolved(task="rte", space=None).space.note == (
-        "practical, because the encoder has 2 layers of width 16, and roberta-large of protocol "
-        "gunel-full has 24 of width 1024"
-    )
-    paper = resolved(task="rte", space="paper").space.note
-    assert ", as --space says; it may not fit, because the encoder has 2 layers" in paper
 
 
 def test_a_users_space_leaves_to_the_encoder_and_the_texts_what_it_does_not_set(

@@ -67,11 +67,6 @@ def test_a_duration_has_a_unit_or_is_in_seconds(duration: Any, seconds: float | 
     assert RunOptions(time_budget=duration).time_budget == seconds
 
 
-@pytest.mark.parametrize("address", ["auto", "10.0.0.1:6379", "head.local:6379", "[::1]:63"])
-def test_addresses_within_a_cluster_are_accepted(address: str) -> None:
-    assert RunOptions(address=address).address == address
-
-
 @given(k=st.integers(1, 100), digits=st.integers(3, 6))
 def test_a_rounded_share_of_1_over_k_is_accepted_and_k_fill_a_gpu(k: int, digits: int) -> None:
     share = RunOptions(gpus_per_trial=round(1 / k, digits) if k < 10 else 1 / k).gpus_per_trial

@@ -1,4 +1,4 @@
-"""Tests of paraphrases from EDA or a file: what reads them, keys, and files that lack some."""
+"""Tests of the texts beside the labeled ones: paraphrases from EDA or a file, unlabeled texts."""
 
 import json
 import shlex
@@ -11,28 +11,29 @@ import numpy as np
 import pytest
 
 from sclsearch.canonical import digest
-from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.write import select_texts
 from sclsearch.protocols.papers import gunel_few_shot_training
 from sclsearch.reports.report import report
+from sclsearch.search.plan import plan_prepared
 from sclsearch.search.run import rerun
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import seed_run_key
+from sclsearch.study.restore import restore_spec
+from sclsearch.study.state import SearchState
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask, as_options
-from sclsearch.tasks.paraphrases import EDA_VERSION, eda
-from sclsearch.training.data import PARAPHRASES, Tokens
+from sclsearch.tasks.paraphrases import EDA_VERSION
+from sclsearch.tracking.records import new_records
+from sclsearch.training.data import Tokens
 from tests.in_process import train_one
 from tests.workspace import MakeSpec, Prepare, Resolved
 
 ROWS = 20
-LENGTH = 16
 NOISY: dict[str, Any] = {"protocol": "gunel-noisy", "train_size": ROWS}
-FEW_SHOT: dict[str, Any] = {"protocol": "gunel-fewshot", "train_size": ROWS}
 CSSL: dict[str, Any] = {"method": "cssl", "space": None, "train_size": ROWS}
-SHORT: dict[str, Any] = {"settings": {"max_length": LENGTH}}
+TAPT: dict[str, Any] = {**CSSL, "method": "tapt", "protocol": "cmlm-fewshot", "searched": False}
 Write = Callable[..., Path]
 
 
@@ -53,18 +54,24 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
+@pytest.fixture
+def mixed(toy: CustomTask, tmp_path: Path) -> CustomTask:
+    """Return the toy task with 30 unlabeled rows among its rows."""
+    header, *rows = toy.path.read_text().splitlines()
+    unlabeled = [f"a text {number} was seen,,train" for number in range(30)]
+    path = tmp_path / "mixed.csv"
+    path.write_text("\n".join([header, *unlabeled[:20], *rows, *unlabeled[20:]]) + "\n")
+    return replace(toy, path=path)
+
+
 def drawn_texts(study: Study, replicates: int = 10) -> set[Texts]:
     texts = study.data.splits["train"].texts
     return {texts[row] for n in range(replicates) for row in study.splits(n).train.index}
 
 
 def tokens_of(study: Study) -> dict[str, Tokens]:
-    return study.tokenized([study.splits(0)])[LENGTH]
-
-
-def row_of(tokens: Tokens, row: int) -> list[int]:
-    ids: list[int] = tokens.ids[tokens.starts[row] : tokens.starts[row + 1]].tolist()
-    return ids
+    (tokens,) = study.tokenized([study.splits(0)]).values()
+    return tokens
 
 
 def keys(prepared: Scheduler) -> list[str]:
@@ -75,34 +82,22 @@ def keys(prepared: Scheduler) -> list[str]:
 def test_a_noisy_study_differs_from_the_few_shot_one_by_paraphrases_and_epochs(
     resolved: Resolved, write: Write
 ) -> None:
+    few_shot = {**NOISY, "protocol": "gunel-fewshot"}
     fields = {"settings": {"epochs": 4}}
-    noisy, few = (resolved(**one, **fields).seed_run_spec({}, 3) for one in (NOISY, FEW_SHOT))
+    noisy, few = (resolved(**one, **fields).seed_run_spec({}, 3) for one in (NOISY, few_shot))
     rows = {**few.splits.digests, "paraphrases": digest(["eda", EDA_VERSION])}
     expected: dict[str, object] = {**few.identity, "joined": 3, "rows": rows}
     assert noisy.identity == expected
     study = resolved(**NOISY)
     epochs = gunel_few_shot_training(4 * ROWS, 8)["epochs"]
-    assert epochs != gunel_few_shot_training(ROWS, 8)["epochs"]
     assert study.defaults["epochs"] == FieldDefault(epochs, "protocol")
     assert "training: each row is joined by 3 paraphrases from EDA" in study.notes
     notes = resolved(**NOISY, paraphrases=write(drawn_texts(study), 3)).notes
     assert notes[:2] == ["training: each row is joined by 3 paraphrases from numbers", "of a test"]
-
-
-def test_paraphrases_join_only_training_rows(resolved: Resolved) -> None:
-    study, few = resolved(**NOISY, **SHORT), resolved(**FEW_SHOT, **SHORT)
-    tokens, before = tokens_of(study), tokens_of(few)
-    total, rows = len(study.data.splits["train"]), study.splits(0).train.index
-    train = tokens["train"]
-    assert train.y.tolist() == before["train"].y.tolist() * 4
-    read = np.flatnonzero(train.lengths)
-    assert read.tolist() == [row + total * view for view in range(4) for row in rows]
-    for row in rows:
-        assert row_of(train, row) == row_of(before["train"], row)
-    assert tokens.keys() == before.keys()
-    for name in tokens.keys() - {"train"}:
+    tokens, before = tokens_of(study), tokens_of(resolved(**few_shot))
+    assert tokens["train"].y.tolist() == before["train"].y.tolist() * 4
+    for name in before.keys() - {"train"}:
         assert np.array_equal(tokens[name].ids, before[name].ids)
-        assert np.array_equal(tokens[name].starts, before[name].starts)
 
 
 def test_validation_rows_from_the_training_split_need_no_paraphrases(
@@ -115,27 +110,13 @@ def test_validation_rows_from_the_training_split_need_no_paraphrases(
     path = tmp_path / "two_splits.csv"
     path.write_text("\n".join(["text,label,split", *lines]) + "\n")
     task = CustomTask(path, text=("text",), label="label", split_column="split")
-    fields = {**NOISY, "task": task, **SHORT}
-    study = resolved(**fields, paraphrases=write(drawn_texts(resolved(**fields)), 3))
-    splits = study.splits(0)
+    drawn = drawn_texts(resolved(**NOISY, task=task))
+    study = resolved(**NOISY, task=task, paraphrases=write(drawn, 3))
+    splits, total = study.splits(0), len(study.data.splits["train"])
     assert splits.validation.split == "train"
-    total = len(study.data.splits["train"])
     joined = {row + total * view for row in splits.train.index for view in range(4)}
     read = {*np.flatnonzero(tokens_of(study)["train"].lengths)}
     assert read == joined | {*splits.validation.index}
-
-
-def test_a_method_that_contrasts_paraphrases_also_reads_those_of_joined_rows(
-    resolved: Resolved,
-) -> None:
-    study = resolved(**{**CSSL, **NOISY, **SHORT})
-    total, row = len(study.data.splits["train"]), int(study.splits(0).train.index[0])
-    (text,) = study.data.splits["train"].texts[row]
-    second = eda(eda(text, 3)[2])[1]
-    found = tokens_of(study)[PARAPHRASES]
-    place = row + 3 * total + len(found.y) // 2
-    expected = load_tokenizer(study.model)(second, truncation=True, max_length=LENGTH)
-    assert row_of(found, place) == expected["input_ids"]
 
 
 def test_a_file_with_too_few_paraphrases_is_refused_before_storing(
@@ -144,12 +125,12 @@ def test_a_file_with_too_few_paraphrases_is_refused_before_storing(
     texts = drawn_texts(resolved(**NOISY))
     with pytest.raises(SclsearchError, match=rf"3 paraphrases, {len(texts)} of {len(texts)} have"):
         prepare(make_spec(**NOISY, paraphrases=write(texts, 2)), seeds=10)
+    # A method that contrasts paraphrases reads those of the joined rows, too.
     spec = make_spec(**{**CSSL, **NOISY}, paraphrases=write(texts, 3))
     with pytest.raises(SclsearchError, match=rf" {3 * len(texts)} of {4 * len(texts)} have fewer"):
         prepare(spec, seeds=10)
     assert not list(tmp_path.glob("storage/*/*"))
-    every = texts | {(f"{text} {number}",) for (text,) in texts for number in range(3)}
-    write(every, 3)
+    write(texts | {(f"{text} {number}",) for (text,) in texts for number in range(3)}, 3)
     assert prepare(spec, seeds=10).study.reads_paraphrases
 
 
@@ -158,13 +139,12 @@ def test_a_file_with_too_few_paraphrases_is_refused_before_storing(
 def test_augment_writes_the_texts_that_a_study_and_its_repetition_read(
     make_spec: MakeSpec, prepare: Prepare, write: Write, unlabeled: int | None, fresh: int | None
 ) -> None:
-    few = {**CSSL, "protocol": "cmlm-fewshot", "searched": False}
-    spec = make_spec(**few, unlabeled=unlabeled, fresh=fresh)
+    spec = make_spec(**{**TAPT, "method": "cssl"}, unlabeled=unlabeled, fresh=fresh)
     found = prepare(spec, seeds=fresh or 15)
     rows = [splits.unlabeled or splits.train for splits in found.splits.values()]
     texts = found.study.data.splits["train"].texts
     read = {texts[row] for one in rows for row in one.index}
-    data, options = found.study.data, (spec.task, few["protocol"], ROWS, None)
+    data, options = found.study.data, (spec.task, spec.protocol, ROWS, None)
     drawn = set(select_texts(*options, 15, unlabeled).texts(data))
     assert (drawn == read) == (fresh is None)
     assert read <= set(select_texts(*options, 15 + (fresh or 0), unlabeled).texts(data))
@@ -211,14 +191,77 @@ def test_changed_paraphrases_of_a_text_that_is_read_give_another_study(
         prepare(spec, study="mine", seeds=2)
 
 
-def test_a_seed_run_with_paraphrases_of_a_file_is_noted_and_can_be_rerun(
-    make_spec: MakeSpec, prepare: Prepare, resolved: Resolved, write: Write
+def test_unlabeled_texts_change_names_and_keys_and_are_shown_by_plan_and_mlflow(
+    make_spec: MakeSpec, prepare: Prepare
 ) -> None:
-    settings = {"epochs": 1, "post_epochs": 1, "max_length": LENGTH, "pooling": "mean"}
-    file = write(drawn_texts(resolved(**CSSL), 1))
-    spec = make_spec(**CSSL, settings=settings, searched=False, paraphrases=file)
-    prepared = prepare(spec, seeds=1, configs=1)
+    without, with_ = (prepare(make_spec(**TAPT, unlabeled=n), tracking="none") for n in (None, 40))
+    assert {**without.study.identity, "unlabeled": 40} == with_.study.identity
+    assert without.name != with_.name
+    assert {*keys(without)}.isdisjoint(keys(with_))
+    planned = plan_prepared(with_)
+    assert planned["rows"] == (20, 20, 20, 40)
+    assert "stages without labels: 20 texts beside the 20 training rows" in planned["notes"]
+    (shown,) = new_records(SearchState(with_.record, with_.replicates, with_.study.rule))
+    assert shown.params["unlabeled"] == 40
+    origin = json.loads(json.dumps(with_.record.origin))
+    fresh = prepare(restore_spec(origin, {}, fresh=2), seeds=None)
+    for name in ("train", "unlabeled"):
+        chosen = {with_.study.splits(number).digests[name] for number in range(15)}
+        new = {splits.digests[name] for splits in fresh.splits.values()}
+        assert (len(new), len(chosen), new & chosen) == (2, 5, set())
+
+
+def test_unlabeled_rows_that_are_not_read_change_only_a_note(
+    toy: CustomTask, mixed: CustomTask, resolved: Resolved
+) -> None:
+    noisy = {**TAPT, **NOISY, "method": "ce"}
+    with_, without = (resolved(**noisy, task=files) for files in (mixed, toy))
+    assert keys_of(with_) == keys_of(without)
+    note = "training rows without a label that are not used: 30"
+    assert [one for one in with_.notes if one not in without.notes] == [note]
+    assert np.array_equal(tokens_of(with_)["train"].ids, tokens_of(without)["train"].ids)
+    all_rows = {**TAPT, "train_size": 60, "task": mixed}
+    before = {n: resolved(**all_rows, unlabeled=n) for n in (None, "all")}
+    more = f"{note}; --unlabeled all adds them to the stages without labels"
+    assert more in before[None].notes
+    rows = before["all"].splits(0).unlabeled
+    assert rows is not None
+    assert rows.index.tolist() == list(range(90))
+    mixed.path.write_text(mixed.path.read_text().replace("a text 7 was", "a text 7 is"))
+    after = {n: resolved(**all_rows, unlabeled=n) for n in before}
+    assert keys_of(before[None]) == keys_of(after[None])
+    assert before[None].default_name() == after[None].default_name()
+    assert keys_of(before["all"]) != keys_of(after["all"])
+    assert before["all"].default_name() != after["all"].default_name()
+
+
+def keys_of(study: Study) -> list[str]:
+    return [study.seed_run_spec({}, number).key for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "regression"),
+    [({"method": "cssl", "train_size": 60}, False), ({"train_size": None, "protocol": None}, True)],
+    ids=["paraphrases of a file", "all rows of a regression"],
+)
+def test_a_seed_run_with_unlabeled_texts_can_be_rerun(
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    write: Write,
+    mixed: CustomTask,
+    changes: dict[str, Any],
+    regression: bool,
+) -> None:
+    if regression:
+        mixed.path.write_text(mixed.path.read_text().replace(",n,", ",0.5,").replace(",y,", ",2,"))
+    task = replace(mixed, regression=regression)
+    settings = {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"}
+    spec = make_spec(**{**TAPT, "settings": settings, "task": task, "unlabeled": 90, **changes})
+    prepared = prepare(spec, seeds=1)
+    if not regression:
+        texts = {*prepared.study.data.splits["train"].texts}
+        prepared = prepare(replace(spec, paraphrases=write(texts)), seeds=1)
     run = train_one(prepared)
-    assert "of a test" in report(prepared.storage, prepared.name).notes
+    assert ("of a test" in report(prepared.storage, prepared.name).notes) != regression
     assert {reading["stage"] for reading in run.stages} == {"post-training"}
     assert rerun(prepared.storage, run.key).differing == ()
