@@ -133,13 +133,3 @@ def test_only_the_winners_tests_add_time_if_only_they_are_tested(
     assert estimate(winner, lambda: [run]).seconds == pytest.approx(2 * (training + test))
     workers.run_out(winner)
     assert estimate(winner, lambda: pytest.fail("a storage may have thousands")).seconds == 0.0
-
-
-def test_without_memory_for_the_timed_update_there_is_no_estimate(
-    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def update(*_: object) -> float:
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    monkeypatch.setattr("sclsearch.search.plan._update_seconds", update)
-    assert estimated(prepare()).seconds is None

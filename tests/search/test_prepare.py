@@ -1,7 +1,6 @@
 """Tests of prepared studies: record, concurrency, advice, checks and baselines."""
 
 import io
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,29 +32,6 @@ def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
     assert workers.running(late)[0].configuration.values == values
     with pytest.raises(SclsearchError, match=r"^--study mine: search_seed must stay 0, got 1"):
         other.begin()
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
-    reason="needs two cores",
-)
-def test_only_cores_available_to_the_process_count(prepare: Prepare) -> None:
-    whole = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(whole)})
-    try:
-        assert prepare(concurrency=None).at_once == 1
-    finally:
-        os.sched_setaffinity(0, whole)
-
-
-def test_mps_is_advised_on_this_machine_and_not_recorded(
-    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sclsearch.ray_backend.start.mps_advice", lambda *_: ["start it"])
-    prepared = prepare()
-    assert "start it" in prepared.notes
-    assert "start it" not in prepared.begin().record.origin["notes"]
-    assert not prepare(address="auto").advice
 
 
 def test_replicates_with_equal_rows_share_them(prepare: Prepare, make_spec: MakeSpec) -> None:

@@ -10,7 +10,7 @@ from sclsearch.search.callbacks import Callback
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
-from tests.workspace import MakeSpec, Prepare, Workers
+from tests.workspace import Prepare, Workers
 
 
 class Diary(Callback):
@@ -91,17 +91,6 @@ def test_a_search_resumed_with_more_workers_keeps_them_busy_and_uses_every_score
         proposal = propose(study.space, study.sampler, study.search_seed, known)
         assert proposal is not None
         assert proposal[0] == configuration.values
-
-
-def test_an_exhausted_space_completes_the_study(
-    prepare: Prepare, workers: Workers, make_spec: MakeSpec
-) -> None:
-    prepared = prepare(make_spec(settings={"learning_rate": 1e-3}), configs=None)
-    assert prepared.configs == 6
-    scheduler = replace(prepared, configs=10)
-    workers.run_out(scheduler)
-    assert len(scheduler.state.configurations) == 6
-    assert scheduler.complete
 
 
 @pytest.mark.parametrize("finished", [1, 23])

@@ -100,25 +100,6 @@ def test_a_noisy_study_differs_from_the_few_shot_one_by_paraphrases_and_epochs(
         assert np.array_equal(tokens[name].ids, before[name].ids)
 
 
-def test_validation_rows_from_the_training_split_need_no_paraphrases(
-    resolved: Resolved, write: Write, tmp_path: Path
-) -> None:
-    lines = [
-        f"sentence {n} of the {split} split,{n % 2},{split}"
-        for n, split in enumerate(["train"] * 100 + ["test"] * 20)
-    ]
-    path = tmp_path / "two_splits.csv"
-    path.write_text("\n".join(["text,label,split", *lines]) + "\n")
-    task = CustomTask(path, text=("text",), label="label", split_column="split")
-    drawn = drawn_texts(resolved(**NOISY, task=task))
-    study = resolved(**NOISY, task=task, paraphrases=write(drawn, 3))
-    splits, total = study.splits(0), len(study.data.splits["train"])
-    assert splits.validation.split == "train"
-    joined = {row + total * view for row in splits.train.index for view in range(4)}
-    read = {*np.flatnonzero(tokens_of(study)["train"].lengths)}
-    assert read == joined | {*splits.validation.index}
-
-
 def test_a_file_with_too_few_paraphrases_is_refused_before_storing(
     resolved: Resolved, prepare: Prepare, make_spec: MakeSpec, write: Write, tmp_path: Path
 ) -> None:

@@ -118,19 +118,6 @@ def test_a_stored_field_out_of_bounds_is_reported_as_a_damaged_record(
         restore_spec(origin_of(before), damaged)
 
 
-def test_fresh_replicates_begin_after_those_of_the_study(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    before = prepare(make_spec(train_size=20), seeds=12)
-    winner = winner_of(before)
-    spec = restore_spec(origin_of(before), winner.fields, fresh=2, first_fresh=12)
-    fresh = prepare(spec, seeds=None)
-    assert set(keys(fresh, {})).isdisjoint(keys(before, winner.values))
-    longer = prepare(make_spec(train_size=20), seeds=14)
-    assert keys(fresh, {}) == keys(longer, winner.values)[12:]
-    assert origin_of(fresh)["first_fresh"] == 12
-
-
 def test_every_changed_field_is_named() -> None:
     before = {"data": "a", "weights": "b", "engine": 1}
     check_unchanged("mine", "the study", before, {**before, "numerics": "cpu-fp32"})
