@@ -81,7 +81,7 @@ def test_a_search_that_loses_a_worker_stores_all_results_and_reruns_are_bit_iden
     assert (result.ending, result.wanted, result.done) == ("complete", 4, 4)
     assert (result.trained, result.failed, result.tracking) == (4, 0, None)
     seed_runs = workspace.seed_runs(result.name)
-    assert [(number, len(runs)) for number, runs in seed_runs.items()] == [(0, 2), (1, 2)]
+    assert {number: len(runs) for number, runs in seed_runs.items()} == {0: 2, 1: 2}
     for number, runs in seed_runs.items():
         for replicate, one in enumerate(runs):
             assert one is not None

@@ -70,6 +70,8 @@ def test_all_methods_search_the_same_learning_rates_around_the_start(
     assert (searched.low, searched.high) == pytest.approx((start / 5, start * 3), rel=0.03)
     assert space.published[0]["learning_rate"] == start
     assert space.fixed["max_length"] == 48
+    after = space.fixed.get("post_learning_rate", start / 2)
+    assert after == pytest.approx(start / 2, rel=0.03)
     assert space.start == "start"
     for values in space.published:
         assert space.contains(values)

@@ -88,8 +88,8 @@ def test_a_spec_depends_only_on_parameters_published_and_fixed_values() -> None:
     ("parameter", "inside", "outside"),
     [
         (
-            Choice((0.1, "mean", (0.0, 0.1))),
-            (0.1, "mean", [0.0, 0.1], (0, 0.1)),
+            Choice((1, "mean", (0.0, 0.1))),
+            (1.0, "mean", [0.0, 0.1], (0, 0.1)),
             (0.2, "max", (0.1,), True),
         ),
         (Range(0.0, 0.2, "float"), (0.0, 0.2, 0), (-0.1, 0.21, False, "0.1", None, math.nan)),
