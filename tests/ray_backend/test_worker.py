@@ -3,7 +3,6 @@
 import json
 import resource
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -65,7 +64,7 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> Trial:
             "test": task.test,
             "weights": task.weights,
             "graphs": True,
-            "deadline": time.time() + 3600,
+            "timed": False,
         }
         seed_run_trial(config, worker_context(prepared))
         (report,) = reports
@@ -200,12 +199,9 @@ def resident() -> int:
     return pages * resource.getpagesize() // 2**20
 
 
-def test_a_trial_returns_memory_that_an_earlier_one_freed(
-    short: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_returns_memory_that_an_earlier_one_freed(short: Scheduler, trial: Trial) -> None:
     """Without this a worker grows: glibc keeps freed memory for the thread of the earlier trial."""
-    monkeypatch.setattr("ray.tune.report", lambda _report: None)
-    context = worker_context(short)
+    trial(replace(short, weights=False))
     freed, end = threading.Event(), threading.Event()
 
     def earlier() -> None:
@@ -219,7 +215,7 @@ def test_a_trial_returns_memory_that_an_earlier_one_freed(
     thread.start()
     freed.wait()
     before = resident()
-    seed_run_trial({"deadline": 0.0}, context)
+    trial(short)
     after = resident()
     end.set()
     thread.join()

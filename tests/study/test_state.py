@@ -1,6 +1,7 @@
 """Tests of the search state: scores and winner, live and from stored records."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,6 +67,10 @@ def test_score_and_loss_are_the_means_of_the_seeds_that_the_rule_counts(
     def validated(run: SeedRun) -> float:
         return run.validated("accuracy") or 0.0
 
+    for place, run in live.seed_runs.items():
+        validation = {**(run.validation or {}), "log_loss": 1.0 + sum(place)}
+        evaluation = {**run.evaluations[0], "validation": validation}
+        live.seed_runs[place] = replace(run, evaluations=(evaluation,))
     state = rebuilt(live, parse_rule(rule))
     for number, score in state.scores.items():
         runs = sorted(state.runs_of(number).values(), key=validated, reverse=True)[:k]
