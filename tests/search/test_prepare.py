@@ -24,11 +24,12 @@ def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
 ) -> None:
     late, other = prepare(study="mine"), prepare(make_spec(search_seed=1), study="mine")
     faster = prepare(study="mine", concurrency=8).begin()
-    values = {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}
-    faster.store.add(faster.study.configuration(0, values, "sampled"))
     assert late.record.open_configurations == 2
     late = late.begin()
     assert late.record.open_configurations == 5
+    late.widen(100)  # reads the stored configurations
+    values = {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}
+    faster.store.add(faster.study.configuration(0, values, "sampled"))
     assert workers.running(late)[0].configuration.values == values
     with pytest.raises(SclsearchError, match=r"^--study mine: search_seed must stay 0, got 1"):
         other.begin()
