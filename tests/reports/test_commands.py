@@ -70,7 +70,8 @@ def test_commands_on_a_study_name_storage_and_only_a_custom_method_and_another_r
     custom = {} if method == "scl" else {"method": method}
     rerun = parsed(rerun_command(found, "0123456789abcdef"))
     assert {"key": "0123456789ab", **custom}.items() <= rerun.items()
-    for rule in ({}, {"rule": "mean"}):
+    rules: tuple[dict[str, Any], ...] = ({}, {"rule": "mean"})
+    for rule in rules:
         confirm = parsed(confirm_command(replace(found, **rule)))
         assert {"study": "made-up", **custom, **rule}.items() <= confirm.items()
         for one in (rerun, confirm):

@@ -42,7 +42,8 @@ def test_winners_are_compared_by_seed_with_adjusted_p_values(write_study: WriteS
     assert (better.study, better.number) == ("better", 1)
     assert (base.test_mean, better.test_mean) == pytest.approx((0.61, 0.65))
     comparison = pairs_of(storage, "base", "better")
-    assert (comparison.n, comparison.difference) == (3, pytest.approx(0.04))
+    assert comparison.n == 3
+    assert comparison.difference == pytest.approx(0.04)
     assert comparison.p == better.adjusted == 0.25
     write_study([(1, 40)] * 3, name="worse")
     adjusted = [one.adjusted for one in compared(storage, "base", "better", "worse").studies]
@@ -146,11 +147,12 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
 
 
 def test_training_times_are_unequal_only_if_they_are_long(write_study: WriteStudy) -> None:
-    for name, seconds in {"one": 1, "nine": 9, "long": 1000, "longer": 2500}.items():
-        storage = write_study(BASE, name=name, seconds=seconds)
-    reports = {name: report(storage, name) for name in ("one", "nine", "long", "longer")}
-    assert unequal_budgets([reports["one"], reports["nine"]]) == []
-    assert unequal_budgets([reports["long"], reports["longer"]]) == ["training time"]
+    one, nine, long, longer = (
+        report(write_study(BASE, name=f"takes-{seconds}", seconds=seconds), f"takes-{seconds}")
+        for seconds in (1, 9, 1000, 2500)
+    )
+    assert unequal_budgets([one, nine]) == []
+    assert unequal_budgets([long, longer]) == ["training time"]
 
 
 def test_fresh_seeds_count_if_they_repeat_the_winner_with_the_same_inputs(

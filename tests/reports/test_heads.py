@@ -36,10 +36,17 @@ from tests.conftest import Save
 
 TEXTS = ["the film was good", "it was awful, and very dull", "a lovely film and not bad"]
 LABELS = ("praise", "complaint", "other")
-ABOUT = dict.fromkeys(("base", "method", "task", "size", "protocol", "study", "rule"), "tiny")
-SCORES: dict[str, Any] = {"validation": 0.5, "test": 0.5, "metric": "accuracy"}
+NAMES = ("base", "method", "task", "size", "protocol", "study", "rule")
+ABOUT: dict[str, Any] = {**dict.fromkeys(NAMES, "tiny"), "metric": "accuracy", "fields": {}}
 RECORD = ExportRecord(
-    **ABOUT, **SCORES, key="0" * 64, replicate=0, seeds=1, fields={}, labels=LABELS
+    **ABOUT,
+    validation=None,
+    test=None,
+    key="0" * 64,
+    replicate=0,
+    seeds=1,
+    fields={},
+    labels=LABELS,
 )
 OWN, MAPPED, CODE = "sclsearch", "transformers", "transformers-code"
 
@@ -161,7 +168,7 @@ def test_a_head_is_mapped_exactly_onto_each_architecture(
     ],
 )
 def test_a_head_of_any_layers_keeps_its_input(
-    method: str, fields: dict[str, str], form: str, tiny_bert: Path, tmp_path: Path
+    method: str, fields: dict[str, Any], form: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     assert check(exported(tiny_bert, tmp_path / "winner", method, **fields)) == form
 

@@ -33,7 +33,8 @@ def card_of(storage: Path, folder: Path) -> str:
 
 def metric_of(card: str) -> dict[str, Any]:
     """Return the score that a card's metadata publishes."""
-    (result,) = ModelCard(card).data.to_dict()["model-index"][0]["results"]
+    data: Any = ModelCard(card).data
+    (result,) = data.to_dict()["model-index"][0]["results"]
     assert result["dataset"]["split"] == "test"
     metric: dict[str, Any] = result["metrics"][0]
     return metric
@@ -43,9 +44,9 @@ def test_the_card_has_metadata_scores_of_every_seed_and_digests(
     trained: Trained, exported: Path
 ) -> None:
     text = (exported / "README.md").read_text(encoding="utf-8")
-    data = ModelCard(text).data.to_dict()
-    assert (data["pipeline_tag"], data["library_name"]) == ("text-classification", "transformers")
-    assert "license" not in data
+    data: Any = ModelCard(text).data
+    assert (data.pipeline_tag, data.library_name) == ("text-classification", "transformers")
+    assert data.license is None
     found = report(trained.storage, "mine")
     winner = finished_winner(found)
     assert winner.plain is not None

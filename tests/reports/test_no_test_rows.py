@@ -150,8 +150,9 @@ def test_plain_takes_no_test_rows_from_the_validation_rows(
     FRAME.assign(text="new " + FRAME["text"]).to_csv("dev.csv", index=False)
     task: Any = as_task("rows.csv", **options)
     data, plain = load_task(task), PROTOCOLS["plain"]
-    for protocol in (SCALES["laptop"](plain), with_splits(plain, 3), plain):
+    splits = plain.splits(data, None, plain.replicate(0))
+    assert rows in (None, (len(splits.train.index), len(splits.validation.index)))
+    for protocol in (plain, SCALES["laptop"](plain), with_splits(plain, 3)):
         splits = protocol.splits(data, None, protocol.replicate(0))
         assert (len(splits.test.index) == 0) == bool(rows)
         assert (NO_TEST_ROWS in splits.notes) == bool(rows)
-    assert rows in (None, (len(splits.train.index), len(splits.validation.index)))

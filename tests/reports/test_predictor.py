@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from click.testing import Result
 from transformers import AutoModelForSequenceClassification
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import sclsearch
 from sclsearch.canonical import file_digest

@@ -1,6 +1,7 @@
 """Tests of exports of models that are trained after the search: refits and the linear model."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -99,6 +100,15 @@ def test_a_refit_trains_on_the_rows_of_the_search_for_the_epochs_that_validation
     assert f"It was trained after the search on {records['all'].refit}. All scores below" in card
     assert "(exported)" not in card
     assert "not measured on this model" in card
+
+
+def test_the_epochs_of_a_refit_are_the_median_of_the_seeds(scl: Path) -> None:
+    winner = restore_winner(report(scl, "mine"), None, None)
+    runs = [replace(run, kept=kept) for run, kept in zip(winner.runs, (0, 1, -1), strict=True)]
+    first, middle, last = (float(run.evaluations[run.kept]["epoch"]) for run in runs)
+    assert first < middle < last
+    (model,) = refit_winner(replace(winner, runs=runs), "validation", 1)
+    assert model.refit.updates == round(middle * 8)
 
 
 def test_the_splits_of_all_seeds_are_joined(search: Search) -> None:

@@ -116,7 +116,7 @@ def test_inconsistent_options_are_an_error() -> None:
         ({"protocol": "gunel-noisy", "train_size": 20, "unlabeled": 40}, "--unlabeled"),
     ):
         with pytest.raises(SclsearchError, match=f"^{message}"):
-            select_texts("demo", **given)  # type: ignore[arg-type]
+            select_texts("demo", **given)
 
 
 def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:

@@ -32,8 +32,8 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
 
 def points(figure: "Figure", marker: str) -> list[list[float]]:
     """Return the positions of all markers of one shape."""
-    found = [line.get_data() for line in figure.axes[0].lines if line.get_marker() == marker]
-    return [[float(one) for one in point] for data in found for point in zip(*data, strict=True)]
+    found = [line for line in figure.axes[0].lines if line.get_marker() == marker]
+    return [point for line in found for point in np.asarray(line.get_xydata()).tolist()]
 
 
 def test_scores_stand_at_their_seeds_and_values(write_study: WriteStudy) -> None:
@@ -67,11 +67,10 @@ def test_cells_of_a_confusion_matrix_are_shares_of_the_true_class() -> None:
 def test_differences_and_intervals_stand_in_points() -> None:
     one = compare([0.1, 0.2, 0.4], [0.0, 0.0, 0.1])
     figure = forest_plot(["better"], [one], [(-0.5, 0.75)], "accuracy")
-    search, interval, difference = (line.get_xdata() for line in figure.axes[0].lines[:3])
+    found = [np.asarray(line.get_xdata()).tolist() for line in figure.axes[0].lines[:3]]
     assert one.interval is not None
-    assert [*search] == [-50, 75]
-    assert [*interval] == pytest.approx([100 * end for end in one.interval])
-    assert [*difference] == pytest.approx([20])
+    low, high = one.interval
+    assert found == [[-50, 75], pytest.approx([100 * low, 100 * high]), pytest.approx([20])]
 
 
 def test_series_and_classes_differ_in_more_than_color() -> None:
