@@ -72,8 +72,10 @@ def test_settings_combine_table_task_condition_and_row(tmp_path: Path) -> None:
     cell = cell_of("supcl-seq/table-2", "SupCL-Seq,QQP")
     assert cell.settings == {"learning_rate": 5e-5, "batch_size": 16, **borrowed}
     demo = DEMO.replace("{tau: 0.3, lam: 0.9}", "{tau: 0.3, epochs: 9}")
+    demo = demo.replace("metric: accuracy}", "metric: accuracy, settings: {epochs: 4, tau: 1}}", 1)
     table = write_table(tmp_path, demo.replace("{train_size: 20}", "{settings: {epochs: 5}}"))
-    assert [cell.settings["epochs"] for cell in table.cells] == [5, 5, 5, 9, 5, 2]
+    assert [cell.settings["epochs"] for cell in table.cells] == [5, 5, 5, 9, 5, 4]
+    assert [cell.settings.get("tau") for cell in table.cells] == [1, None, None, 0.3, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -36,18 +36,9 @@ from tests.conftest import Save
 
 TEXTS = ["the film was good", "it was awful, and very dull", "a lovely film and not bad"]
 LABELS = ("praise", "complaint", "other")
-NAMES = ("base", "method", "task", "size", "protocol", "study", "rule")
+NAMES = ("base", "method", "task", "size", "protocol", "study", "rule", "key")
 ABOUT: dict[str, Any] = {**dict.fromkeys(NAMES, "tiny"), "metric": "accuracy", "fields": {}}
-RECORD = ExportRecord(
-    **ABOUT,
-    validation=None,
-    test=None,
-    key="0" * 64,
-    replicate=0,
-    seeds=1,
-    fields={},
-    labels=LABELS,
-)
+RECORD = ExportRecord(**ABOUT, validation=None, test=None, replicate=0, seeds=1, labels=LABELS)
 OWN, MAPPED, CODE = "sclsearch", "transformers", "transformers-code"
 
 
