@@ -2,24 +2,21 @@
 
     python -m benchmarks.race [--searches 40] > benchmarks/race.md
 
-Searches with known scores are raced in random orders: trained ones (`scores/`) and synthetic ones.
-Other rules decide on the same tables. The hold-out kinds were not used to choose the rule.
+Searches with known scores are raced in random orders of configurations and seeds: trained ones
+(`scores/`) and synthetic ones. The hold-out kinds were not used to choose the rule.
 """
 
 import argparse
-import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import optuna
 import pandas as pd
+import yaml
 
 from benchmarks.machine import cores, header, markdown
 from sclsearch.selection.rules import Band, Race, Top
@@ -31,32 +28,11 @@ Rule = Callable[[Numbers, Top], Flags]
 
 SCORES = Path(__file__).with_name("scores")
 CONFIGS, SEEDS, ROWS = 60, 10, 500
-SIZES = ((60, 10), (24, 8), (20, 5), (12, 5), (6, 10), (6, 5), (6, 3))
-"""Configurations and seeds of the searches."""
-OPENED, AT_ONCE = 24, 4
-"""Configurations of a search with TPE, and how many are open at a time."""
-TUNED: Mapping[str, Mapping[str, float]] = {
-    "t/s 0.5": {"ratio": 0.5},
-    "t/s 1": {"ratio": 1},
-    "t/s 2": {"ratio": 2},
-    "no seed effects": {"ratio": 1, "effects": 0},
-    "strong seed effects": {"ratio": 1, "effects": 1},
-    "t3 tails": {"ratio": 1, "tails": 3},
-    "unequal spreads": {"ratio": 1, "unequal": 0.8},
-    "failing seeds": {"ratio": 1, "failing": 0.25},
-    "gambles": {"ratio": 1, "gamble": 0.05},
-    "drift": {"ratio": 1, "drift": 3},
-    "plateau": {"ratio": 0.5, "plateau": 0.4},
-}
-"""Arguments of `synthetic` for each kind of table; the rule was chosen on these."""
-HELD_OUT: Mapping[str, Mapping[str, float]] = {
-    "t/s 0.7": {"ratio": 0.7},
-    "t/s 1.5, little noise": {"ratio": 1.5, "noise": 0.01},
-    "strong noise": {"ratio": 0.8, "noise": 0.06},
-    "t4 tails, failing seeds": {"ratio": 1, "tails": 4, "failing": 0.1},
-    "strong effects, unequal": {"ratio": 1, "effects": 1.5, "unequal": 0.5},
-    "plateau, drift": {"ratio": 1, "plateau": 0.6, "drift": -2},
-}
+SIZES = ((24, 8), (20, 5), (12, 5), (6, 10), (6, 5), (6, 3))
+"""Configurations and seeds of the smaller searches."""
+KINDS = yaml.safe_load((SCORES / "synthetic.yaml").read_text(encoding="utf-8"))
+TRAINED = sorted(path.stem for path in SCORES.glob("*.csv"))
+GROUPS = {"trained": TRAINED, **{name: [*kinds] for name, kinds in KINDS.items()}}
 INTRODUCTION = """\
 # What a race costs, and how often it errs
 
@@ -117,17 +93,6 @@ def synthetic(
     return np.asarray((scores.clip(0, 1) * ROWS).round() / ROWS)
 
 
-def read_table(path: Path) -> tuple[Numbers, list[dict[str, Any]]]:
-    """Return the scores `[C, n]` and the hyperparameters of a trained search."""
-    table = pd.read_csv(path)
-    seeds = [name for name in table if str(name).startswith("seed ")]
-    values = table.drop(columns=seeds).map(
-        lambda one: json.loads(one) if isinstance(one, str) and one.startswith("[") else one
-    )
-    rows: list[dict[str, Any]] = values.to_dict("records")  # type: ignore[assignment]
-    return np.asarray(table[seeds], float), rows
-
-
 def raced(scores: Numbers, top: Top, band: Band) -> Flags:
     """Return the scores that a search with one worker trains."""
     race = Race(top, 1.0, scores.shape[1], band)
@@ -136,40 +101,6 @@ def raced(scores: Numbers, top: Top, band: Band) -> Flags:
     while (place := race.next((), all_open=True)) is not None:
         race.scores[place] = scores[place]
     return ~np.isnan(race.scores)
-
-
-def wilcoxon_pruner(scores: Numbers, _top: Top) -> Flags:
-    """Return what Optuna's WilcoxonPruner reads: p < 0.1 against the best, guarded by the mean."""
-    from scipy.stats import wilcoxon
-
-    read, best = np.zeros(scores.shape, bool), -1
-    for number, row in enumerate(scores):
-        for seed in range(len(row)):
-            read[number, seed] = True
-            own, count = row[: seed + 1], seed + 1
-            if best < 0 or count < 2 or own.mean() >= scores[best].mean():
-                continue
-            differences = own - scores[best, :count]
-            if not differences.any():
-                continue
-            found = wilcoxon(differences, alternative="less", zero_method="zsplit")
-            if found.pvalue < 0.1:
-                break
-        if read[number].all() and (best < 0 or row.mean() > scores[best].mean()):
-            best = number
-    return read
-
-
-def plain_halving(scores: Numbers, top: Top) -> Flags:
-    """Return what halving reads: 2, 4, 8 seeds (3, 6 under top-k), the better half each time."""
-    race = Race(top, 1.0, scores.shape[1], 1.0)
-    race.scores = scores
-    read, alive = np.zeros(scores.shape, bool), np.arange(len(scores))
-    for stage in race.stages:
-        read[alive, :stage] = True
-        order = np.argsort(-race.values(stage)[alive], kind="stable")
-        alive = alive[order[: max(-(-len(alive) // 2), 3)]]
-    return read
 
 
 def three_seeds_then_ten(scores: Numbers, top: Top) -> Flags:
@@ -182,159 +113,77 @@ def three_seeds_then_ten(scores: Numbers, top: Top) -> Flags:
     return read
 
 
-RULES: Mapping[str, Mapping[str, Rule]] = {
-    rule: {
-        **{f"`--race {band}`": partial(raced, band=band) for band in (*bands, "exact")},
-        **pruner,
-        "halving, better half": plain_halving,
-        "3 seeds, then the best 10": three_seeds_then_ten,
-    }
-    for rule, bands, pruner in (
-        ("mean", (2.0, 2.5, 3.0), {"WilcoxonPruner (Optuna)": wilcoxon_pruner}),
-        ("top-3", (2.5, 3.5), {}),  # Optuna's pruner compares means
+RULES: Mapping[str, tuple[Top, Mapping[str, Rule]]] = {
+    rule: (
+        top,
+        {
+            f"`--race {band}`": partial(raced, band=band),
+            "`--race exact`": partial(raced, band="exact"),
+            "3 seeds, then the best 10": three_seeds_then_ten,
+        },
     )
+    for rule, top, band in (("mean", Top(), 2.5), ("top-3", Top(3), 3.5))
 }
-TOPS = {"mean": Top(), "top-3": Top(3)}
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """One search of a table: what it cost, and how far its winner is from the best."""
-
-    table: str
-    cost: float
-    regret: float
-
-
-def search(table: str, number: int, rule: str, decide: str, size: tuple[int, int]) -> Search:
-    """Return the search of that number in a random part of a table."""
-    draw, kinds = np.random.default_rng(number), {**TUNED, **HELD_OUT}
-    if table in kinds:
-        arguments: dict[str, Any] = dict(kinds[table])
-        scores = synthetic(number, **arguments)
-    else:
-        scores, _ = read_table(SCORES / f"{table}.csv")
-    configs, seeds = size
-    scores = scores[draw.permutation(len(scores))[:configs]]
-    scores = scores[:, draw.permutation(scores.shape[1])[:seeds]]
-    read = RULES[rule][decide](scores, TOPS[rule])
-    finals = np.array([TOPS[rule].value(row) for row in scores.tolist()])
-    return Search(table, float(read.mean()), float(finals.max() - finals[read.all(1)].max()))
+def search(
+    number: int, table: str, rule: str, decide: str, size: tuple[int, int]
+) -> tuple[str, float, float]:
+    """Return the table of a search in a random part of it, its cost and its winner's regret."""
+    draw = np.random.default_rng(number)
+    for kinds in KINDS.values():
+        if table in kinds:
+            scores = synthetic(number, **kinds[table])
+    if table in TRAINED:
+        scores = pd.read_csv(SCORES / f"{table}.csv").filter(regex="^seed ").to_numpy(float)
+    scores = scores[draw.permutation(len(scores))[: size[0]]]
+    scores = scores[:, draw.permutation(scores.shape[1])[: size[1]]]
+    top, rules = RULES[rule]
+    read = rules[decide](scores, top)
+    finals = np.array([top.value(row) for row in scores.tolist()])
+    return table, float(read.mean()), float(finals.max() - finals[read.all(1)].max())
 
 
-def row(found: Sequence[Search]) -> list[str]:
+def row(found: Sequence[tuple[str, float, float]]) -> list[str]:
     """Return share of seed runs, other winners, regret and the worst table of some searches."""
-    frame = pd.DataFrame(found)
+    frame = pd.DataFrame(found, columns=["table", "cost", "regret"])
     wrong = frame["regret"] > 0
     worst = wrong.groupby(frame["table"]).mean().max()
-    cells = (frame["cost"].mean(), wrong.mean(), worst)
-    cost, share, most = (f"{100 * cell:.1f} %" for cell in cells)
+    cost, share, most = (f"{100 * x:.1f} %" for x in (frame["cost"].mean(), wrong.mean(), worst))
     return [cost, share, f"{100 * frame['regret'].mean():.3f}", most]
-
-
-def with_tpe(table: str, number: int, first: int) -> tuple[float, float, float]:
-    """Return the regret of the best opened configuration, that after the race, and its cost.
-
-    TPE proposes values after the mean of the first seeds; the search takes the nearest row.
-    """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    scores, values = read_table(SCORES / f"{table}.csv")
-    draw = np.random.default_rng(number)
-    scores = scores[:, draw.permutation(scores.shape[1])]
-    known = pd.DataFrame(values).map(lambda one: str(one) if isinstance(one, list) else one)
-    searched = [str(name) for name in known if known[name].nunique() > 1]
-    space = {name: _distribution(known[name]) for name in searched}
-    rows: list[dict[str, Any]] = known.to_dict("records")  # type: ignore[assignment]
-    sampler = optuna.samplers.TPESampler(seed=number, multivariate=True, constant_liar=True)
-    study, opened = optuna.create_study(direction="maximize", sampler=sampler), list[int]()
-    waiting: list[tuple[optuna.Trial, int]] = []
-    left = draw.permutation(len(scores)).tolist()
-    while len(opened) < OPENED:
-        trial = study.ask(space)
-        chosen = min(left, key=lambda n: _distance(space, trial.params, rows[n]))
-        left.remove(chosen)
-        opened.append(chosen)
-        waiting.append((trial, chosen))
-        if len(waiting) == AT_ONCE:
-            done, place = waiting.pop(0)
-            study.tell(done, float(scores[place, :first].mean()))
-    finals = scores.mean(1)
-    part = scores[opened]
-    read = raced(part, Top(), 2.5)
-    best = finals.max()
-    after = best - part.mean(1)[read.all(1)].max()
-    return float(best - finals[opened].max()), float(after), float(read.mean())
-
-
-def _distribution(values: pd.Series) -> optuna.distributions.BaseDistribution:
-    distinct = sorted(set(values.tolist()))
-    if len(distinct) <= 8 or isinstance(distinct[0], str):
-        return optuna.distributions.CategoricalDistribution(distinct)
-    low, high = float(distinct[0]), float(distinct[-1])
-    return optuna.distributions.FloatDistribution(low, high, log=low > 0 and high > 20 * low)
-
-
-def _distance(space: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    total = 0.0
-    for name, kind in space.items():
-        if isinstance(kind, optuna.distributions.CategoricalDistribution):
-            total += one[name] != other[name]
-        else:
-            scale = math.log if kind.log else float
-            total += abs(scale(one[name]) - scale(other[name])) / (
-                scale(kind.high) - scale(kind.low)
-            )
-    return total
-
-
-def tpe_rows(tables: Sequence[str], searches: int) -> Iterator[list[str]]:
-    """Yield the mean over tables and searches, for TPE with scores of 2 seeds and of all."""
-    for first in (2, SEEDS):
-        found = [with_tpe(table, n, first) for table in tables for n in range(searches)]
-        opened, after, cost = (float(np.mean(part)) for part in zip(*found, strict=True))
-        yield [str(first), f"{100 * opened:.2f}", f"{100 * after:.2f}", f"{100 * cost:.0f} %"]
 
 
 def main() -> None:
     """Print the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--searches", type=int, default=40)
-    parser.add_argument("--processes", type=int, default=cores())
     given = parser.parse_args()
-    trained = sorted(path.stem for path in SCORES.glob("*.csv"))
-    groups = {"trained": trained, "synthetic": [*TUNED], "hold-out": [*HELD_OUT]}
-    print(INTRODUCTION)
+    every = [table for tables in GROUPS.values() for table in tables]
     columns = ("tables", "seed runs", "other winner", "regret", "worst")
-    with ProcessPoolExecutor(given.processes) as executor:
+    print(INTRODUCTION)
+    with ProcessPoolExecutor(cores()) as executor:
 
-        def cells(names: Sequence[str], rule: str, decide: str, size: tuple[int, int]) -> list[str]:
-            tasks = [(name, n, rule, decide, size) for name in names for n in range(given.searches)]
-            return row(list(executor.map(search, *zip(*tasks, strict=True), chunksize=8)))
+        def cells(tables: Sequence[str], *case: Any) -> list[str]:
+            jobs = [(n, table, *case) for table in tables for n in range(given.searches)]
+            return row(list(executor.map(search, *zip(*jobs, strict=True), chunksize=8)))
 
-        for rule, rules in RULES.items():
+        for rule, (_, rules) in RULES.items():
+            rows = [
+                [decide, group, *cells(tables, rule, decide, (CONFIGS, SEEDS))]
+                for decide in rules
+                for group, tables in GROUPS.items()
+            ]
             print(f"## Rule {rule}, {CONFIGS} configurations (or 30), {SEEDS} seeds\n")
-            print("\n".join(markdown(("search", *columns), [])))
-            for decide in rules:
-                for group, names in groups.items():
-                    found = cells(names, rule, decide, (CONFIGS, SEEDS))
-                    print(f"| {' | '.join([decide, group, *found])} |", flush=True)
-            print()
-        print("## Smaller searches, all tables\n")
-        print("\n".join(markdown(("configurations x seeds", "rule", *columns[1:]), [])))
-        for size in SIZES[1:]:
-            for rule, decide in (("mean", "`--race 2.5`"), ("top-3", "`--race 3.5`")):
-                if size[1] > 3 or rule == "mean":
-                    found = cells([*trained, *TUNED, *HELD_OUT], rule, decide, size)
-                    print(f"| {size[0]} x {size[1]} | {' | '.join([rule, *found])} |", flush=True)
-    print(
-        f"\n## With TPE\n\n{OPENED} of 60 configurations, {AT_ONCE} open at a time. TPE "
-        "learns from the mean of the first seeds; regret of the "
-        "best opened one, and of the winner after `--race 2.5`, in points.\n"
-    )
-    known = [name for name in trained if read_table(SCORES / f"{name}.csv")[1][0]]
-    headings = ("seeds per score", "best opened", "winner", "seed runs")
-    print("\n".join(markdown(headings, tpe_rows(known, given.searches))))
-    print(f"\n{header()}")
+            print(*markdown(("search", *columns), rows), "", sep="\n")
+        rows = [
+            [f"{size[0]} x {size[1]}", rule, *cells(every, rule, next(iter(rules)), size)]
+            for size in SIZES
+            for rule, (_, rules) in RULES.items()
+            if size[1] > 3 or rule == "mean"
+        ]
+    print("## Smaller searches, all tables\n")
+    print(*markdown(("configurations x seeds", "rule", *columns[1:]), rows), "", sep="\n")
+    print(header())
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """Test scores of the start of each practical space, per encoder and small data set.
 
-    python -m benchmarks.starting_points record DATA minilm FOLDER … > log
+    python -m benchmarks.starting_points --record DATA --models minilm FOLDER …
     python -m benchmarks.starting_points > benchmarks/starting_points.md
 
-The first command trains a grid around the start for each encoder, on one thread, and adds each
-seed run to `starting_points.csv`; run it again to go on. DATA has `glue/SST-2`, `dbpedia_14` and
-`fewclue/eprstmt`. The second command makes the page from that file.
+The first command trains a grid around the start for each encoder, on one thread or the GPU, and
+adds each seed run to `starting_points.csv`; run it again to resume. DATA has `glue/SST-2`,
+`dbpedia_14` and `fewclue/eprstmt`. The second command prints the page from that file.
 """
 
 import argparse
 import csv
-import json
 import random
 import tempfile
 import time
@@ -24,16 +23,14 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.machine import markdown
+from benchmarks.machine import markdown, percent
 from sclsearch.encoders.models import encoder_traits, model_folder
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
 
 RECORDS = Path(__file__).with_suffix(".csv")
 TICKETS = Path(__file__).parents[1] / "docs/tutorials/tickets.csv"
-METHODS = ("ce", "scl", "lacon", "supcl-seq")
 FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
 """Learning rates of the grid, as multiples of the start; the start comes first."""
 HEADS: Mapping[str, tuple[str, Sequence[float]]] = {
@@ -42,24 +39,19 @@ HEADS: Mapping[str, tuple[str, Sequence[float]]] = {
     "lacon": ("label_lr_mult", (1.0, 10.0)),
     "supcl-seq": ("tau", (0.05, 0.3)),
 }
-"""The other hyperparameter of the grid and its values, that of the start first."""
+"""The other hyperparameter of each method's grid and its values, that of the start first."""
 LENGTHS = (0.5, 2.0)
 """Further training lengths of the start, as multiples of its epochs."""
 FEW = ("tickets", "sst2 25", "eprstmt 40")
 """Data sets of few rows, where the length is the 100 updates of the practical space."""
 SEEDS = 2
-SIZES: Mapping[str, tuple[str, int]] = {
-    "sst2 25": ("sst2", 25),
-    "sst2 125": ("sst2", 125),
-    "dbpedia 125": ("dbpedia", 125),
-    "eprstmt 40": ("eprstmt", 40),
-}
 TEST_ROWS = 300
 WORDS, CHARACTERS = 12, 24
 """Texts of DBpedia are cut to so many words and those of eprstmt to so many characters."""
 LOGISTIC = "logistic regression"
 KEY = ["encoder", "method", "data"]
 POINT = ["factor", "other", "length", "seed"]
+SCORES = ["validation", "validation_loss", "test", "test_loss", "kept", "updates", "seconds"]
 INTRODUCTION = f"""\
 # Starting points of the practical spaces
 
@@ -80,135 +72,96 @@ the noise. MiniLM and mpnet are sentence encoders; `tiny` is a BERT of 3 layers 
 """
 
 
-def texts(data: Path) -> Iterator[tuple[str, list[tuple[str, str]], list[tuple[str, str]]]]:
-    """Yield name, training rows and test rows of each data set, shuffled."""
+def texts(data: Path) -> Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]:
+    """Return the texts and labels of the training and the test rows of each data set."""
 
-    def lines(path: str) -> list[str]:
-        return [line for line in (data / path).read_text(encoding="utf-8").split("\n") if line]
+    def tsv(name: str) -> pd.DataFrame:
+        path = data / "glue/SST-2" / name
+        frame = pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False)
+        return frame.set_axis(["text", "label"], axis=1)
 
-    def table(path: str) -> list[tuple[str, str]]:
-        with (data / path).open(encoding="utf-8", newline="") as file:
-            return [(" ".join(row[2].split()[:WORDS]), row[0]) for row in csv.reader(file)]
+    def table(name: str) -> pd.DataFrame:
+        path, names = data / "dbpedia_14" / name, ["label", "title", "text"]
+        frame = pd.read_csv(path, names=names, dtype=str, keep_default_na=False)
+        return frame.assign(text=frame["text"].str.split().str[:WORDS].str.join(" "))
 
-    def tsv(path: str) -> list[tuple[str, str]]:
-        rows = (line.rsplit("\t", 1) for line in lines(path)[1:])
-        return [(text, label) for text, label in rows]
+    def objects(name: str) -> pd.DataFrame:
+        frame = pd.read_json(data / "fewclue/eprstmt" / name, lines=True)
+        return frame.assign(text=frame["sentence"].str[:CHARACTERS])
 
-    def objects(path: str) -> list[tuple[str, str]]:
-        rows = map(json.loads, lines(path))
-        return [(row["sentence"][:CHARACTERS], row["label"]) for row in rows]
-
-    yield "sst2", tsv("glue/SST-2/train.tsv"), tsv("glue/SST-2/dev.tsv")
-    yield "dbpedia", table("dbpedia_14/train.csv"), table("dbpedia_14/dev.csv")
-    few = "fewclue/eprstmt/{}.json"
-    yield "eprstmt", objects(few.format("train_few_all")), objects(few.format("test_public"))
-
-
-def tasks(data: Path, folder: Path) -> dict[str, CustomTask]:
-    """Write each data set as a user's own files; return the tasks by name."""
-    found = {"tickets": CustomTask(TICKETS, "text", "team")}
-    for name, train, test in texts(data):
-        draw = random.Random(name)
-        for rows in (train, test):
-            draw.shuffle(rows)
-        for title, (source, size) in SIZES.items():
-            if source == name:
-                paths = [folder / f"{title.replace(' ', '-')}{part}.csv" for part in ("", "-test")]
-                for path, rows in zip(paths, (train[:size], test[:TEST_ROWS]), strict=True):
-                    pd.DataFrame(rows, columns=["text", "label"]).to_csv(path, index=False)
-                found[title] = CustomTask(paths[0], "text", "label", test=paths[1])
-    return found
-
-
-def seed_run(study: Study, seed: int) -> dict[str, Any]:
-    """Train one seed; return its scores, the kept update and the seconds."""
-    from sclsearch.tasks.metrics import value
-    from sclsearch.training.engine import train
-
-    splits = study.splits(seed)
-    spec = study.seed_run_spec({}, seed, splits)
-    tokens = study.tokenized([splits])[spec.training.max_length]
-    began = time.perf_counter()
-    result = train(spec, tokens)
-    kept: Any = result.evaluations[result.kept]
-    last: Any = result.evaluations[-1]
     return {
-        "validation": value("accuracy", kept["validation"]),
-        "validation_loss": kept["validation"]["log_loss"],
-        "test": value("accuracy", result.test),
-        "test_loss": result.test["log_loss"],
-        "kept": kept["update"],
-        "updates": last["update"],
-        "seconds": round(time.perf_counter() - began, 1),
+        "sst2": (tsv("train.tsv"), tsv("dev.tsv")),
+        "dbpedia": (table("train.csv"), table("dev.csv")),
+        "eprstmt": (objects("train_few_all.json"), objects("test_public.json")),
     }
 
 
-def frozen(study: Study, seed: int) -> dict[str, Any]:
-    """Return the scores of logistic regression on the frozen encoder."""
-    from sclsearch.encoders.load import load_encoder
-    from sclsearch.tasks.metrics import value
-    from sclsearch.training.evaluation import LOGISTIC as NAME
-    from sclsearch.training.evaluation import baselines
-
-    splits = study.splits(seed)
-    tokens = study.tokenized([splits])[study.lengths()[-1]]
-    encoder = load_encoder(study.model, study.model_name)
-    found = baselines(study.data, tokens, {seed: splits}, encoder)[seed][NAME]
-    return {split: value("accuracy", evaluation) for split, evaluation in found.items()}
+def custom_task(folder: Path, name: str, *parts: pd.DataFrame) -> CustomTask:
+    """Write training and test rows as a user's own files; return the task."""
+    paths = [folder / f"{name.replace(' ', '-')}{part}.csv" for part in ("", "-test")]
+    for path, rows in zip(paths, parts, strict=True):
+        rows[["text", "label"]].to_csv(path, index=False)
+    return CustomTask(paths[0], "text", "label", test=paths[1])
 
 
-def record(
-    data: Path, models: Sequence[str], factors: int, seeds: int, workers: int, gpu: bool
-) -> None:
-    """Add the seed runs of a grid to the file, the start of each space first."""
+def tasks(data: Path, folder: Path) -> dict[str, CustomTask]:
+    """Return the tasks by name."""
+    found = {"tickets": CustomTask(TICKETS, "text", "team")}
+    for source, parts in texts(data).items():
+        draw = random.Random(source)
+        orders = [list(range(len(rows))) for rows in parts]
+        for order in orders:
+            draw.shuffle(order)
+        for size in {"sst2": (25, 125), "dbpedia": (125,), "eprstmt": (40,)}[source]:
+            train, test = parts[0].iloc[orders[0][:size]], parts[1].iloc[orders[1][:TEST_ROWS]]
+            found[f"{source} {size}"] = custom_task(folder, f"{source} {size}", train, test)
+    return found
+
+
+def grid() -> Iterator[tuple[str, float, float, float]]:
+    """Yield method, factor, other hyperparameter and length, the start of each space first."""
+    yield LOGISTIC, 1.0, 0.0, 1.0
+    for number, factor, method in product(range(2), FACTORS, HEADS):
+        yield method, factor, HEADS[method][1][number], 1.0
+    for length, method in product(LENGTHS, HEADS):
+        yield method, 1.0, HEADS[method][1][0], length
+
+
+def record(data: Path, models: Sequence[str], workers: int) -> None:
+    """Add the seed runs of the grid that the file lacks."""
     done = set()
     if RECORDS.exists():
-        stored = pd.read_csv(RECORDS)
-        columns = [*KEY, *POINT]
-        done = {tuple(map(str, row)) for row in stored[columns].itertuples(index=False)}
-    every = [(LOGISTIC, 1.0, 0.0, 1.0)]
-    points = product(range(2), FACTORS[:factors])
-    every += [(m, f, HEADS[m][1][n], 1.0) for n, f in points for m in METHODS]
-    every += [(m, 1.0, HEADS[m][1][0], length) for length in LENGTHS for m in METHODS]
+        stored = pd.read_csv(RECORDS)[[*KEY, *POINT]]
+        done = {tuple(map(str, row)) for row in stored.itertuples(index=False)}
     with (
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(workers, get_context("spawn")) as pool,
     ):
-        named = tasks(data, Path(folder))
-        waiting = []
-        for (method, factor, other, length), model, name in product(every, models, named):
-            if length != 1 and name not in FEW:
-                continue
-            for seed in range(seeds):
-                key = (Path(model).name, method, name, factor, other, length, seed)
-                if tuple(map(str, key)) not in done:
-                    waiting.append(pool.submit(trained, named[name], model, key, gpu))
-        for job in as_completed(waiting):
-            _add(job.result())
+        jobs = []
+        cases = product(grid(), models, tasks(data, Path(folder)).items(), range(SEEDS))
+        for (method, *point), model, (name, task), seed in cases:
+            key = (Path(model).name, method, name, *point, seed)
+            if tuple(map(str, key)) not in done and (point[2] == 1 or name in FEW):
+                jobs.append(pool.submit(trained, task, model, key))
+        for job in as_completed(jobs):
+            row = pd.DataFrame([job.result()], columns=[*KEY, *POINT, "numerics", *SCORES])
+            row.to_csv(RECORDS, mode="a", header=not RECORDS.exists(), index=False)
             print(job.result(), flush=True)
 
 
-def trained(task: CustomTask, model: str, key: tuple[Any, ...], gpu: bool) -> dict[str, Any]:
-    """Return the row of a seed run, trained on one thread."""
+def trained(task: CustomTask, model: str, key: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the row of a seed run, trained on one thread or the GPU."""
     import torch
+
+    from sclsearch.encoders.load import load_encoder
+    from sclsearch.tasks.metrics import value
+    from sclsearch.training.engine import train
+    from sclsearch.training.evaluation import LOGISTIC as NAME
+    from sclsearch.training.evaluation import baselines
 
     torch.set_num_threads(1)
     _, method, _, factor, other, length, seed = key
-    study = _study(task, model, method, factor, other, length, RunOptions(gpus_per_trial=int(gpu)))
-    scores = frozen(study, seed) if method == LOGISTIC else seed_run(study, seed)
-    return dict(zip([*KEY, *POINT], key, strict=True)) | {"numerics": study.numerics} | scores
-
-
-def _study(
-    task: CustomTask,
-    model: str,
-    method: str,
-    factor: float,
-    other: float,
-    length: float,
-    options: RunOptions,
-) -> Study:
-    settings: dict[str, float] = {}
+    settings: dict[str, object] = {}
     if method != LOGISTIC:
         start = encoder_traits(model_folder(model)).learning_rate
         settings = {"learning_rate": start * factor, HEADS[method][0]: other}
@@ -220,60 +173,62 @@ def _study(
         settings=settings,
         searched=False,
     )
-    study = resolve(spec, options)
-    if length == 1:
-        return study
-    epochs = round(length * int(str(study.defaults["epochs"].value)))
-    spec = replace(spec, settings={**settings, "epochs": epochs})
-    return resolve(spec, options)
+    study = resolve(spec, RunOptions())
+    if length != 1:
+        epochs = round(length * int(str(study.defaults["epochs"].value)))
+        study = resolve(replace(spec, settings={**settings, "epochs": epochs}), RunOptions())
+    row = dict(zip([*KEY, *POINT], key, strict=True)) | {"numerics": study.numerics}
+    splits = study.splits(seed)
+    tokens = study.tokenized([splits])[study.lengths()[-1]]
+    if method == LOGISTIC:
+        encoder = load_encoder(study.model, study.model_name)
+        found = baselines(study.data, tokens, {seed: splits}, encoder)[seed][NAME]
+        return row | {split: value("accuracy", evaluation) for split, evaluation in found.items()}
+    began = time.perf_counter()
+    result = train(study.seed_run_spec({}, seed, splits), tokens)
+    kept: Any = result.evaluations[result.kept]
+    last: Any = result.evaluations[-1]
+    return row | {
+        "validation": value("accuracy", kept["validation"]),
+        "validation_loss": kept["validation"]["log_loss"],
+        "test": value("accuracy", result.test),
+        "test_loss": result.test["log_loss"],
+        "kept": kept["update"],
+        "updates": last["update"],
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
-def _add(row: Mapping[str, Any]) -> None:
-    new = not RECORDS.exists()
-    columns = [*KEY, *POINT, "numerics", "validation", "validation_loss", "test"]
-    columns += ["test_loss", "kept", "updates", "seconds"]
-    with RECORDS.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
+def of_start(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the learning rate and the other hyperparameter of the start."""
+    other = frame["method"].map({method: values[0] for method, (_, values) in HEADS.items()})
+    return frame[(frame["factor"] == 1) & (frame["other"] == other)]
 
 
 def regrets(frame: pd.DataFrame) -> pd.DataFrame:
     """Return start, picked, best and frozen accuracy of each encoder, method and data set."""
-    grid = frame[(frame["method"] != LOGISTIC) & (frame["length"] == 1)]
-    means = grid.groupby([*KEY, "factor", "other"]).agg(
+    baseline = frame[frame["method"] == LOGISTIC].groupby(["encoder", "data"])["test"].mean()
+    points = frame[(frame["method"] != LOGISTIC) & (frame["length"] == 1)]
+    means = points.groupby([*KEY, "factor", "other"], as_index=False).agg(
         test=("test", "mean"),
         validation=("validation", "mean"),
         loss=("validation_loss", "mean"),
         seeds=("seed", "count"),
     )
-    baseline = frame[frame["method"] == LOGISTIC].groupby(["encoder", "data"])["test"].mean()
-    rows = []
-    for key, points in means.reset_index().groupby(KEY):
-        encoder, method, data = map(str, key)
-        start = points[(points["factor"] == 1) & (points["other"] == HEADS[method][1][0])]
-        picked = points.sort_values(["validation", "loss"], ascending=[False, True]).iloc[0]
-        rows.append(
-            {
-                **dict(zip(KEY, (encoder, method, data), strict=True)),
-                "start": start["test"].iloc[0],
-                "picked": picked["test"],
-                "best": points["test"].max(),
-                "frozen": baseline[encoder, data],
-                "configurations": len(points),
-                "seeds": int(points["seeds"].min()),
-            }
-        )
-    return pd.DataFrame(rows)
+    ranked = means.sort_values(["validation", "loss"], ascending=[False, True])
+    found = {
+        "start": of_start(means).set_index(KEY)["test"],
+        "picked": ranked.groupby(KEY)["test"].first(),
+        "best": means.groupby(KEY)["test"].max(),
+        "configurations": means.groupby(KEY).size(),
+        "seeds": means.groupby(KEY)["seeds"].min(),
+    }
+    return pd.DataFrame(found).reset_index().join(baseline.rename("frozen"), on=["encoder", "data"])
 
 
 def lengths(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the mean test accuracy of the start with each training length, where all have one."""
-    rates = frame[(frame["method"] != LOGISTIC) & (frame["factor"] == 1)]
-    start = rates[[HEADS[row["method"]][1][0] == row["other"] for _, row in rates.iterrows()]]
-    every = start.pivot_table(index=KEY, columns="length", values="test")
-    every = every.reindex(columns=sorted([1.0, *LENGTHS])).dropna()
+    every = of_start(frame).pivot_table(index=KEY, columns="length", values="test").dropna()
     grouped = every.groupby(["encoder", "method"])
     return grouped.mean()[grouped.size() == len(FEW)]
 
@@ -281,60 +236,51 @@ def lengths(frame: pd.DataFrame) -> pd.DataFrame:
 def page(frame: pd.DataFrame) -> Iterator[str]:
     """Yield the lines of the page."""
     found = regrets(frame)
-    names = ("start", "picked", "best", "frozen")
+    names = ["start", "picked", "best", "frozen"]
     yield INTRODUCTION
     yield "## Mean over the data sets, in points below the best\n"
-    columns = ("encoder", "method", "data sets", "start", "picked", "frozen")
-    below = {name: found["best"] - found[name] for name in columns[3:]}
-    grouped = found.assign(**below).groupby(["encoder", "method"])
-    rows = [
-        [str(key[0]), f"`{key[1]}`", str(len(one)), *(_percent(one[n].mean()) for n in below)]
-        for key, one in grouped
-    ]
-    yield from markdown(columns, rows)
-    trained = lengths(frame).reset_index()
-    if len(trained):
-        yield "\n## Length of training\n"
-        yield f"Mean test accuracy of the start on {', '.join(FEW)}, by number of updates.\n"
-        yield from markdown(
-            ("encoder", "method", "50", "100", "200"),
-            (
-                (row["encoder"], f"`{row['method']}`", *(_percent(row[n]) for n in (0.5, 1.0, 2.0)))
-                for _, row in trained.iterrows()
-            ),
-        )
+    below = found.assign(**{name: found["best"] - found[name] for name in names})
+    grouped = below.groupby(["encoder", "method"])
+    means = grouped[["start", "picked", "frozen"]].mean()
+    yield from markdown(
+        ("encoder", "method", "data sets", *means),
+        (
+            (encoder, f"`{method}`", str(size), *map(percent, means.loc[encoder, method]))
+            for (encoder, method), size in grouped.size().items()
+        ),
+    )
+    yield "\n## Length of training\n"
+    yield f"Mean test accuracy of the start on {', '.join(FEW)}, by number of updates.\n"
+    yield from markdown(
+        ("encoder", "method", "50", "100", "200"),
+        (
+            (encoder, f"`{method}`", *map(percent, scores))
+            for (encoder, method), scores in lengths(frame).iterrows()
+        ),
+    )
     yield "\n## Accuracy\n"
     yield from markdown(
         ("encoder", "method", "data", "recorded", *names),
         (
             (
                 *(row["encoder"], f"`{row['method']}`", row["data"]),
-                *(f"{row['configurations']} x {row['seeds']}", *(_percent(row[n]) for n in names)),
+                f"{row['configurations']} x {row['seeds']}",
+                *map(percent, row[names]),
             )
             for _, row in found.iterrows()
         ),
     )
 
 
-def _percent(share: Any) -> str:
-    return f"{100 * share:.1f}"
-
-
 def main() -> None:
     """Record seed runs, or print the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(dest="command")
-    recording = commands.add_parser("record", help="train the grids")
-    recording.add_argument("data", type=Path)
-    recording.add_argument("models", nargs="+", help="encoders: minilm or folders")
-    recording.add_argument("--factors", type=int, default=len(FACTORS), help="learning rates")
-    recording.add_argument("--seeds", type=int, default=SEEDS)
-    recording.add_argument("--workers", type=int, default=1, help="seed runs at a time")
-    recording.add_argument("--gpu", action="store_true")
+    parser.add_argument("--record", type=Path, metavar="DATA", help="train the grids")
+    parser.add_argument("--models", nargs="+", default=["minilm"], help="minilm or folders")
+    parser.add_argument("--workers", type=int, default=1, help="seed runs at a time")
     options = parser.parse_args()
-    if options.command == "record":
-        given = (options.factors, options.seeds, options.workers, options.gpu)
-        record(options.data, options.models, *given)
+    if options.record:
+        record(options.record, options.models, options.workers)
     else:
         print("\n".join(page(pd.read_csv(RECORDS))))
 

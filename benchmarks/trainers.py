@@ -1,71 +1,119 @@
-"""The seed runs of `points.py` with transformers' Trainer; `peers.py` measures their time.
+"""The seed runs of `peers.py` with transformers' Trainer, all in one process.
 
-    python -m benchmarks.trainers WORK.json OUTPUT.json [--ray]
+    python -m benchmarks.trainers FOLDER
 
-Dynamic padding; one process for all seed runs, which reads the model for each. SupCL-Seq has one
-forward pass per view, and its probe computes the embeddings in every epoch.
+Reads `FOLDER/work.json` and writes `FOLDER/scores.json`. SupCL-Seq has one forward pass per view,
+and its probe computes the embeddings in every epoch.
 """
 
-import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
-from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModel, DataCollatorWithPadding, Trainer, TrainingArguments
 
-from benchmarks.plain_models import Contrast, Joint, Probe
-from benchmarks.points import Run, Setup, training_data
 from sclsearch.encoders.load import load_tokenizer
+from sclsearch.objectives.contrastive import sup_con
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.training.data import Tokens
+from sclsearch.training.spec import SeedRunSpec
 
-Case = tuple[str, dict[str, object], int]
-"""Method, values of the configuration, number of the replicate."""
-
-
-@dataclass
-class Rows(torch.utils.data.Dataset[Mapping[str, object]]):
-    """Tokenized rows of a split."""
-
-    rows: Sequence[Mapping[str, object]]
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Mapping[str, object]:
-        """Return a row."""
-        return self.rows[index]
+SeedRun = tuple[SeedRunSpec, Mapping[str, Tokens]]
 
 
-def rows_of(data: Run, part: str) -> Rows:
-    """Return the rows of a split for Trainer."""
-    rows = getattr(data.spec.splits, part)
-    tokens = data.tokens[rows.split]
-    return Rows(
-        [
-            {
-                "input_ids": tokens.ids[slice(*tokens.starts[row : row + 2])].tolist(),
-                "token_type_ids": tokens.types[slice(*tokens.starts[row : row + 2])].tolist(),
-                "labels": int(tokens.y[row]),
-            }
-            for row in rows.index
-        ]
-    )
+class Classifier(nn.Module):
+    """Encoder with mean pooling, and a linear layer."""
+
+    def __init__(self, spec: SeedRunSpec, encoder: nn.Module | None = None) -> None:
+        super().__init__()
+        self.fields: Any = spec.method
+        rate = spec.training.dropout
+        rates = {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate}
+        load = AutoModel.from_pretrained
+        self.encoder: Any = encoder or load(str(spec.model), dtype=torch.float32, **rates)
+        self.dropout = nn.Dropout(rate)
+        self.head = nn.Linear(self.encoder.config.hidden_size, len(spec.task.labels))
+        nn.init.normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+
+    def embed(self, tokens: Mapping[str, Tensor]) -> Tensor:
+        """Return the mean of the last states over the tokens of each text, `[B, d]`."""
+        states = self.encoder(**tokens).last_hidden_state
+        mask = tokens["attention_mask"][..., None].to(states.dtype)
+        return (states * mask).sum(1) / mask.sum(1)
 
 
-def arguments(data: Run, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
-    """Return the settings of a stage for Trainer."""
-    spec, settings = data.spec, data.spec.method.stages(data.spec.training)[stage].training
+class Joint(Classifier):
+    """`scl`: cross-entropy and contrast in one loss."""
+
+    def forward(self, labels: Tensor, **tokens: Tensor) -> dict[str, Tensor]:
+        """Return loss and logits."""
+        z = self.embed(tokens)
+        logits = self.head(self.dropout(z))
+        loss = (1 - self.fields.lam) * F.cross_entropy(logits, labels)
+        if self.training:
+            loss = loss + self.fields.lam * sup_con(z, labels, tau=self.fields.tau)
+        return {"loss": loss, "logits": logits}
+
+
+class Contrast(Classifier):
+    """`supcl-seq`, first stage: a forward pass for each dropout rate."""
+
+    def forward(self, labels: Tensor, **tokens: Tensor) -> dict[str, Tensor]:
+        """Return the loss."""
+        views = []
+        for rate in self.fields.dropouts:
+            for module in self.encoder.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = rate
+            views.append(self.embed(tokens))
+        y = labels.repeat(len(views))
+        return {"loss": sup_con(torch.cat(views), y, tau=self.fields.tau)}
+
+
+class Probe(Classifier):
+    """`supcl-seq`, second stage: a linear layer on the frozen encoder."""
+
+    def forward(self, labels: Tensor, **tokens: Tensor) -> dict[str, Tensor]:
+        """Return loss and logits."""
+        self.encoder.eval()
+        with torch.no_grad():
+            z = self.embed(tokens)
+        logits = self.head(z)
+        return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+
+def rows_of(run: SeedRun, part: str) -> Any:
+    """Return the tokenized rows of a split."""
+    rows = getattr(run[0].splits, part)
+    tokens = run[1][rows.split]
+    return [
+        {
+            "input_ids": tokens.ids[slice(*tokens.starts[row : row + 2])].tolist(),
+            "labels": int(tokens.y[row]),
+        }
+        for row in rows.index
+    ]
+
+
+def settings_of(run: SeedRun, stage: int, folder: str) -> dict[str, Any]:
+    """Return the arguments of a Trainer; it keeps the best weights of the last stage."""
+    spec = run[0]
+    settings = spec.stages[stage].training
     steps = -(-len(spec.splits.train.index) // settings.batch_size) * settings.epochs
-    when: Any = "steps" if evaluated else "no"
+    last = stage == len(spec.stages) - 1
+    when: Any = "steps" if last else "no"
     every = spec.evaluate if isinstance(spec.evaluate, int) else steps // settings.epochs
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=folder,
+        use_cpu=True,
         learning_rate=settings.learning_rate,
         per_device_train_batch_size=settings.batch_size,
         per_device_eval_batch_size=64,
@@ -74,136 +122,115 @@ def arguments(data: Run, stage: int, folder: str, *, evaluated: bool) -> Trainin
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
         seed=spec.replicate.number,
-        bf16=spec.numerics == "cuda-bf16",
         eval_strategy=when,
         save_strategy=when,
         eval_steps=every,
         save_steps=every,
         save_total_limit=1,
         save_only_model=True,
-        load_best_model_at_end=evaluated,
+        load_best_model_at_end=last,
         metric_for_best_model="accuracy",
-        dataloader_pin_memory=spec.numerics == "cuda-bf16",
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
         logging_strategy="no",
         disable_tqdm=True,
         report_to="none",
     )
+    return {
+        "args": arguments,
+        "train_dataset": rows_of(run, "train"),
+        "eval_dataset": rows_of(run, "validation"),
+        "data_collator": DataCollatorWithPadding(load_tokenizer(spec.model)),
+        "compute_metrics": accuracy,
+    }
 
 
 def accuracy(found: Any) -> dict[str, float]:
-    """Return the metric with which Trainer selects the best model."""
+    """Return the metric with which Trainer selects the best weights."""
     return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
 
 
-def trainer(data: Run, model: nn.Module, stage: int, folder: str, *, evaluated: bool) -> Trainer:
-    """Return a Trainer of a stage."""
-    return Trainer(
-        model=model,
-        args=arguments(data, stage, folder, evaluated=evaluated),
-        train_dataset=rows_of(data, "train"),
-        eval_dataset=rows_of(data, "validation") if evaluated else None,
-        data_collator=DataCollatorWithPadding(load_tokenizer(data.spec.model)),
-        compute_metrics=accuracy,
-    )
-
-
-def score(setup: Setup, case: Case) -> float:
-    """Train a seed run to its end; return its accuracy on test rows."""
-    method, values, number = case
-    data = training_data(setup, method, values, number)
-    torch.manual_seed(number)
-    with tempfile.TemporaryDirectory() as folder:
-        model: nn.Module
-        if method == "supcl-seq":
-            contrast = Contrast(data)
-            trainer(data, contrast, 0, folder, evaluated=False).train()
-            model = Probe(data, contrast.embedder)
-        else:
-            model = Joint(data)
-        last = trainer(data, model, -1, folder, evaluated=True)
-        last.train()
-        return tested(last, data)
-
-
-def tested(last: Trainer, data: Run) -> float:
-    """Return the accuracy of the kept model on test rows."""
-    predicted: Any = last.predict(rows_of(data, "test"))
+def test_score(trainer: Trainer, run: SeedRun) -> float:
+    """Return the accuracy of the trained model on the test rows."""
+    predicted: Any = trainer.predict(rows_of(run, "test"))
     return float(predicted.metrics["test_accuracy"])
 
 
+def score(run: SeedRun) -> float:
+    """Train a seed run and return its test score."""
+    spec = run[0]
+    torch.manual_seed(spec.replicate.number)
+    with tempfile.TemporaryDirectory() as folder:
+        model: nn.Module = Joint(spec)
+        if spec.method_name == "supcl-seq":
+            model = Contrast(spec)
+            Trainer(model=model, **settings_of(run, 0, folder)).train()
+            model = Probe(spec, model.encoder.requires_grad_(requires_grad=False))
+        trainer = Trainer(model=model, **settings_of(run, len(spec.stages) - 1, folder))
+        trainer.train()
+        return test_score(trainer, run)
+
+
 class Searched(Trainer):
-    """A Trainer whose trials get their rows and settings, and test the kept model."""
+    """A Trainer whose trials are the seed runs."""
 
-    setup: Setup
-    cases: Sequence[Case]
-    scores: Path
+    runs: Sequence[SeedRun]
+    folder: Path
 
-    def train(  # type: ignore[override]  # a search passes only a trial
-        self, *, trial: Mapping[str, int]
-    ) -> Any:
-        """Train a trial and test the kept model."""
-        data = training_data(self.setup, *self.cases[trial["case"]])
-        self.args = arguments(data, -1, str(self.args.output_dir), evaluated=True)
-        self.train_dataset = rows_of(data, "train")
-        self.eval_dataset = rows_of(data, "validation")
-        self.model_init = joint_of(data)
+    def train(self, *, trial: Mapping[str, int]) -> Any:  # type: ignore[override]
+        """Train the seed run of a trial and write its test score."""
+        run = self.runs[trial["run"]]
+        for name, value in settings_of(run, 0, str(self.args.output_dir)).items():
+            setattr(self, name, value)
+        self.model_init = lambda: Joint(run[0])
         result = super().train(trial={})
-        (self.scores / str(trial["case"])).write_text(str(tested(self, data)), encoding="utf-8")
+        score = test_score(self, run)
+        (self.folder / str(trial["run"])).write_text(str(score), encoding="utf-8")
         return result
 
 
-def joint_of(data: Run) -> Any:
-    """Return a function that makes the model of a trial."""
-    return lambda: Joint(data)
-
-
-def search(setup: Setup, cases: Sequence[Case], processes: int) -> list[float]:
-    """Train all with `hyperparameter_search` on Ray; return their accuracies on test rows."""
+def search(runs: Sequence[SeedRun], cores: int, folder: Path) -> list[float]:
+    """Train seed runs with `hyperparameter_search` on Ray; return their test scores."""
     import ray
     from ray import tune
 
-    ray.init(address="local", num_cpus=processes, include_dashboard=False, log_to_driver=False)
-    data = training_data(setup, *cases[0])
-    with tempfile.TemporaryDirectory() as folder:
-        searched = Searched(
-            model_init=joint_of(data),
-            args=arguments(data, -1, f"{folder}/trainer", evaluated=True),
-            train_dataset=rows_of(data, "train"),
-            eval_dataset=rows_of(data, "validation"),
-            data_collator=DataCollatorWithPadding(load_tokenizer(data.spec.model)),
-            compute_metrics=accuracy,
-        )
-        searched.setup, searched.cases, searched.scores = setup, cases, Path(folder)
-        searched.hyperparameter_search(
-            hp_space=lambda _: {"case": tune.grid_search(list(range(len(cases))))},
-            compute_objective=lambda metrics: metrics["eval_accuracy"],
-            n_trials=1,
-            direction="maximize",
-            backend="ray",
-            resources_per_trial={"cpu": 1, "gpu": float(torch.cuda.is_available())},
-            storage_path=f"{folder}/ray",
-            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
-            verbose=0,
-        )
-        return [float((Path(folder) / str(n)).read_text("utf-8")) for n in range(len(cases))]
+    ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
+    settings = settings_of(runs[0], 0, str(folder / "trainer"))
+    searched = Searched(model_init=lambda: Joint(runs[0][0]), **settings)
+    searched.runs, searched.folder = runs, folder
+    searched.hyperparameter_search(
+        hp_space=lambda _: {"run": tune.grid_search(list(range(len(runs))))},
+        compute_objective=lambda metrics: metrics["eval_accuracy"],
+        n_trials=1,
+        direction="maximize",
+        backend="ray",
+        resources_per_trial={"cpu": 1, "gpu": 0},
+        storage_path=str(folder / "ray"),
+        checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+        verbose=0,
+    )
+    return [float((folder / str(number)).read_text("utf-8")) for number in range(len(runs))]
 
 
 def main() -> None:
-    """Train the seed runs that a file lists and write their scores."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("work", type=Path, help="JSON: setup, cases, threads")
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--ray", action="store_true")
-    given = parser.parse_args()
-    loaded = json.loads(given.work.read_text(encoding="utf-8"))
-    setup, cases = Setup(**loaded["setup"]), [tuple(case) for case in loaded["cases"]]
-    if given.ray:
-        scores = search(setup, cases, loaded["threads"])
+    """Train the seed runs of a study and write their test scores."""
+    folder = Path(sys.argv[1])
+    work = json.loads((folder / "work.json").read_text(encoding="utf-8"))
+    options = RunOptions(**work["options"], gpus_per_trial=0)
+    study = resolve(StudySpec(**work["study"]), options)
+    splits = [study.splits(number) for number in range(study.seeds)]
+    tokens = study.tokenized(splits)[study.lengths()[-1]]
+    runs = [
+        (study.seed_run_spec(values, number, rows), tokens)
+        for values in study.space.published
+        for number, rows in enumerate(splits)
+    ]
+    if work["search"]:
+        scores = search(runs, work["cores"], folder)
     else:
-        torch.set_num_threads(loaded["threads"])
-        scores = [score(setup, case) for case in cases]
-    assert np.isfinite(scores).all()
-    given.output.write_text(json.dumps(scores), encoding="utf-8")
+        torch.set_num_threads(work["cores"])
+        scores = [score(run) for run in runs]
+    (folder / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
 
 
 if __name__ == "__main__":
