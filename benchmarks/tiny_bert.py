@@ -1,4 +1,4 @@
-"""Pretraining of a small BERT on the texts of the benchmark's tasks, by masked words.
+"""Pretraining of the small BERT of starting_points.py on the texts at hand, by masked words.
 
     python -m benchmarks.tiny_bert DATA FOLDER
 
@@ -7,17 +7,16 @@ encoder has 3 layers of width 192 and learns for 8,000 updates of 64 texts, in a
 one core. Unlike MiniLM it is not trained by contrast, and it is much weaker.
 """
 
-import argparse
 import csv
 import json
+import sys
 from pathlib import Path
 
 import torch
 from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-LAYERS, WIDTH, VOCABULARY, LENGTH = 3, 192, 4_000, 24
-UPDATES, BATCH, LEARNING_RATE, MASKED = 8_000, 64, 5e-4, 0.15
+UPDATES, BATCH, LENGTH, LEARNING_RATE, MASKED = 8_000, 64, 24, 5e-4, 0.15
 SPECIAL = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 
 
@@ -32,53 +31,42 @@ def texts(data: Path) -> list[str]:
     return english[:20_000] + articles * 8 + chinese[:20_000]
 
 
-def save_tokenizer(corpus: list[str], folder: Path) -> PreTrainedTokenizerFast:
-    """Train a lower-casing WordPiece tokenizer, save it, and return it."""
-    trained = BertWordPieceTokenizer(lowercase=True)
-    trained.train_from_iterator(corpus, vocab_size=VOCABULARY, show_progress=False)
+def main() -> None:
+    """Train a lower-casing WordPiece tokenizer and the encoder, and save both."""
+    data, folder = map(Path, sys.argv[1:])
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    corpus = texts(data)
+    words = BertWordPieceTokenizer(lowercase=True)
+    words.train_from_iterator(corpus, vocab_size=4_000, show_progress=False)
     tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=trained._tokenizer,
+        tokenizer_object=words._tokenizer,
         model_max_length=128,
         **{f"{name}_token": token for name, token in SPECIAL.items()},
     )
     tokenizer.save_pretrained(folder)
-    return tokenizer
-
-
-def pretrain(data: Path, folder: Path) -> None:
-    """Train the encoder and save it beside its tokenizer."""
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    corpus = texts(data)
-    tokenizer = save_tokenizer(corpus, folder)
-    model = BertForMaskedLM(
-        BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=WIDTH,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=3,
-            intermediate_size=4 * WIDTH,
-            max_position_embeddings=128,
-        )
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=192,
+        num_hidden_layers=3,
+        num_attention_heads=3,
+        intermediate_size=768,
+        max_position_embeddings=128,
     )
+    model = BertForMaskedLM(config)
     optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, UPDATES)
     draws = torch.Generator().manual_seed(0)
     for update in range(1, UPDATES + 1):
         chosen = torch.randint(len(corpus), (BATCH,), generator=draws).tolist()
-        batch = tokenizer(
-            [corpus[row] for row in chosen],
-            truncation=True,
-            max_length=LENGTH,
-            padding=True,
-            return_tensors="pt",
-        )
+        some = [corpus[row] for row in chosen]
+        options = {"truncation": True, "max_length": LENGTH, "padding": True}
+        batch = tokenizer(some, **options, return_tensors="pt")
         ids = batch["input_ids"]
         masked = (torch.rand(ids.shape, generator=draws) < MASKED) & (ids > len(SPECIAL) - 1)
-        labels = ids.masked_fill(~masked, -100)
         hidden = ids.masked_fill(masked, tokenizer.mask_token_id)
         states = model.bert(hidden, attention_mask=batch["attention_mask"]).last_hidden_state
-        loss = torch.nn.functional.cross_entropy(model.cls(states[masked]), labels[masked])
+        loss = torch.nn.functional.cross_entropy(model.cls(states[masked]), ids[masked])
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -87,15 +75,6 @@ def pretrain(data: Path, folder: Path) -> None:
         if update % 500 == 0:
             print(f"update {update}: loss {loss.item():.3f}", flush=True)
     model.bert.save_pretrained(folder)
-
-
-def main() -> None:
-    """Pretrain the encoder of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("folder", type=Path)
-    options = parser.parse_args()
-    pretrain(options.data, options.folder)
 
 
 if __name__ == "__main__":
