@@ -3,14 +3,14 @@
     python -m benchmarks.checkpoints --record DATA
     python -m benchmarks.checkpoints > benchmarks/checkpoints.md
 
-The first command trains `scl` with MiniLM on few rows, tests every checkpoint that a rule may keep,
-and adds the results to `checkpoints.csv`; run it again to resume. The second command prints the
-page.
+The first command trains `scl` with MiniLM on few rows, tests every evaluated checkpoint, and adds
+the results to `checkpoints.csv`; run it again to resume. The second command prints the page.
 """
 
 import argparse
 import tempfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,7 +29,7 @@ RECORDS = Path(__file__).with_suffix(".csv")
 SIZES = {"sst2": 14, "dbpedia": 3}
 """Rows of each class."""
 SEEDS = 30
-MEASURES = ["accuracy", "log_loss", "calibration_error"]
+COLUMNS = ["data", "seed", "rule", "update", "accuracy", "log_loss", "calibration_error"]
 INTRODUCTION = """\
 # Which checkpoint of a seed run to keep
 
@@ -66,34 +66,31 @@ def measures(y: npt.NDArray[np.int64], probabilities: npt.NDArray[np.float32]) -
     return [float(right.mean()), float(-np.log(true.clip(1e-12)).mean()), float(sum(gaps))]
 
 
-def seed_run(task: CustomTask, seed: int) -> Iterator[tuple[str, int, list[float]]]:
-    """Train one seed; yield the rule, the kept update and the measures of its checkpoint."""
+def seed_run(name: str, task: CustomTask, seed: int) -> list[list[Any]]:
+    """Train one seed; return a row with the measures of the checkpoint that each rule keeps."""
     from sclsearch.tasks.metrics import value
     from sclsearch.training.engine import train
     from sclsearch.training.evaluation import evaluate_rows
 
     study = resolve(StudySpec(task=task, model="minilm", searched=False), RunOptions())
     splits = study.splits(seed)
-    y = splits.validation.labels(study.data)
-    right: list[int] = []
-    tested: dict[int, npt.NDArray[np.float32]] = {}
+    tested: list[npt.NDArray[np.float32]] = []
 
     def and_test(spec: Any, tokens: Any, rows: Any, *model: Any) -> Any:
-        found = evaluate_rows(spec, tokens, rows, *model)
         if rows is splits.validation:
-            right.append(sum(np.array(found[1]) == y))
-            if right[-1] == max(right):  # a rule may keep it
-                tested[len(right) - 1] = evaluate_rows(spec, tokens, splits.test, *model)[2]
-        return found
+            tested.append(evaluate_rows(spec, tokens, splits.test, *model)[2])
+        return evaluate_rows(spec, tokens, rows, *model)
 
     with patch("sclsearch.training.engine.evaluate_rows", and_test):
         tokens = study.tokenized([splits])[study.lengths()[-1]]
         result = train(study.seed_run_spec({}, seed, splits), tokens)
     evaluations: list[Any] = result.evaluations
     scores = [value("accuracy", one["validation"]) for one in evaluations]
-    for rule, kept in ("first", scores.index(max(scores))), ("loss", result.kept):
-        found = measures(np.asarray(splits.test.labels(study.data), np.int64), tested[kept])
-        yield rule, evaluations[kept]["update"], found
+    y = np.asarray(splits.test.labels(study.data), np.int64)
+    return [
+        [name, seed, rule, evaluations[kept]["update"], *measures(y, tested[kept])]
+        for rule, kept in (("first", scores.index(max(scores))), ("loss", result.kept))
+    ]
 
 
 def record(data: Path) -> None:
@@ -103,24 +100,18 @@ def record(data: Path) -> None:
     torch.set_num_threads(1)
     done = pd.read_csv(RECORDS)[["data", "seed"]].values.tolist() if RECORDS.exists() else []
     with tempfile.TemporaryDirectory() as folder:
-        named = tasks(data, Path(folder))
-        for seed in range(SEEDS):
-            for name, task in named.items():
-                if [name, seed] in done:
-                    continue
-                rows = [
-                    [name, seed, rule, kept, *rest] for rule, kept, rest in seed_run(task, seed)
-                ]
-                frame = pd.DataFrame(rows, columns=["data", "seed", "rule", "update", *MEASURES])
-                frame.to_csv(RECORDS, mode="a", header=not RECORDS.exists(), index=False)
-                print(frame, flush=True)
+        for seed, (name, task) in product(range(SEEDS), tasks(data, Path(folder)).items()):
+            if [name, seed] not in done:
+                rows = pd.DataFrame(seed_run(name, task, seed), columns=COLUMNS)
+                rows.to_csv(RECORDS, mode="a", header=not RECORDS.exists(), index=False)
+                print(rows, flush=True)
 
 
 def page(frame: pd.DataFrame) -> Iterator[str]:
     """Yield the lines of the page."""
     yield INTRODUCTION
     grouped = frame.groupby(["data", "rule"])
-    means = grouped[["update", *MEASURES]].mean().assign(seeds=grouped.size()).reset_index()
+    means = grouped[COLUMNS[3:]].mean().assign(seeds=grouped.size()).reset_index()
     rows = (
         (
             *(row["data"], f"`{row['rule']}`", str(row["seeds"]), f"{row['update']:.0f}"),

@@ -15,7 +15,8 @@ from sclsearch.training.spec import ENGINE_VERSION, GPU_ENGINE_VERSION
 
 def header(*packages: str) -> str:
     """Return the command, the machine and the versions, lines of Markdown."""
-    command = shlex.join(["python", "-m", sys.modules["__main__"].__spec__.name, *sys.argv[1:]])
+    module = getattr(sys.modules["__main__"].__spec__, "name", "")
+    command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     engine = GPU_ENGINE_VERSION if torch.cuda.is_available() else ENGINE_VERSION
     listed = [f"Engine {engine}", f"Python {platform.python_version()}"]
     listed += [f"{name} {version(name)}" for name in ("torch", "transformers", *packages)]

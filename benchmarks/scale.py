@@ -68,7 +68,8 @@ def seed_run(
         searched=False,
     )
     sizes = {"train": rows, "validation": HELD_OUT, "test": HELD_OUT}
-    splits = Splits(*(Rows(name, np.arange(size)) for name, size in sizes.items()))
+    parts = [Rows(name, np.arange(size)) for name, size in sizes.items()]
+    splits = Splits(parts[0], parts[1], parts[2])
     run = resolve(spec, RunOptions()).seed_run_spec({}, 0, splits)
     draw = np.random.default_rng(rows)
     tokens = {

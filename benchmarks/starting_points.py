@@ -241,12 +241,12 @@ def page(frame: pd.DataFrame) -> Iterator[str]:
     yield "## Mean over the data sets, in points below the best\n"
     below = found.assign(**{name: found["best"] - found[name] for name in names})
     grouped = below.groupby(["encoder", "method"])
-    means = grouped[["start", "picked", "frozen"]].mean()
+    means = grouped[["start", "picked", "frozen"]].mean().assign(size=grouped.size())
     yield from markdown(
-        ("encoder", "method", "data sets", *means),
+        ("encoder", "method", "data sets", "start", "picked", "frozen"),
         (
-            (encoder, f"`{method}`", str(size), *map(percent, means.loc[encoder, method]))
-            for (encoder, method), size in grouped.size().items()
+            (encoder, f"`{method}`", str(size), *map(percent, points))
+            for encoder, method, *points, size in means.reset_index().itertuples(index=False)
         ),
     )
     yield "\n## Length of training\n"
@@ -255,7 +255,7 @@ def page(frame: pd.DataFrame) -> Iterator[str]:
         ("encoder", "method", "50", "100", "200"),
         (
             (encoder, f"`{method}`", *map(percent, scores))
-            for (encoder, method), scores in lengths(frame).iterrows()
+            for encoder, method, *scores in lengths(frame).reset_index().itertuples(index=False)
         ),
     )
     yield "\n## Accuracy\n"

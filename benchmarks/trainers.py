@@ -31,13 +31,13 @@ SeedRun = tuple[SeedRunSpec, Mapping[str, Tokens]]
 class Classifier(nn.Module):
     """Encoder with mean pooling, and a linear layer."""
 
-    def __init__(self, spec: SeedRunSpec, encoder: nn.Module | None = None) -> None:
+    def __init__(self, spec: SeedRunSpec, encoder: Any = None) -> None:
         super().__init__()
         self.fields: Any = spec.method
         rate = spec.training.dropout
         rates = {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate}
         load = AutoModel.from_pretrained
-        self.encoder: Any = encoder or load(str(spec.model), dtype=torch.float32, **rates)
+        self.encoder = encoder or load(str(spec.model), dtype=torch.float32, **rates)
         self.dropout = nn.Dropout(rate)
         self.head = nn.Linear(self.encoder.config.hidden_size, len(spec.task.labels))
         nn.init.normal_(self.head.weight, std=0.02)
@@ -47,7 +47,8 @@ class Classifier(nn.Module):
         """Return the mean of the last states over the tokens of each text, `[B, d]`."""
         states = self.encoder(**tokens).last_hidden_state
         mask = tokens["attention_mask"][..., None].to(states.dtype)
-        return (states * mask).sum(1) / mask.sum(1)
+        pooled: Tensor = (states * mask).sum(1) / mask.sum(1)
+        return pooled
 
 
 class Joint(Classifier):
@@ -171,6 +172,11 @@ def score(run: SeedRun) -> float:
         return test_score(trainer, run)
 
 
+def joint_of(run: SeedRun) -> Any:
+    """Return a function that makes the model of a trial."""
+    return lambda: Joint(run[0])
+
+
 class Searched(Trainer):
     """A Trainer whose trials are the seed runs."""
 
@@ -182,7 +188,7 @@ class Searched(Trainer):
         run = self.runs[trial["run"]]
         for name, value in settings_of(run, 0, str(self.args.output_dir)).items():
             setattr(self, name, value)
-        self.model_init = lambda: Joint(run[0])
+        self.model_init = joint_of(run)
         result = super().train(trial={})
         score = test_score(self, run)
         (self.folder / str(trial["run"])).write_text(str(score), encoding="utf-8")
@@ -196,7 +202,7 @@ def search(runs: Sequence[SeedRun], cores: int, folder: Path) -> list[float]:
 
     ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
     settings = settings_of(runs[0], 0, str(folder / "trainer"))
-    searched = Searched(model_init=lambda: Joint(runs[0][0]), **settings)
+    searched = Searched(model_init=joint_of(runs[0]), **settings)
     searched.runs, searched.folder = runs, folder
     searched.hyperparameter_search(
         hp_space=lambda _: {"run": tune.grid_search(list(range(len(runs))))},
