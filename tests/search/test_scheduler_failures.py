@@ -24,11 +24,10 @@ FIRST, SECOND, THIRD = (f"10.0.0.{number}" for number in (1, 2, 3))
     ],
 )
 def test_a_lost_seed_run_is_retried_and_then_fails(
-    prepare: Prepare, cause: str, retries: int
+    prepare: Prepare, workers: Workers, cause: str, retries: int
 ) -> None:
     scheduler = prepare(configs=1, seeds=1)
-    task = scheduler.next()
-    assert task is not None
+    (task,) = workers.running(scheduler)
     for other in {"hang", "gpu-assert"} - {cause}:  # each cause has retries of its own
         scheduler.record_failure(task, WorkerFailure(other, "seen", FIRST))
         assert scheduler.next() == task
@@ -51,12 +50,13 @@ def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
         scheduler.record_failure(task, failure)
 
 
-def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(prepare: Prepare) -> None:
+def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
+    prepare: Prepare, workers: Workers
+) -> None:
     scheduler = prepare()
     order = []
     for _ in range(120):
-        task = scheduler.next()
-        assert task is not None
+        (task,) = workers.running(scheduler, 1)
         order.append(task.id)
         scheduler.record_failure(task, WorkerFailure("node-lost", "seen", FIRST))
     assert order == [(0, 0), (0, 1), (1, 0), (1, 1)] * 30
@@ -109,8 +109,7 @@ def test_a_seed_run_fails_if_no_single_node_is_to_blame(
 
 def test_a_run_stored_meanwhile_by_another_study_counts(prepare: Prepare, workers: Workers) -> None:
     scheduler = prepare()
-    task = scheduler.next()
-    assert task is not None
+    (task,) = workers.running(scheduler, 1)
     scheduler.runs.put(workers.trained(task))
     for _ in range(2):
         scheduler.record_failure(task, WorkerFailure("hang", "seen"))

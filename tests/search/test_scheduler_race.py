@@ -94,11 +94,14 @@ def test_a_resumed_race_proposes_the_same_configurations(
 def test_failed_seed_runs_that_a_race_leaves_out_are_counted_and_stay_stored(
     prepare: Prepare, raced: Raced, workers: Workers
 ) -> None:
-    first, _ = raced
+    first, (*_, last) = raced
     left_out, *_ = first.queue.values()
     first.runs.put(workers.failed(left_out))
+    needed = first.state.seed_runs[last]
+    (first.runs.folder / f"{needed.key}.json").remove()
+    first.runs.put(replace(needed, evaluations=(), failure=Failure("raised", "a test")))
     again = prepared(prepare, retry_failed=True)
-    assert run_out(workers, again) == []
+    assert run_out(workers, again) == [last]
     assert (again.skipped, again.skipped_failures) == (first.skipped, 1)
     assert [run.key for run in first.runs.all() if run.failure] == [left_out.key]
     whole = prepared(prepare, "off", retry_failed=True)
