@@ -70,7 +70,9 @@ def test_a_bucket_is_checked_by_writing_and_needs_explicit_tracking(
     checks = found(f"{bucket}/a", tracking=None)
     assert (checks["storage"].works, checks["storage"].detail) == (True, f"{bucket}/a: 0 studies")
     assert not checks["tracking"].works
-    assert not found(f"{bucket}-no/a")["storage"].works
+    missing = found(f"{bucket}-no/a")["storage"]
+    assert not missing.works
+    assert "its bucket does not exist" in missing.detail
 
 
 def test_an_invalid_url_of_the_hub_is_reported(

@@ -15,7 +15,7 @@ from sclsearch import cli
 from sclsearch.cli import COMMANDS
 from sclsearch.errors import INTERRUPTED, STOPPED
 from sclsearch.tasks import data_folder
-from tests.cli.conftest import SEARCH, SPACE
+from tests.cli.conftest import SEARCH, SPACE, finish_study
 from tests.workspace import Call
 
 HEAVY = {"torch", "transformers", "datasets", "pandas", "scipy", "ray", "optuna", "mlflow"}
@@ -75,6 +75,9 @@ def test_a_path_may_start_with_a_tilde(
     own = ("--task", "~/rows.csv", "--text", "t", "--label", "l", "--space", "~/mine.yaml")
     result = sclsearch("tune", "--method", "scl", *own, "--model", "~", "--dry-run")
     assert (result.returncode, result.stderr) == (0, "")
+    finish_study("scl", "mine")
+    assert sclsearch("show", "mine", "--format", "csv", "--output=~/a.csv").returncode == 0
+    assert (home / "a.csv").is_file()
     assert not (workdir / "~").exists()
     monkeypatch.setenv("SCLSEARCH_DATA", "~")
     assert data_folder(None) == home
