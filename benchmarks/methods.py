@@ -8,7 +8,7 @@ read from the storage, so the same command resumes.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -47,32 +47,24 @@ def report_of(method: str, task: str, data_dir: Path, storage: Path) -> sclsearc
     )
 
 
-def table(found: list[list[sclsearch.Report]]) -> Iterator[str]:
-    """Yield the lines of the table from the reports of each method by task, as in `TASKS`."""
-    rows = [
-        [lines[0].origin, *(cell for line in lines for cell in (accuracy(line), ""))]
-        for lines in zip(*(report.baselines for report in found[0]), strict=True)
-    ]
+def rows(found: Sequence[Sequence[sclsearch.Report]]) -> Iterator[list[str]]:
+    """Yield the rows of the table from the reports of each method, one per task."""
+    for baselines in zip(*(report.baselines for report in found[0]), strict=True):
+        cells = [cell for line in baselines for cell in (accuracy(line), "")]
+        yield [baselines[0].origin, *cells]
     for reports in found:
-        lines = [report.configurations[0] for report in reports]
-        each = [cell for line in lines for cell in (accuracy(line), seconds(line))]
-        rows.append([f"`{reports[0].method}`", *each])
-    yield from markdown(("method", *(column for task in TASKS for column in (task, "s"))), rows)
+        row = [f"`{reports[0].method}`"]
+        for report in reports:
+            line = report.configurations[0]
+            row += [accuracy(line), f"{mean(seed.seconds for seed in line.seeds):.0f}"]
+        yield row
 
 
 def accuracy(line: ConfigurationLine) -> str:
-    """Return mean and standard deviation of the test scores, and the number of failures."""
-    failures = f", {line.failed} failed" if line.failed else ""
-    if line.plain is None:
-        return f"…{failures}"
-    middle, spread = line.plain
-    deviation = f" ± {percent(spread)}" if spread else ""
-    return f"{percent(middle)}{deviation}{failures}"
-
-
-def seconds(line: ConfigurationLine) -> str:
-    """Return the mean time of a seed run."""
-    return f"{mean(seed.seconds for seed in line.seeds):.0f}"
+    """Return mean and standard deviation of the test scores."""
+    assert line.plain is not None, f"{line.origin}: no seed run has a test score"
+    score, spread = line.plain
+    return f"{percent(score)} ± {percent(spread)}" if spread else percent(score)
 
 
 def main() -> None:
@@ -81,12 +73,12 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True, help="the tasks' folders")
     parser.add_argument("--storage", type=Path, default=Path("benchmark-storage"))
     given = parser.parse_args()
-    by_task = [
-        [report_of(method, task, given.data_dir, given.storage) for method in METHODS]
-        for task in TASKS
+    found = [
+        [report_of(method, task, given.data_dir, given.storage) for task in TASKS]
+        for method in METHODS
     ]
-    found = [list(reports) for reports in zip(*by_task, strict=True)]
-    print(INTRODUCTION, header("ray"), *table(found), sep="\n")
+    columns = ("method", *(column for task in TASKS for column in (task, "s")))
+    print(INTRODUCTION, header("ray"), *markdown(columns, rows(found)), sep="\n")
 
 
 if __name__ == "__main__":
