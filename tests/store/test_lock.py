@@ -91,6 +91,7 @@ def test_the_lock_of_a_silent_machine_expires_whatever_its_clock(
     assert [line.startswith(expected) for line in messages] == [True] * ("ahead" in silent)
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("ahead", [-300.0, 7200.0])
 def test_a_driver_of_another_machine_that_renews_its_lock_keeps_it(
     folder: StoragePath, ahead: float
