@@ -115,12 +115,16 @@ def test_records_come_back_exactly_in_the_order_of_their_numbers(store: StudySto
     replicates = [
         ReplicateRecord(n, {"train": f"{n}"}, {"order": n}, ("a note",)) for n in range(12)
     ]
-    for number in reversed(range(12)):
+    for number in (*reversed(range(11)), 11):
         store.add(configurations[number])
         store.add(replicates[number])
     assert not store.add(replace(configurations[0], origin="published"))
     assert store.configurations() == configurations
     assert store.replicates() == replicates
+    (store.folder / "configurations" / "11.json").remove()  # the last one
+    found, (fault,) = store.valid_configurations()
+    assert found == configurations[:11]
+    assert "configurations/11.json: was deleted" in fault
 
 
 def test_training_sets_with_unequal_numbers_of_seeds_are_noted() -> None:
