@@ -14,7 +14,7 @@ from sclsearch.errors import SclsearchError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-FORWARD_ERRORS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+FORWARD_ERRORS = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 """Errors of a forward pass whose inputs an architecture does not support."""
 ROUNDING = 1e-3
 """Largest relative difference of two states that counts as rounding error."""
