@@ -10,16 +10,22 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Barrier
 
+import numpy as np
 import torch
 
 from benchmarks.machine import header, markdown, peak_memory
-from benchmarks.scale import seed_run
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.start import mps_is_running
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.training.data import Tokens
 from sclsearch.training.engine import train
+from sclsearch.training.spec import SeedRunSpec
 
 SHAPES = ("16x32", "16x128", "64x32", "64x128")
 """Rows of a batch, and tokens of a row."""
@@ -27,6 +33,43 @@ FEW = 10
 """Updates of a short seed run, whose time is subtracted to remove set-up and evaluation."""
 SEED_RUNS = 3
 """Seed runs of each process that shares the device."""
+HELD_OUT = 64
+"""Validation rows, and test rows; each is read once."""
+
+
+def seed_run(
+    rows: int = 128,
+    length: int = 32,
+    batch: int = 16,
+    model: str = "minilm",
+) -> tuple[SeedRunSpec, dict[str, Tokens]]:
+    """Return a seed run that reads each of some rows of random tokens once."""
+    spec = StudySpec(
+        task="demo",
+        model=model,
+        protocol="gunel-fewshot",
+        train_size=16,
+        settings={"pooling": "mean", "batch_size": batch, "max_length": length, "epochs": 1},
+        searched=False,
+    )
+    sizes = {"train": rows, "validation": HELD_OUT, "test": HELD_OUT}
+    parts = [Rows(name, np.arange(size)) for name, size in sizes.items()]
+    splits = Splits(parts[0], parts[1], parts[2])
+    run = resolve(spec, RunOptions()).seed_run_spec({}, 0, splits)
+    draw = np.random.default_rng(rows)
+    tokens = {
+        name: Tokens(
+            ids=draw.integers(1000, 4000, size * length, dtype=np.int32),
+            types=np.zeros(size * length, dtype=np.int8),
+            content=np.ones(size * length, dtype=np.bool_),
+            starts=np.arange(size + 1) * length,
+            y=draw.integers(0, 2, size),
+            max_length=length,
+            pad=0,
+        )
+        for name, size in sizes.items()
+    }
+    return replace(run, evaluate="end", keep="last"), tokens
 
 
 def update_rows(models: Sequence[str], shapes: Sequence[str], updates: int) -> Iterator[list[str]]:
