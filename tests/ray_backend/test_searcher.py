@@ -125,3 +125,12 @@ def test_a_timeout_counts_from_the_start_of_training_and_no_wall_clock_matters(
     watchdog.on_step_end()
     assert killed == ["its actor"]
     assert not searcher.late
+    ended: list[int] = []
+    monkeypatch.setattr("signal.raise_signal", ended.append)
+    watchdog.on_step_end()
+    searcher.deadline = time.monotonic()  # the trial began before it, and may finish
+    watchdog.on_step_end()
+    assert not ended
+    watchdog.on_trial_start(trial=trial)
+    watchdog.on_step_end()
+    assert ended
