@@ -348,7 +348,8 @@ class Scheduler:
             _LOG.warning(
                 "seed run %s: counts as failed in this search alone; the same command trains it "
                 "again: %s",
-                *(task.key[:12], failure.message),
+                task.key[:12],
+                failure.message,
             )
         self.finish(task, self.runs.get(task.key) or run)
 
