@@ -55,30 +55,6 @@ def test_skipped_positions_do_not_change_states_and_gradients(
     assert (gradient - expected_gradient).norm() < 1e-5 * expected_gradient.norm()
 
 
-@pytest.mark.parametrize(
-    ("texts", "first_only", "shape"),
-    [
-        ("inputs", False, (1, 2 * 63, 16)),
-        ("inputs", True, (2 * 9, 1, 16)),
-        ("unpadded", False, (2 * 3, 12, 16)),  # packing would not be worth its cost
-    ],
-)
-def test_layers_process_only_tokens_and_the_last_one_only_the_first(
-    bert: Encoder,
-    request: pytest.FixtureRequest,
-    texts: str,
-    first_only: bool,
-    shape: tuple[int, ...],
-) -> None:
-    shapes: list[tuple[int, ...]] = []
-    inner = bert.model.get_submodule("encoder.layer.1.intermediate")
-    inner.register_forward_hook(lambda _module, given, _result: shapes.append(given[0].shape))
-    given: Inputs = request.getfixturevalue(texts)
-    states = bert.hidden(*given, (0.0, 0.0), first_only=first_only)
-    assert shapes == [shape]
-    assert states.shape == (2 * len(given[0]), 1 if first_only else 12, 16)
-
-
 @pytest.mark.parametrize("architecture", ["MPNet", "ModernBert", "Albert"])
 def test_an_encoder_without_the_capability_computes_all_positions(
     save_tiny: Save, inputs: Inputs, architecture: str

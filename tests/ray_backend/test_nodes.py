@@ -63,12 +63,3 @@ def test_a_node_with_other_versions_or_without_the_study_trains_no_seed_run(
 def test_a_node_without_the_required_gpu_trains_no_seed_run(prepared: Scheduler) -> None:
     with pytest.raises(UnfitNodeError, match=r"^cuda-bf16: torch finds no GPU"):
         found_model(prepared, numerics="cuda-bf16")
-
-
-def test_an_image_records_the_commit_of_its_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "__file__", str(tmp_path / "sclsearch/ray_backend/worker.py"))
-    for value, recorded in (("abc", "abc"), ("", None)):  # the build argument is empty by default
-        monkeypatch.setenv("SCLSEARCH_COMMIT", value)
-        assert worker.commit.__wrapped__() == recorded

@@ -1,8 +1,5 @@
 """Tests of a worker: what it stores for seed runs that finish, fail or meet a machine error."""
 
-import json
-import resource
-import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -92,7 +89,7 @@ def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
     short.runs.put(replace(run, predictions={**run.predictions, "validation": other}), rows)
     report, _ = trial(short)
     score = f"{run.validated(short.study.metric):.4f}"
-    assert f"is {score} instead of {score}. Processors round" in report["warning"]
+    assert f"is {score} instead of {score}" in report["warning"]
 
 
 def test_an_error_of_the_machine_is_reported_or_raised_and_stores_nothing(
@@ -138,7 +135,6 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     _, trained = trial(later)
     assert expected is not None
     assert trained is not None
-    assert trained.untested
     assert [*trained.predictions] == ["validation"]
     # A new training must not mix with results that another machine stored.
     elsewhere = tuple({**one, "loss": {"ce": 9.0}} for one in trained.evaluations)
@@ -175,48 +171,3 @@ def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
     scheduler.record_failure(task, WorkerFailure(cause, message))
     assert scheduler.next() is None
     assert scheduler.complete
-
-
-def test_workers_get_no_texts(make_spec: MakeSpec, prepare: Prepare, tmp_path: Path) -> None:
-    path = tmp_path / "paraphrases.jsonl"
-    spec = make_spec(method="cssl", space=None)
-    texts = {text for (text,) in prepare(spec).study.data.splits["train"].texts}
-    rows = [{"text": [text], "paraphrases": [["so"], ["it"]]} for text in texts]
-    lines = [{"paraphrases": 1, "source": "by hand"}, *rows]
-    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    prepared = prepare(replace(spec, paraphrases=path), study="other")
-    context = worker_context(prepared)
-    assert context.study.data.splits == {}
-    assert context.study.paraphrases is not None
-    assert not context.study.paraphrases.rows
-    before = prepared.study.seed_run_spec({}, 0, prepared.splits[0])
-    assert context.study.seed_run_spec({}, 0, prepared.splits[0]).key == before.key
-
-
-def resident() -> int:
-    """Return the memory of this process in MiB."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() // 2**20
-
-
-def test_a_trial_returns_memory_that_an_earlier_one_freed(short: Scheduler, trial: Trial) -> None:
-    """Without this a worker grows: glibc keeps freed memory for the thread of the earlier trial."""
-    trial(replace(short, weights=False))
-    freed, end = threading.Event(), threading.Event()
-
-    def earlier() -> None:
-        blocks = [bytearray(b"x" * 60_000) for _ in range(4000)]  # 229 MiB, too small for mmap
-        del blocks[:-1]  # the last one keeps glibc from cutting the end off by itself
-        freed.set()
-        end.wait()
-        assert blocks
-
-    thread = threading.Thread(target=earlier)
-    thread.start()
-    freed.wait()
-    before = resident()
-    trial(short)
-    after = resident()
-    end.set()
-    thread.join()
-    assert before - after > 100

@@ -30,7 +30,7 @@ def estimated(prepared: Scheduler, *stored: SeedRun) -> Estimate:
 
 
 def seed_run(
-    prepared: Scheduler, seconds: float, fields: Mapping[str, Any] | None = None, **origin: Any
+    prepared: Scheduler, seconds: float, fields: Mapping[str, Any] | None = None
 ) -> SeedRun:
     """Return a seed run of a study with a given duration."""
     spec = prepared.study.seed_run_spec(fields or {}, 0, prepared.splits[0])
@@ -38,7 +38,7 @@ def seed_run(
     return SeedRun(
         spec.key,
         spec.identity,
-        {**prepared.record.origin, **origin},
+        prepared.record.origin,
         evaluations=({"validation": counts},),
         test=counts,
         seconds=seconds,
@@ -64,25 +64,18 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
     assert without.basis.startswith(f"--model {encoder}: model.safetensors lacks")
 
 
-@pytest.mark.parametrize(
-    ("spec", "options", "origin"),
-    [
-        ({"method": "ce", "space": None}, {}, {}),
-        ({"settings": {"epochs": 3}}, {}, {}),
-        ({}, {"cpus_per_trial": 2}, {}),
-        ({}, {}, {"train_size": 7}),
-    ],
-    ids=["method", "setting", "threads", "rows"],
-)
 def test_seed_runs_of_another_method_setting_size_or_threads_do_not_count(
-    prepare: Prepare,
-    make_spec: MakeSpec,
-    spec: dict[str, Any],
-    options: dict[str, Any],
-    origin: dict[str, Any],
+    prepare: Prepare, make_spec: MakeSpec
 ) -> None:
-    other = seed_run(prepare(make_spec(**spec)), 1e6, **origin)
-    assert estimated(prepare(**options), other).basis == MEASURED
+    usual = seed_run(prepare(), 1e6)
+    others = [
+        seed_run(prepare(make_spec(method="ce", space=None)), 1e6),
+        seed_run(prepare(make_spec(settings={"epochs": 3})), 1e6),
+        replace(usual, environment={"threads": 2}),
+        replace(usual, origin={**usual.origin, "train_size": 7}),
+    ]
+    for other in others:
+        assert estimated(prepare(), other).basis == MEASURED
 
 
 @pytest.mark.parametrize(

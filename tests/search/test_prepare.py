@@ -35,14 +35,6 @@ def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
         other.begin()
 
 
-def test_replicates_with_equal_rows_share_them(prepare: Prepare, make_spec: MakeSpec) -> None:
-    whole = prepare(seeds=1000)
-    assert len(whole.replicates) == 1000
-    assert len({id(splits) for splits in whole.splits.values()}) == 1
-    drawn = prepare(make_spec(train_size=10), seeds=3)
-    assert len({splits.train.digest for splits in drawn.splits.values()}) == 3
-
-
 def test_a_new_study_in_bfloat16_needs_a_cpu_with_instructions_for_it(
     make_spec: MakeSpec, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,28 +44,6 @@ def shown(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Shown:
     return Shown(prepare, monkeypatch)
 
 
-@pytest.mark.parametrize(("at_once", "spread"), [(1, 0.0), (64, 200.0)])
-def test_the_time_left_is_correct_at_every_moment(
-    shown: Shown, at_once: int, spread: float
-) -> None:
-    progress = shown.start(5 * at_once)
-    begins = [spread * worker / at_once for worker in range(at_once)]
-    end = sum(begins) / at_once + 5 * SECONDS
-    checked = 0
-    for now in range(0, int(5 * SECONDS), 7):
-        shown.now = now
-        gone = [divmod(now - begin, SECONDS) for begin in begins if begin <= now]
-        done, ages = sum(int(waves) for waves, _ in gone), [age for _, age in gone]
-        shown.finish(done - progress.done)
-        line = shown.line([SECONDS] * done, ages)
-        if not done:
-            assert "left" not in line
-        elif len(ages) == at_once:
-            assert progress.left() == pytest.approx(end - now)
-            checked += 1
-    assert checked > 30
-
-
 def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(shown: Shown) -> None:
     shown.start(11).skipped = 2
     shown.finish(3, stored=True)

@@ -2,18 +2,14 @@
 
 import errno
 import os
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.reports.report import report
-from sclsearch.search.run import rerun, run
-from sclsearch.study.spec import RunOptions
+from sclsearch.search.run import rerun
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.in_process import in_process
 from tests.workspace import Workspace, WriteSpace
@@ -34,25 +30,6 @@ space:
 def here(workspace: Workspace, tmp_path: Path) -> Workspace:
     """Return a workspace with an empty storage."""
     return workspace.elsewhere(tmp_path)
-
-
-def no_ray(address: str | None) -> None:
-    raise SclsearchError("no Ray")
-
-
-def test_each_step_before_the_first_seed_run_is_announced(
-    here: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sclsearch.ray_backend.start.started_ray", no_ray)
-    monkeypatch.setattr("sclsearch.ray_backend.start.unusable_gpu", lambda: "an unusable GPU")
-    console = Console(width=200, record=True, file=StringIO())
-    with pytest.raises(SclsearchError, match="no Ray"):
-        run(here.spec, RunOptions(storage=here.storage, seeds=2, tracking="none"), console)
-    lines = console.export_text().splitlines()
-    assert lines[0] == "an unusable GPU"
-    assert "7 of 20 validation texts are also training texts" in lines
-    steps = [line for line in lines if line.endswith(" …")]
-    assert steps == [f"Loading {here.spec.model} …", "Tokenizing …", "Starting Ray …"]
 
 
 def test_a_search_completes_with_baselines_and_a_note_if_the_tracking_server_is_unreachable(

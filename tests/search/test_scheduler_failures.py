@@ -15,13 +15,7 @@ FIRST, SECOND, THIRD = (f"10.0.0.{number}" for number in (1, 2, 3))
 
 @pytest.mark.parametrize(
     ("cause", "retries"),
-    [
-        ("hang", 1),
-        ("out-of-memory", 1),
-        ("gpu-assert", 1),
-        ("worker-lost", 4),
-        ("worker-silent", 20),
-    ],
+    [*dict.fromkeys(("hang", "out-of-memory", "gpu-assert"), 1).items(), ("worker-lost", 4)],
 )
 def test_a_lost_seed_run_is_retried_and_then_fails(
     prepare: Prepare, workers: Workers, cause: str, retries: int
@@ -93,7 +87,6 @@ def test_an_unfit_node_is_left_out_until_all_nodes_are_unfit() -> None:
         ("worker-lost", SECOND, [""]),
         ("gpu-assert", SECOND, [FIRST]),
     ],
-    ids=["the only node", "two nodes", "unknown node", "a GPU assertion"],
 )
 def test_a_seed_run_fails_if_no_single_node_is_to_blame(
     prepare: Prepare, workers: Workers, cause: str, finished_on: str, nodes: list[str]
@@ -148,20 +141,15 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
     assert last.complete
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [(None, "raised"), ("raised", "raised"), ("non-finite", "non-finite")],
-    ids=["one success", "two errors", "not finite"],
-)
 def test_a_search_with_different_failures_or_one_success_continues(
-    prepare: Prepare, workers: Workers, first: str | None, second: str
+    prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = prepare()
-    one, other = workers.running(scheduler, at_a_time=2)
-    failure = first and Failure(first, "another" if first == "raised" else "a test")
-    scheduler.finish(one, replace(workers.trained(one), failure=failure or None))
-    scheduler.finish(other, replace(workers.failed(other), failure=Failure(second, "a test")))
-    assert workers.running(scheduler)
+    raised, diverged = Failure("raised", "a test"), Failure("non-finite", "a test")
+    for failures in ((None, raised), (replace(raised, message="b"), raised), (diverged, diverged)):
+        scheduler = prepare()
+        for task, failure in zip(workers.running(scheduler, 2), failures, strict=True):
+            scheduler.finish(task, replace(workers.trained(task), failure=failure))
+        assert workers.running(scheduler)
 
 
 def test_failed_seed_runs_are_trained_again_only_on_request(

@@ -11,7 +11,7 @@ from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
 from sclsearch.study.state import SeedRunTask
-from tests.workspace import MakeSpec, Prepare, Workers
+from tests.workspace import Prepare, Workers
 
 ROWS = 1000
 CONFIGS, SEEDS, BAND = 8, 10, 2.5
@@ -119,16 +119,6 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
         finish(workers, scheduler, tasks[0], diverged if tasks[0].id[0] == 1 else None)
     assert sum(number == 1 for number, _ in scheduler.state.seed_runs) == 2
     assert scheduler.complete
-
-
-def test_samplers_that_ignore_scores_open_all_configurations_at_once(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    scheduler = prepare(make_spec(sampler="random"), configs=CONFIGS, seeds=SEEDS, race=BAND)
-    started = [scheduler.next() for _ in range(2 * CONFIGS + 1)]
-    assert {task.id[1] for task in started[:-1] if task} == {0, 1}
-    assert started[-1] is None
-    assert len(scheduler.state.configurations) == CONFIGS
 
 
 @pytest.mark.parametrize(

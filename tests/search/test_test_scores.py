@@ -10,9 +10,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.search.prepare import CHEAP_TEST
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.training.spec import seed_run_costs
 from tests.workspace import MakeSpec, Prepare, Workers
 
 MINE: dict[str, Any] = {"configs": 3, "seeds": 3, "study": "mine"}
@@ -123,14 +121,11 @@ def test_reports_show_which_seeds_have_no_test_score(decided: Scheduler, workers
     before = report(decided.storage, "mine")
     winner = finished_winner(before)
     assert (winner.test_mean, winner.plain, winner.untested) == (None, None, 3)
-    assert any("3 of 3 seeds of the winner" in note for note in before.notes)
     with pytest.raises(SclsearchError, match=r"^mine: 3 of 3 seeds of the winner"):
         compare_studies([before, replace(before, study="other")])
     workers.run_out(decided)
     after = report(decided.storage, "mine")
-    assert finished_winner(after).plain is not None
     assert {line.untested for line in after.configurations} == {0, 3}
-    assert any("only the winner was tested" in note for note in after.notes)
     compared = compare_studies([after, replace(after, study="other")])
     assert compared.studies[1].search_interval is None
 
@@ -145,12 +140,10 @@ def test_auto_tests_only_the_winner_if_tests_are_many_and_expensive(
     free: bool,
 ) -> None:
     spec = make_spec(method=method, space=None, settings={"epochs": 1})
-    prepared = prepare(spec)
-    assert prepared.tests_all
-    training, test = seed_run_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
-    assert (test == 0) == free
+    assert prepare(spec).tests_all
     monkeypatch.setattr("sclsearch.search.prepare.FEW_TEST_ROWS", 1)
-    assert prepare(spec).tests_all == (free or test <= CHEAP_TEST * (training + test))
+    monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 1.0)
+    assert prepare(spec).tests_all
     monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 0.0)
     assert prepare(spec).tests_all == free
     assert prepare(spec, configs=1).tests_all

@@ -106,5 +106,3 @@ def test_settings_and_notes_of_space_and_rows_are_recorded(
         "7 of 20 validation texts are also training texts",
         "4 of 20 test texts are also training texts",
     ]
-    again = replace(spec, searched=False, restored=True, fresh=2)
-    assert prepare(again).record.origin["settings"] == {}

@@ -84,6 +84,7 @@ def test_the_width_of_a_batch_on_a_gpu_does_not_depend_on_the_other_rows(
 ) -> None:
     data, gpu = toy_of([("good",), ("bad",), ("film " * 50,)]), torch.device("cuda")
     some = tokenized(data, 40, used={"train": np.array([0, 1])})["train"]
+    assert some.lengths.tolist() == [3, 3, 0]  # rows that are not used have no tokens
     every = tokenized(data, 40)["train"]
     for tokens in (some, every):
         assert padded_widths(tokens, np.array([1]), gpu) == 32
@@ -115,17 +116,6 @@ def test_a_batch_holds_the_tokens_of_its_rows_in_order_with_padding_on_the_right
     assert batch.mask.shape == (4, longest)
     assert torch.equal(batch.content, batch.mask & (batch.ids >= 5))  # 0 to 4 are special
     assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
-
-
-def test_rows_that_are_not_used_have_no_tokens(tokenized: Tokenized) -> None:
-    data = toy_of([("good",), ("bad",), ("fine",)])
-    some = tokenized(data, used={"train": np.array([0, 2])})["train"]
-    assert some.lengths.tolist() == [3, 0, 3]
-    one, other = (
-        collate(tokens, np.array([2]), (0.0,), CPU) for tokens in (some, tokenized(data)["train"])
-    )
-    assert torch.equal(one.ids, other.ids)
-    assert torch.equal(one.y, other.y)
 
 
 def test_both_paraphrases_of_a_text_follow_each_other_by_halves(

@@ -13,17 +13,11 @@ from safetensors import safe_open
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, log_loss
 from sklearn.preprocessing import StandardScaler
-from torch import nn
 
 from sclsearch.canonical import digest
-from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.heads import Head
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.methods.base import Batch, Model
-from sclsearch.methods.scl import CE
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
-from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import value
 from sclsearch.training import evaluation as module
 from sclsearch.training.data import collate, tokenize_task
@@ -67,60 +61,28 @@ def test_the_weights_reproduce_the_stored_evaluations_predictions_and_probabilit
 @pytest.mark.parametrize("keep", ["best", "last"])
 @pytest.mark.parametrize("learning_rate", [1e-12, 0.1])
 def test_the_latest_evaluation_with_the_best_score_and_then_the_lowest_loss_is_kept(
-    work_for: WorkFor, keep: str, learning_rate: float
+    work_for: WorkFor, rebuilt: Rebuilt, keep: str, learning_rate: float
 ) -> None:
-    options = {"evaluate": 1, "epochs": 8, "learning_rate": learning_rate}
-    result = train(*work_for("ce", keep=keep, **options))
+    work = work_for("ce", keep=keep, evaluate=1, epochs=8, learning_rate=learning_rate)
+    result = train(*work)
     evaluations: list[Any] = [one["validation"] for one in result.evaluations]
     ranks = [(value("accuracy", one), -one["log_loss"]) for one in evaluations]
     best = max(n for n, rank in enumerate(ranks) if rank == max(ranks))
     assert result.kept == (47 if keep == "last" else best)
     assert (result.kept < 47) == (keep == "best" and learning_rate == 0.1)
-
-
-class Normed(CE):
-    """Cross-entropy after a batch norm, whose running means have no gradient."""
-
-    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        norm = nn.BatchNorm1d(encoder.width)
-        return nn.ModuleDict({"norm": norm, "head": Head(encoder.width, classes, hidden=False)})
-
-    def scores(self, model: Model, batch: Batch) -> torch.Tensor:
-        z = model.new_modules["norm"](model.embed(batch, "mean"))
-        found: torch.Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
-        return found
-
-
-def test_weights_and_buffers_are_those_of_the_kept_evaluation(
-    work_for: WorkFor, rebuilt: Rebuilt
-) -> None:
-    work = work_for("ce", evaluate=1, epochs=8, learning_rate=0.1).but(method=Normed())
-    result = train(*work)
-    kept: Any = result.evaluations[result.kept]
-    assert kept["update"] < len(result.evaluations)
-    assert result.weights["new_modules.norm.num_batches_tracked"] == kept["update"]
     model, rows = rebuilt(work, result), work.spec.splits.validation
-    _, predictions, _ = evaluate_rows(*work, rows, model, None, Backend(CPU))
-    assert predictions == result.predictions["validation"]
-
-
-@pytest.mark.parametrize("kind", ["classes", "scores"])
-def test_nan_scores_raise_an_error(
-    work_for: WorkFor, toy: TaskData, toy_scores: TaskData, kind: str
-) -> None:
-    work = work_for("ce", data={"classes": toy, "scores": toy_scores}[kind])
-    encoder = load_encoder(work.spec.model, work.spec.model_name)
-    model = Model(encoder, CE().new_modules(encoder, len(work.spec.task.labels)))
+    found, _, _ = evaluate_rows(*work, rows, model, None, Backend(CPU))
+    assert found == evaluations[result.kept]
     with torch.no_grad():
         model.get_parameter("new_modules.head.out.bias").fill_(float("nan"))
     with pytest.raises(NonFiniteLossError, match=r"^validation: scores are NaN or infinite"):
-        evaluate_rows(*work, work.spec.splits.validation, model, None, Backend(CPU))
+        evaluate_rows(*work, rows, model, None, Backend(CPU))
 
 
 def test_stored_weights_and_identity_are_exact(
-    tmp_path: Path, work_for: WorkFor, trained: Trained, method: str
+    tmp_path: Path, work_for: WorkFor, trained: Trained
 ) -> None:
-    spec, result = work_for(method).spec, trained(method)
+    spec, result = work_for("lacon").spec, trained("lacon")
     path = tmp_path / "weights.safetensors"
     save_weights(path, result, spec)
     assert list(tmp_path.iterdir()) == [path]

@@ -7,12 +7,7 @@ import pytest
 from torch import nn
 
 from sclsearch.methods.base import Model, Stage, Training
-from sclsearch.training.optimizer import adamw, evaluation_points, lr_scale, updates_per_epoch
-
-
-@pytest.mark.parametrize(("rows", "updates"), [(16, 2), (17, 3), (8, 1), (1, 1), (0, 1)])
-def test_an_epoch_has_at_least_one_update(rows: int, updates: int) -> None:
-    assert updates_per_epoch(rows, Training(batch_size=8)) == updates
+from sclsearch.training.optimizer import adamw, evaluation_points, lr_scale
 
 
 @pytest.mark.parametrize(

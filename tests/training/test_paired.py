@@ -78,10 +78,3 @@ def test_heads_of_one_form_have_the_same_initial_weights_in_a_replicate(
 ) -> None:
     assert same_weights(head_of("ce"), head_of(method))
     assert not same_weights(head_of("ce"), head_of(method, 1))
-
-
-def test_a_stage_starts_with_new_modules(head_of: Callable[..., dict[str, Tensor]]) -> None:
-    fields = {"lam": 1.0, "pooling": "head_hidden", "scl_features": "head_hidden"}
-    first, second = (head_of("scl", stage=stage, **fields) for stage in (0, 1))
-    assert not second["head.dense.bias"].any()
-    assert not torch.equal(first["head.dense.weight"], second["head.dense.weight"])
