@@ -23,11 +23,9 @@ from sclsearch.methods.supcl_seq import SupCLSeq
 WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (SCL, "tau", 0, "greater than 0"),
     (SCL, "tau", math.nan, "finite number"),
-    (SCL, "tau", True, "valid number"),
     (SCL, "pooling", ["mean"], "'head_hidden', 'cls_raw', 'cls_pooled' or 'mean'"),
     (SupCLSeq, "dropouts", [0.1], "must have 2 or more items"),
     (SupCLSeq, "dropouts", [-0.1, 2.0], "must be at least 0 and must be less than 1"),
-    (SupCLSeq, "dropouts", 0.1, "must be a list such as [0.1,0.2]"),
     (CE, "batch_size", 16.0, "valid integer"),
     (CE, "epochs", 100_001, "between -100000 and 100000"),
     (LaCon, "icl", 1, "valid boolean"),
@@ -81,8 +79,6 @@ def test_a_method_of_a_file_has_the_name_of_its_class_and_the_digest_of_its_file
     assert (found.name, found.place) == ("Smoothed", f"{mine}:Smoothed")
     assert found.digest == file_digest(mine)
     assert find_method(found.kind) == found
-    method, training = build(found.kind, {"smoothing": 0.3, "epochs": 2}, "a test")
-    assert (method.smoothing, training.epochs) == (0.3, 2)  # type: ignore[attr-defined]
 
 
 def test_a_built_in_class_is_found_like_its_name_which_no_other_class_may_have(
@@ -98,7 +94,6 @@ def test_a_built_in_class_is_found_like_its_name_which_no_other_class_may_have(
 def test_methods_that_cannot_be_found_are_errors(custom_method: str, written: Written) -> None:
     mine = written(custom_method)
     without_file = type("Mine", (), {"__module__": "nowhere"})
-    check_method_name("./not-there.py:Mine")  # does not import the file
     wrong: tuple[tuple[Any, str], ...] = (
         (5, r"--method: .* got 5\.$"),
         (without_file, "method Mine: has no source file"),
@@ -121,12 +116,10 @@ FROZEN = "@dataclass(frozen=True)\nclass Mine(Method):\n    {body}\n"
         ("\nsize = 1 / 0\n", ".*ZeroDivisionError: division by zero.*line 4"),
         ("size = 1 +", ".*SyntaxError: invalid syntax.*line 3"),
         ("raise SystemExit(0)", ".*SystemExit: 0.*line 3"),
-        ("class Mine(Method):\n    pass\n", "must be a frozen dataclass and derive from"),
         ("@dataclass\nclass Mine(Method):\n    pass\n", "must be a frozen dataclass and"),
         ("@dataclass(frozen=True)\nclass Mine:\n    pass\n", "must be a frozen dataclass and"),
         (FROZEN.format(body="a: int"), r"TypeError: .* missing .* argument: 'a'"),
         (FROZEN.format(body="epochs: int = 3"), "epochs is a field of every method"),
-        (FROZEN.format(body="a: Encoder | None = None"), "PydanticSchemaGenerationError: "),
         (FROZEN.format(body="a: 'Unknown' = 1"), "NameError: name 'Unknown' is not defined"),
     ],
 )
@@ -156,18 +149,12 @@ class Mine(Method):
 """
 
 
-def test_annotations_that_are_texts_are_resolved_and_may_allow_none(written: Written) -> None:
-    kind = find_method(f"{written(WITH_TEXTS)}:Mine").kind
-    assert field_errors(kind, {"margin": 0.7}) == [("margin", "must be greater than 1, got 0.7")]
-    fields = resolved(*build(kind, {"margin": None}, "a test"))
-    assert fields["margin"] is None
-    assert resolved(*build(kind, fields, "a test")) == fields
-
-
-def test_a_worker_without_the_file_reads_the_fields_of_a_class(
+def test_annotations_that_are_texts_are_resolved_and_may_allow_none_also_without_the_file(
     written: Written, tmp_path: Path
 ) -> None:
     kind = find_method(f"{written(WITH_TEXTS)}:Mine").kind
+    assert field_errors(kind, {"margin": 0.7}) == [("margin", "must be greater than 1, got 0.7")]
+    assert resolved(*build(kind, {"margin": None}, "a test"))["margin"] is None
     cloudpickle.register_pickle_by_value(sys.modules[kind.__module__])
     (tmp_path / "class").write_bytes(cloudpickle.dumps(kind))
     code = (
@@ -175,8 +162,5 @@ def test_a_worker_without_the_file_reads_the_fields_of_a_class(
         "print(*field_validators(pickle.load(open(sys.argv[1], 'rb'))))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "class")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert (
-        done.stdout.split()[:2] == list(field_validators(kind))[:2] == ["margin", "learning_rate"]
-    )
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.split() == [*field_validators(kind)]
