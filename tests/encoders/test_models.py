@@ -105,7 +105,6 @@ def test_minilm_is_a_sentence_encoder_with_a_pooler(minilm: Path) -> None:
     [
         ({"dim": 768, "n_layers": 6, "max_position_embeddings": 512}, (768, 6, 512)),
         ({"d_model": 512, "num_layers": 8}, (512, 8, None)),
-        ({"n_embd": 768, "n_layer": 12, "n_positions": 1024}, (768, 12, 1024)),
         ({"hidden_size": 8, "num_hidden_layers": 1, "max_position_embeddings": 514}, (8, 1, 512)),
     ],
 )

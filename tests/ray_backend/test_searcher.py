@@ -10,11 +10,11 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError,
 from torch import OutOfMemoryError
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.failures import RETRIES, WorkerFailure
+from sclsearch.ray_backend.failures import RETRIES
 from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, Watchdog, classified
 from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError
 from sclsearch.store.remote import StorageError
-from tests.workspace import Prepare, Workers
+from tests.workspace import Prepare
 
 ENDED = {"key": "", "node_ip": "10.0.0.1"}
 
@@ -53,17 +53,6 @@ def test_a_failure_that_a_worker_reports_is_that_of_its_seed_run(prepare: Prepar
     ((_, run),) = scheduler.state.seed_runs.items()
     assert run.failure is not None
     assert (run.failure.cause, run.failure.message) == ("out-of-memory", "2 GiB")
-
-
-def test_the_node_that_finished_a_seed_run_is_fit_again(prepare: Prepare, workers: Workers) -> None:
-    scheduler = prepare()
-    searcher = SeedSearcher(scheduler)
-    unfit = WorkerFailure("node-unfit", "old torch", "10.0.0.1")
-    scheduler.worker_failures.add((0, 0), unfit)
-    searcher.suggest("t1")
-    scheduler.runs.put(workers.trained(searcher.tasks["t1"]))
-    searcher.on_trial_complete("t1", ENDED)
-    scheduler.worker_failures.check_nodes(["10.0.0.1"])
 
 
 ADVICE = "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."

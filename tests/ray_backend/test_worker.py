@@ -1,5 +1,7 @@
-"""Tests of a worker: what it stores for seed runs that finish, fail or meet a machine error."""
+"""Tests of a worker: stored seed runs, errors of the machine, and nodes that do not fit."""
 
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,8 +11,8 @@ import pytest
 import torch
 
 from sclsearch.canonical import canonical
-from sclsearch.ray_backend.failures import WorkerFailure
-from sclsearch.ray_backend.worker import seed_run_trial
+from sclsearch.ray_backend import worker
+from sclsearch.ray_backend.worker import UnfitNodeError, model_here, seed_run_trial, versions_here
 from sclsearch.search.run import rerun, worker_context
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
@@ -154,7 +156,7 @@ def test_a_later_test_equals_a_test_at_the_end_of_training(
     assert replace(later).next() is None
 
 
-def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
+def test_a_method_that_raises_in_a_later_test_keeps_its_validation_scores(
     short: Scheduler, trial: Trial, loss_raises: Raises
 ) -> None:
     later = replace(short, tests_all=False)
@@ -165,9 +167,53 @@ def test_a_method_that_raises_in_a_later_test_is_not_tested_again(
     cause, message = report["failure"]
     assert cause == "untestable"
     assert message.startswith("ValueError: an own error (test_worker.py:")
-    scheduler = replace(later)
-    task = scheduler.next()
-    assert task is not None
-    scheduler.record_failure(task, WorkerFailure(cause, message))
-    assert scheduler.next() is None
-    assert scheduler.complete
+
+
+@pytest.fixture
+def prepared(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Scheduler:
+    """Return a stored study."""
+    monkeypatch.setattr(worker, "UNFIT_SECONDS", 0.0)
+    return prepare().begin()
+
+
+def found_model(prepared: Scheduler, **changes: Any) -> Path:
+    """Return the model's folder on this node for a study with changes."""
+    return model_here(replace(prepared.study, **changes), prepared.store, versions_here())
+
+
+def test_a_seed_run_uses_the_drivers_model_folder_or_the_same_model_of_the_node(
+    prepared: Scheduler, tmp_path: Path
+) -> None:
+    assert found_model(prepared) == prepared.study.model
+    here = shutil.copytree(prepared.study.model, tmp_path / "here")
+    assert found_model(prepared, model=tmp_path / "there", model_name=str(here)) == here
+
+
+@pytest.mark.parametrize("folder", ["here", "there"], ids=["node folder", "driver folder"])
+def test_a_model_with_different_files_is_refused(
+    prepared: Scheduler, tmp_path: Path, folder: str
+) -> None:
+    other = shutil.copytree(prepared.study.model, tmp_path / folder)
+    with (other / "model.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"?")  # the size stays equal, as for a fine-tuned checkpoint
+    with pytest.raises(UnfitNodeError, match=r"the files in .* differ from those of the study"):
+        found_model(prepared, model=tmp_path / "there", model_name=str(tmp_path / "here"))
+
+
+def test_a_node_with_other_versions_or_without_the_study_trains_no_seed_run(
+    prepared: Scheduler,
+) -> None:
+    driver = {**versions_here(), "torch": "1.0"}
+    with pytest.raises(UnfitNodeError, match=r"^torch 1.0: .* has other versions"):
+        model_here(prepared.study, prepared.store, driver)
+    shutil.rmtree(str(prepared.store.folder))
+    with pytest.raises(UnfitNodeError, match=r"does not see the study"):
+        found_model(prepared)
+    assert not prepared.store.folder.exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_node_without_the_required_gpu_trains_no_seed_run(prepared: Scheduler) -> None:
+    with pytest.raises(UnfitNodeError, match=r"^cuda-bf16: torch finds no GPU"):
+        found_model(prepared, numerics="cuda-bf16")

@@ -1,20 +1,23 @@
-"""Tests of the estimated time of a search, from stored seed runs or from a timed update."""
+"""Tests of the estimated time before a search, and of the time left in its progress line."""
 
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import save_file
 
+from sclsearch.search.callbacks import Progress
 from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.training.spec import seed_run_costs
-from tests.workspace import MakeSpec, Prepare, Workers
+from sclsearch.study.state import ConfigurationScore
+from tests.workspace import MakeSpec, Prepare
 
 
 @pytest.fixture(autouse=True)
@@ -111,19 +114,52 @@ def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
     assert 0 < least * short.seconds < long.seconds < 100 * short.seconds
 
 
-@pytest.mark.parametrize("is_tested", [True, False])
-def test_only_the_winners_tests_add_time_if_only_they_are_tested(
-    prepare: Prepare, workers: Workers, is_tested: bool
-) -> None:
-    every, winner = (prepare(configs=4, seeds=3, test_scores=way) for way in ("all", "winner"))
-    training, test = seed_run_costs(every.study.seed_run_spec({}, 0, every.splits[0]))
-    assert test > 0
-    run = seed_run(every, training + is_tested * test)
-    run = run if is_tested else replace(run, test={})
-    assert estimated(every, run).seconds == pytest.approx(6 * (training + test))
-    expected = 6 * training + 2 * (training + test)
-    assert estimated(winner, run).seconds == pytest.approx(expected)
-    workers.decide(winner)
-    assert estimate(winner, lambda: [run]).seconds == pytest.approx(2 * (training + test))
-    workers.run_out(winner)
-    assert estimate(winner, lambda: pytest.fail("a storage may have thousands")).seconds == 0.0
+SECONDS = 90.0
+
+
+class Shown:
+    """Progress line of a search with a clock that the test sets, from 0 seconds on."""
+
+    def __init__(self, prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: self.now)
+        task = prepare().next()
+        assert task is not None
+        self.task = task
+
+    def start(self, wanted: int) -> Progress:
+        self.progress = Progress(Console(file=StringIO()), wanted)
+        self.progress.start()
+        return self.progress
+
+    def finish(self, count: int = 1, failure: Failure | None = None, stored: bool = False) -> None:
+        """Finish seed runs, whose durations include shared stages that others trained."""
+        run = SeedRun(key="k", identity={}, origin={}, seconds=9 * SECONDS, failure=failure)
+        for _ in range(count):
+            self.progress.on_seed_run(self.task, run, stored=stored)
+
+    def line(self, finished: list[float], ages: list[float]) -> str:
+        self.progress.tick(finished, ages)
+        return self.progress.line().plain
+
+
+@pytest.fixture
+def shown(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Shown:
+    return Shown(prepare, monkeypatch)
+
+
+def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(shown: Shown) -> None:
+    shown.start(11).skipped = 2
+    shown.finish(3, stored=True)
+    shown.now = SECONDS
+    shown.finish(failure=Failure("worker-lost", "gone"))
+    assert shown.line([], [0.0]) == "4/11 seed runs · 3 stored · 1 failed · 1:30"
+    shown.now = 2 * SECONDS
+    shown.finish()
+    line = "5/11 seed runs · 3 stored · 1 failed"
+    assert shown.line([SECONDS], [0.0]) == f"{line} · 3:00 · 6:00 left"
+    for number, score in ((98, -0.2), (99, -0.1234), (97, -0.3)):
+        shown.progress.on_score(ConfigurationScore(number, score, 0.5, None, None))
+    shown.now = 8 * SECONDS
+    expected = f"{line} · best -0.1234 (#99) · 12:00 · 4:30 left"
+    assert shown.line([SECONDS], [6 * SECONDS]) == expected

@@ -121,9 +121,8 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
     assert scheduler.complete
 
 
-@pytest.mark.parametrize(
-    ("configs", "seeds", "race", "rule", "band"),
-    [
+def test_a_search_races_by_default_from_6_configurations_of_5_seeds_on(prepare: Prepare) -> None:
+    for configs, seeds, race, rule, band in (
         (6, 5, None, "mean", 2.5),
         (6, 5, None, "top-3", 3.5),
         (6, 5, None, "best", None),
@@ -131,17 +130,8 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
         (6, 4, None, "mean", None),
         (20, 10, "off", "mean", None),
         (2, 3, "exact", "mean", "exact"),
-    ],
-)
-def test_a_search_races_by_default_from_6_configurations_of_5_seeds_on(
-    prepare: Prepare,
-    configs: int,
-    seeds: int,
-    race: float | str | None,
-    rule: str,
-    band: float | str | None,
-) -> None:
-    assert prepare(configs=configs, seeds=seeds, race=race, rule=rule).band == band
+    ):
+        assert prepare(configs=configs, seeds=seeds, race=race, rule=rule).band == band
 
 
 def test_half_of_a_time_budget_ends_the_opening_of_configurations(

@@ -1,5 +1,6 @@
 """Tests of resolving options to a study: fields with their sources, protocol, space and errors."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from sclsearch.tasks.custom import CustomTask
 from tests.workspace import MakeSpec, Prepare, Resolved, WriteSpace
 
 FEW = {"protocol": "cmlm-fewshot", "train_size": 20}
-FIXED = {"warmup_ratio": 0.2, "weight_decay": 0.3, "max_grad_norm": 2.0, "probe_epochs": 2}
 
 Own = Callable[..., dict[str, Any]]
 
@@ -61,7 +61,7 @@ def test_every_field_has_a_value_and_its_source(resolved: Resolved) -> None:
             {"epochs": (350, "protocol"), "post_epochs": (200, "protocol")},
         ),
         ("tapt", "{}", {**FEW, "settings": {"post_epochs": 7}}, {"post_epochs": (7, "--set")}),
-        ("ce", "{}", FEW, {"epochs": (350, "protocol")}),
+        ("supcl-seq", "{warmup_ratio: 0.2}", FEW, {"warmup_ratio": (0.2, "space")}),
         (
             "cmlm",
             "{post_learning_rate: 1e-4}",
@@ -71,15 +71,6 @@ def test_every_field_has_a_value_and_its_source(resolved: Resolved) -> None:
                 "post_epochs": (14, "protocol"),  # for 100 updates
                 "post_learning_rate": (1e-4, "space"),
             },
-        ),
-        *(
-            (
-                "supcl-seq",
-                str(FIXED).replace("'", ""),
-                {"protocol": protocol, "train_size": 20},
-                {name: (value, "space") for name, value in FIXED.items()},
-            )
-            for protocol in ("cmlm-fewshot", "lacon-fewshot", "gunel-fewshot")
         ),
     ],
 )
@@ -257,3 +248,77 @@ def test_options_that_do_not_fit_together_are_an_error(
 def test_a_rule_that_counts_more_seeds_is_an_error(make_spec: MakeSpec, prepare: Prepare) -> None:
     with pytest.raises(SclsearchError, match=r"^--seeds: rule top-3 needs at least 3, got 2\."):
         prepare(make_spec(shots=5), seeds=2)
+
+
+def test_the_default_name_depends_only_on_the_identity(
+    make_spec: MakeSpec, resolved: Resolved
+) -> None:
+    name = resolved().default_name()
+    assert name.startswith("scl-toy-")
+    options = RunOptions(gpus_per_trial=0, seeds=2, rule="best", concurrency=7, configs=3)
+    assert resolve(make_spec(), options).default_name() == name
+    whole, real = (resolved(settings={"tau": tau}) for tau in (1, 1.0))
+    assert whole.default_name() == real.default_name() != name
+
+
+def test_the_same_bytes_give_the_same_study_under_every_path(
+    make_spec: MakeSpec,
+    prepare: Prepare,
+    tiny_encoder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = shutil.copytree(tiny_encoder, tmp_path / "bert-large")
+    options = {"method": "lacon", "space": None}
+    before = prepare(make_spec(model=tiny_encoder, **options)).begin()
+    elsewhere = prepare(make_spec(model=str(copy), **options))
+    assert elsewhere.name == before.name
+    assert elsewhere.study.space == before.study.space
+    assert elsewhere.next() == before.next()
+    monkeypatch.chdir(tiny_encoder.parent)
+    after = prepare(make_spec(model=f"./{tiny_encoder.name}", **options))
+    assert after.record == before.record
+
+
+@pytest.mark.parametrize("stem", ["отзывы", "_", "long" * 40])
+def test_every_file_name_gives_a_valid_study_name(
+    prepare: Prepare, make_spec: MakeSpec, toy: CustomTask, tmp_path: Path, stem: str
+) -> None:
+    file = tmp_path / f"{stem}.csv"
+    file.write_bytes(toy.path.read_bytes())
+    prepared = prepare(make_spec(task=replace(toy, path=file)))
+    assert prepared.name == prepared.study.default_name()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"search_seed": 1},
+        {"sampler": "random"},
+        {"settings": {"epochs": 2}},
+        {"protocol": "supcl-seq"},
+        {"train_size": 20},
+        {"searched": False},
+    ],
+    ids=str,
+)
+def test_a_changed_identity_has_another_name_and_is_refused_under_the_old_one(
+    make_spec: MakeSpec, resolved: Resolved, prepare: Prepare, changes: dict[str, Any]
+) -> None:
+    before = prepare(study="mine").begin()
+    assert resolved(**changes).default_name() != before.study.default_name()
+    with pytest.raises(SclsearchError, match=r"^--study mine: \w+ must stay .* Give another --stu"):
+        prepare(make_spec(**changes), study="mine", seeds=None)
+
+
+def test_settings_and_notes_of_space_and_rows_are_recorded(
+    make_spec: MakeSpec, prepare: Prepare
+) -> None:
+    spec = make_spec(settings={"lam": 0.5, "dropout": 0.2})
+    origin = prepare(spec).record.origin
+    assert origin["settings"] == {"lam": 0.5, "dropout": 0.2}
+    assert origin["space"] == f"{spec.space}, as --space says"
+    assert origin["notes"] == [
+        "7 of 20 validation texts are also training texts",
+        "4 of 20 test texts are also training texts",
+    ]

@@ -80,28 +80,19 @@ def test_a_cluster_search_without_a_local_gpu_requires_gpus_per_trial(
         resolve(make_spec(precision="tf32"), RunOptions())
 
 
-@pytest.mark.parametrize(
-    ("precision", "gpus", "fast", "numerics"),
-    [
+def test_precision_and_gpus_determine_the_numerics(
+    make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for precision, gpus, fast, numerics in (
         ("auto", 0, True, "cpu-fp32"),
         ("bf16", 0, False, "cpu-bf16"),
         ("auto", 1, True, "cuda-bf16"),
         ("auto", 0.5, False, "cuda-fp32"),
         ("tf32", 1, True, "cuda-tf32"),
-    ],
-)
-def test_precision_and_gpus_determine_the_numerics(
-    make_spec: MakeSpec,
-    monkeypatch: pytest.MonkeyPatch,
-    precision: str,
-    gpus: float,
-    numerics: str,
-    *,
-    fast: bool,
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
-    study = resolve(make_spec(precision=precision), RunOptions(gpus_per_trial=gpus))
-    assert study.numerics == numerics
-    assert gpus_each(study, RunOptions(gpus_per_trial=gpus)) == gpus
-    assert gpus_each(study, RunOptions()) == float(gpus > 0)
+    ):
+        monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _, found=fast: found)
+        study = resolve(make_spec(precision=precision), RunOptions(gpus_per_trial=gpus))
+        assert study.numerics == numerics
+        assert gpus_each(study, RunOptions(gpus_per_trial=gpus)) == gpus
+        assert gpus_each(study, RunOptions()) == float(gpus > 0)

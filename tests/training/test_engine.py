@@ -1,5 +1,7 @@
-"""Tests of the training of one seed run: reproducibility, learning, stages, unusual batches."""
+"""Tests of the training of one seed run: reproducibility, learning, stages, custom methods."""
 
+import runpy
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -8,13 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.encoders.savings import Packing, SubsetEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Method, Model, Terms
+from sclsearch.methods.fields import load_custom_method
 from sclsearch.methods.scl import SCL
-from sclsearch.protocols.base import Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.papers import plain_rows
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -22,10 +27,10 @@ from sclsearch.study.study import Study
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import value
 from sclsearch.tasks.paraphrases import paraphrase_source
-from sclsearch.training.data import join, tokenize_task
+from sclsearch.training.data import join, occurring, tokenize_task
 from sclsearch.training.engine import train
-from sclsearch.training.evaluation import NonFiniteLossError
-from tests.training.conftest import Trained, Work, WorkFor, identical, same_weights
+from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult
+from tests.training.conftest import Trained, Work, WorkFor, all_losses, identical, same_weights
 
 MAJORITY = 0.6
 
@@ -182,3 +187,116 @@ def test_the_error_of_a_non_finite_loss_names_stage_term_epoch_and_update(
     message = f"^{stage}: loss term extra is {value} at epoch 2, update 3 of 6\\."
     with pytest.raises(NonFiniteLossError, match=message):
         train(*work_for("scl", lam=1.0, evaluate=evaluate, epochs=2))
+
+
+LABELED, ALL, EPOCHS = 20, 44, 2
+POST = {"post_epochs": EPOCHS, "post_batch_size": 8}
+UNLABELED = {**dict.fromkeys(("cmlm", "tapt", "cssl"), POST), "simcse": {"probe_epochs": EPOCHS}}
+
+
+@pytest.fixture
+def splits(toy: TaskData) -> Splits:
+    """Return 20 labeled training rows, and 24 unlabeled ones."""
+    labeled, every = (Rows("train", np.arange(rows)) for rows in (LABELED, ALL))
+    return replace(plain_rows(toy), train=labeled, unlabeled=every)
+
+
+@pytest.mark.parametrize("name", UNLABELED)
+def test_stages_without_labels_read_all_texts_but_no_labels_of_them(
+    work_for: WorkFor, toy: TaskData, splits: Splits, name: str
+) -> None:
+    def trained(splits: Splits = splits, **changes: Any) -> TrainingResult:
+        rows = replace(toy.splits["train"], **changes)
+        data = replace(toy, splits={**toy.splits, "train": rows})
+        return train(*work_for(name, data=data, splits=splits, epochs=EPOCHS, **UNLABELED[name]))
+
+    split, before = toy.splits["train"], trained()
+    few, many = (-(-rows // 8) * EPOCHS for rows in (LABELED, ALL))
+    assert [before.stages[-1]["update"], before.evaluations[-1]["update"]] == [many, few]
+    assert trained(replace(splits, unlabeled=None)).stages[-1]["update"] == few
+    y = np.concatenate([split.y[:LABELED], 1 - split.y[LABELED:]])
+    assert identical(trained(y=y), before)
+    texts = (*split.texts[:LABELED], *[("it was a lovely film",)] * (ALL - LABELED))
+    assert not identical(trained(texts=texts), before)
+
+
+def test_every_method_trains_as_with_padding_and_all_embeddings(
+    work_for: WorkFor, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without dropout, because skipping changes its random numbers.
+    views = {"dropouts": (0.0, 0.0)} if method in {"supcl-seq", "simcse", "dropout-aug"} else {}
+    still = {"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 1.0, **views}
+    work = work_for(method, **still)
+    cuts: list[SubsetEmbedding | None] = []
+    install = SubsetEmbedding.install
+
+    def recorded(model: PreTrainedModel, tokens: torch.Tensor) -> SubsetEmbedding | None:
+        cuts.append(install(model, tokens))
+        return cuts[-1]
+
+    monkeypatch.setattr(SubsetEmbedding, "install", recorded)
+    saving = train(*work)
+    assert len(cuts) == 1 + (method == "cssl")
+    assert None not in cuts
+    monkeypatch.setattr(SubsetEmbedding, "install", lambda _model, _tokens: None)
+    monkeypatch.setattr(Packing, "packed", lambda _self, _mask: nullcontext())
+    monkeypatch.setattr(Packing, "first_position", lambda _self: nullcontext())
+    whole = train(*work)
+    assert all_losses(saving) == pytest.approx(all_losses(whole), rel=1e-3, abs=1e-4)
+    assert {n: t.shape for n, t in saving.weights.items()} == {
+        n: t.shape for n, t in whole.weights.items()
+    }
+    words = "encoder.model.embeddings.word_embeddings.weight"
+    unseen = np.setdiff1d(np.arange(len(whole.weights[words])), occurring(*work))
+    found, expected = saving.weights[words][unseen], whole.weights[words][unseen]
+    assert (found - expected).norm() < 1e-3 * expected.norm()
+
+
+HEAD = "new_modules.head.out.weight"
+
+
+def load(text: str, folder: Path, name: str) -> Any:
+    file = folder / f"{name.lower()}.py"
+    file.write_text(text, encoding="utf-8")
+    return load_custom_method(f"{file}:{name}")
+
+
+def with_method(work: Work, method: Any) -> Work:
+    return work.but(method=method, method_name=type(method).__name__)
+
+
+def test_an_added_module_changes_neither_the_head_nor_a_loss_without_it(
+    work_for: WorkFor, own_method_files: dict[str, str], tmp_path: Path
+) -> None:
+    kind = load(own_method_files["projected.py"], tmp_path, "Projected")
+    work = work_for("ce", epochs=2)
+    plain = train(*work)
+    without, contrasted = (train(*with_method(work, kind(lam=lam))) for lam in (0.0, 0.5))
+    assert without.predictions == plain.predictions
+    assert without.weights["new_modules.projection.weight"].shape == (64, 16)
+    assert all(torch.equal(tensor, without.weights[name]) for name, tensor in plain.weights.items())
+    assert not torch.equal(contrasted.weights[HEAD], plain.weights[HEAD])
+
+
+def test_class_weights_that_the_loss_does_not_read_are_an_error(
+    work_for: WorkFor, custom_method: str, tmp_path: Path
+) -> None:
+    balanced = work_for("ce", epochs=1, class_weights="balanced")
+    train(*with_method(balanced, load(custom_method, tmp_path, "Smoothed")()))
+    lines = custom_method.replace("batch.y, weight, ", "batch.y, ").splitlines()
+    text = "\n".join(line for line in lines if "class_weights" not in line)
+    with pytest.raises(SclsearchError, match=r"^class_weights: 'balanced' .* loss of Smoothed"):
+        train(*with_method(balanced, load(text, tmp_path, "Smoothed")()))
+
+
+def test_the_debugging_script_trains_one_seed_run(
+    own_method_files: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in own_method_files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    runpy.run_path("debug.py")
+    assert "'contrast': " in capsys.readouterr().out

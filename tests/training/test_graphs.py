@@ -1,5 +1,6 @@
 """Tests of CUDA graphs: replayed updates equal plain ones and never wait for the GPU."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -8,15 +9,20 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from sclsearch.methods.base import Batch, Model, Terms
+from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.methods.scl import CE
 from sclsearch.training import engine
 from sclsearch.training.device import GraphedUpdates
-from sclsearch.training.engine import train
+from sclsearch.training.engine import make_update, train
 from tests.training.conftest import Work, WorkFor, all_losses, identical
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+ATEN = torch.ops.aten
+INDEXING = frozenset({ATEN.index, ATEN.index_put, ATEN.index_put_, ATEN._index_put_impl_})
+OF_VALUES = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
 
 @pytest.fixture
@@ -82,6 +88,39 @@ def test_updates_that_no_graph_can_record_are_plain(work_for: WorkFor) -> None:
     work = work_for("ce", dropout=0.1).but(numerics="cuda-bf16", method_digest="1")
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # captures may fail in it later
         assert pool.submit(equal_without_graphs, work.but(method=Waiting(pooling="mean"))).result()
+
+
+class HostReads(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Recorder of operations whose value, or shape of the result, the host must read."""
+
+    def __init__(self, found: list[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found = found
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        indices = args[1] if func.overloadpacket in INDEXING else None
+        by_mask = indices is None or any(i is not None and i.dtype == torch.bool for i in indices)
+        if OF_VALUES & {*func.tags} and by_mask:
+            self.found.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_only_stages_that_predict_tokens_wait_for_the_device_in_an_update(
+    work_for: WorkFor, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: dict[bool, list[str]] = defaultdict(list)
+
+    def recorded(model: Model, stage: Stage, *given: Any) -> Terms:
+        found = waits[stage.full_vocabulary]
+        with monkeypatch.context() as on_gpu, HostReads(found):
+            on_gpu.setattr(Tensor, "is_cuda", True)
+            return make_update(model, stage, *given)
+
+    monkeypatch.setattr(engine, "make_update", recorded)
+    weighted = {"class_weights": "balanced"} if method in {"ce", "cmlm"} else {}
+    train(*work_for(method, max_grad_norm=1.0, dropout=0.1, **weighted).but(max_updates=2))
+    assert waits.pop(False) == []
+    assert {*waits[True]} == ({"aten.nonzero.default"} if method in {"cmlm", "tapt"} else set())
 
 
 class Stated(CE):

@@ -1,4 +1,4 @@
-"""Tests of the deletion of dead sessions: killed searches of this machine, nothing else."""
+"""Tests before the start of Ray: GPUs of this machine, and sessions of killed searches."""
 
 import json
 import os
@@ -8,10 +8,49 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from sclsearch.ray_backend import start
-from sclsearch.ray_backend.start import OWNER, PREFIX, delete_dead_sessions
+from sclsearch.ray_backend.start import (
+    OWNER,
+    PREFIX,
+    START_MPS,
+    delete_dead_sessions,
+    mps_advice,
+    unusable_gpu,
+)
 from sclsearch.store.lock import pid_namespace, process_start
+
+
+@pytest.fixture(autouse=True)
+def nvidia(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate a machine with an NVIDIA GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+
+
+def test_an_unusable_gpu_driver_is_reported_with_both_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = tmp_path / "version"
+    driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13\n")
+    assert unusable_gpu(driver) == ""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert unusable_gpu(tmp_path / "none") == ""
+    message = unusable_gpu(driver)
+    assert message.startswith("This machine has NVIDIA driver 470.57.02, but torch ")
+    assert torch.__version__ in message
+
+
+def test_mps_is_advised_if_seed_runs_share_a_gpu_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for runs in (True, None, False):
+        monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda: runs)  # noqa: B023
+        advised = [any(START_MPS in one for one in mps_advice(gpus, 2)) for gpus in (0.5, 1.0, 0.0)]
+        assert advised == [runs is False, False, False]
+    assert mps_advice(0.5, 1) == []
+
 
 Leave = Callable[..., Path]
 BOOT, NAMESPACE = (pid_namespace() or " ").split(" ", 1)
