@@ -151,8 +151,3 @@ def test_the_terms_of_cmlm_equal_those_of_separately_encoded_views(
     costs = F.cross_entropy(scores[selected], batch.ids[selected])
     torch.testing.assert_close(terms["mlm"], costs)
     torch.testing.assert_close(post.loss(terms), terms["contrast"] + terms["mlm"])
-
-
-def test_a_new_masked_lm_head_is_noted_if_it_is_used(bert: Encoder) -> None:
-    assert CMLM().check(bert) == ("masked-LM head: new, because the checkpoint of tiny has none",)
-    assert CMLM(mlm=False).check(bert) == ()

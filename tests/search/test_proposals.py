@@ -89,9 +89,3 @@ def test_a_finite_space_is_proposed_completely_without_repetition(sampler: Sampl
     found = [canonical(one.values) for one in known]
     assert found == expected if sampler == "grid" else sorted(found) == sorted(expected)
     assert propose(FINITE, sampler, 0, known) is None
-
-
-def test_a_space_without_parameters_has_one_configuration() -> None:
-    space = Space("scl", "a test", {}, (), {}, "empty.yaml")
-    assert propose(space, "tpe", 0, []) == ({}, "given")
-    assert propose(space, "tpe", 0, [ObservedConfiguration({}, 0.5)]) is None
