@@ -22,16 +22,11 @@ from sclsearch.ray_backend.start import (
 from sclsearch.store.lock import pid_namespace, process_start
 
 
-@pytest.fixture(autouse=True)
-def nvidia(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a machine with an NVIDIA GPU."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-
-
 def test_an_unusable_gpu_driver_is_reported_with_both_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     driver = tmp_path / "version"
     driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13\n")
     assert unusable_gpu(driver) == ""

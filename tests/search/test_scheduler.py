@@ -46,26 +46,6 @@ def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
     assert [task.id for task in workers.running(scheduler)] == [(2, 0), (2, 1), (3, 0), (3, 1)]
 
 
-@pytest.mark.parametrize(
-    ("concurrency", "seeds", "race", "expected"),
-    [(1, 2, "off", 2), (8, 2, "off", 5), (8, 5, "off", 3), (64, 10, "off", 8), (64, 10, 2.5, 33)],
-)
-def test_enough_configurations_are_open_to_keep_every_worker_busy(
-    prepare: Prepare,
-    workers: Workers,
-    concurrency: int,
-    seeds: int,
-    race: float | str,
-    expected: int,
-) -> None:
-    scheduler = prepare(concurrency=concurrency, seeds=seeds, configs=80, race=race)
-    assert scheduler.record.open_configurations == expected
-    for _ in range(2 * min(concurrency, 8)):
-        tasks = workers.running(scheduler, concurrency)
-        assert len(tasks) == concurrency
-        workers.finish(scheduler, tasks[0])
-
-
 def test_a_search_resumed_with_more_workers_keeps_them_busy_and_uses_every_score_used_before(
     prepare: Prepare, workers: Workers
 ) -> None:
@@ -265,15 +245,6 @@ def test_a_seed_run_fails_if_no_single_node_is_to_blame(
         scheduler.record_failure(bad, WorkerFailure(cause, "seen", nodes[attempt % len(nodes)]))
         scheduler.next()
     assert scheduler.state.seed_runs[bad.id].failure == Failure(cause, "seen")
-
-
-def test_a_run_stored_meanwhile_by_another_study_counts(prepare: Prepare, workers: Workers) -> None:
-    scheduler = prepare()
-    (task,) = workers.running(scheduler, 1)
-    scheduler.runs.put(workers.trained(task))
-    for _ in range(2):
-        scheduler.record_failure(task, WorkerFailure("hang", "seen"))
-    assert scheduler.state.seed_runs[task.id].failure is None
 
 
 def test_a_failed_seed_counts_as_the_metrics_minimum(

@@ -13,15 +13,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_spec
 from sclsearch.tasks.custom import CustomTask
-from tests.workspace import MakeSpec, Prepare, WriteSpace
-
-OWN_SPACE = """
-method: Smoothed
-source: a test
-published: [{smoothing: 0.1}]
-space:
-  smoothing: {type: choice, values: [0.0, 0.1]}
-"""
+from tests.workspace import MakeSpec, Prepare
 
 
 def origin_of(prepared: Scheduler) -> Mapping[str, Any]:
@@ -58,14 +50,6 @@ def files(toy: CustomTask, tmp_path: Path) -> CustomTask:
     return replace(toy, **splits, metric="macro_f1")
 
 
-@pytest.fixture
-def own_method(custom_method: str, write_space: WriteSpace, tmp_path: Path) -> dict[str, Any]:
-    """Return the options of a custom method and its space."""
-    file = tmp_path / "mine.py"
-    file.write_text(custom_method, encoding="utf-8")
-    return {"method": f"{file}:Smoothed", "space": write_space(OWN_SPACE)}
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -76,7 +60,6 @@ def own_method(custom_method: str, write_space: WriteSpace, tmp_path: Path) -> d
         {"protocol": "supcl-seq", "settings": {"pooling": "cls_raw"}},
         {"protocol": "lacon-classes:2"},
         {"task": "files"},
-        {"method": "own"},
     ],
     ids=str,
 )
@@ -84,18 +67,14 @@ def test_a_restored_configuration_has_the_same_seed_runs(
     make_spec: MakeSpec,
     prepare: Prepare,
     files: CustomTask,
-    own_method: dict[str, Any],
     request: pytest.FixtureRequest,
     changes: dict[str, Any],
 ) -> None:
     if "task" in changes:
         changes = {"task": files}
-    if changes.get("method") == "own":
-        changes = own_method
     if "model" in changes:
         request.getfixturevalue("minilm")
     before = prepare(make_spec(**changes), seeds=3)
-    own_method["space"].unlink()
     winner = winner_of(before)
     origin = origin_of(before)
     assert origin["model"] == ("minilm" if "model" in changes else str(before.study.model))

@@ -14,15 +14,12 @@ from hypothesis import strategies as st
 
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods.base import Training
-from sclsearch.protocols.base import Rows
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.data import (
     Tokens,
     batches_in_order,
     by_tokens,
     collate,
-    join,
-    joined_rows,
     padded_widths,
     tokenize_task,
 )
@@ -131,28 +128,3 @@ def test_both_paraphrases_of_a_text_follow_each_other_by_halves(
     read = [decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
     assert read == ["a fine", "great", "lovely", "the good"]
     assert batch.y.tolist() == [0, 0, 0, 0]
-
-
-@given(
-    labels=st.lists(st.floats(0, 5), min_size=1, max_size=20),
-    count=st.integers(0, 4),
-    draw=st.data(),
-)
-def test_each_drawn_row_gets_its_paraphrases_with_its_label(
-    labels: list[float], count: int, draw: st.DataObject
-) -> None:
-    total = len(labels)
-    drawn = sorted(draw.draw(st.sets(st.integers(0, total - 1), min_size=1)))
-    data = toy_of([(f"{row}",) for row in range(total)], np.array(labels))
-    views: dict[Texts, tuple[Texts, ...]] = {
-        (f"{row}",): tuple((f"{row}/{view}",) for view in range(count)) for row in drawn
-    }
-    longer = join(data, views, count)
-    train = longer.splits["train"]
-    rows = joined_rows(Rows("train", np.array(drawn)), count, len(train))
-    expected = [f"{row}" for row in drawn]
-    expected += [f"{row}/{view}" for view in range(count) for row in drawn]
-    assert [train.texts[row][0] for row in rows.index] == expected
-    assert rows.labels(longer).tolist() == [labels[row] for row in drawn] * (1 + count)
-    assert train.texts[:total] == data.splits["train"].texts
-    assert longer.digest == data.digest
