@@ -24,7 +24,7 @@ from sclsearch.protocols.papers import plain_rows
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
-from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.base import Split, TaskData
 from sclsearch.tasks.metrics import value
 from sclsearch.tasks.paraphrases import paraphrase_source
 from sclsearch.training.data import join, occurring, tokenize_task
@@ -174,6 +174,12 @@ def test_stages_train_as_on_a_task_with_the_added_paraphrases_as_rows(
     # 22 rows and three paraphrases of each in batches of 8.
     records: list[Any] = [*joined.stages, *joined.evaluations]
     assert {round(one["update"] / one["epoch"]) for one in records} == {11}
+
+
+def test_tokens_that_only_test_texts_contain_are_read(work_for: WorkFor, toy: TaskData) -> None:
+    test = Split((("awful",), ("lovely",)), np.array([0, 1]))
+    data = replace(toy, splits={**toy.splits, "test": test})
+    assert len(train(*work_for(data=data, epochs=1)).predictions["test"]) == 2
 
 
 @pytest.mark.parametrize("evaluate", ["epoch", "end", 1])
