@@ -1,7 +1,5 @@
 """Tests of skipped padding and embeddings, and of chunks: states and gradients do not change."""
 
-import copy
-
 import pytest
 import torch
 from torch import Tensor
@@ -9,10 +7,8 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from sclsearch.encoders import savings
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.objectives import sup_con
-from tests.conftest import Save
 from tests.encoders.conftest import Inputs
 
 
@@ -57,14 +53,6 @@ def test_skipped_positions_do_not_change_states_and_gradients(
     assert (gradient - expected_gradient).norm() < 1e-5 * expected_gradient.norm()
 
 
-@pytest.mark.parametrize("architecture", ["MPNet", "ModernBert", "Albert"])
-def test_an_encoder_without_the_capability_computes_all_positions(
-    save_tiny: Save, inputs: Inputs, architecture: str
-) -> None:
-    encoder = load_encoder(save_tiny(architecture), "tiny")
-    assert encoder.hidden(*inputs, (0.0,), first_only=True).shape == (9, 12, encoder.width)
-
-
 def test_a_failed_forward_pass_leaves_no_state(bert: Encoder, inputs: Inputs) -> None:
     expected = bert.hidden(*inputs, (0.0,))
 
@@ -76,19 +64,6 @@ def test_a_failed_forward_pass_leaves_no_state(bert: Encoder, inputs: Inputs) ->
         bert.hidden(*inputs, (0.0,), first_only=True)
     hook.remove()
     assert torch.equal(bert.hidden(*inputs, (0.0,)), expected)
-
-
-def test_a_copy_of_an_encoder_has_its_own_state(
-    bert: Encoder, inputs: Inputs, unpadded: Inputs
-) -> None:
-    other = copy.deepcopy(bert)
-    expected = bert.hidden(*inputs, (0.0,))
-    first = bert.hidden(*inputs, (0.0,), first_only=True)
-    bert.hidden(*unpadded, (0.0,))
-    for parameter in bert.parameters():
-        parameter.data.zero_()
-    assert torch.equal(other.hidden(*inputs, (0.0,)), expected)
-    assert torch.equal(other.hidden(*inputs, (0.0,), first_only=True), first)
 
 
 def test_a_cut_encoder_has_only_the_embeddings_of_its_tokens(bert: Encoder, inputs: Inputs) -> None:

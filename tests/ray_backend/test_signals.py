@@ -9,7 +9,6 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import (
-    END_SIGNAL,
     held_ctrl_c,
     restored_signal_handlers,
     sigterm_as_ctrl_c,
@@ -20,18 +19,6 @@ def in_thread(work: Callable[[], object]) -> None:
     thread = threading.Thread(target=work, name="worker-7")
     thread.start()
     thread.join()
-
-
-def test_sigterm_becomes_the_end_signal_and_all_handlers_are_restored() -> None:
-    received: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, END_SIGNAL)
-    before = [signal.getsignal(number) for number in numbers]
-    with sigterm_as_ctrl_c(), restored_signal_handlers():
-        for number in (signal.SIGINT, END_SIGNAL):  # as Tune does
-            signal.signal(number, lambda number, _frame: received.append(number))
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert received == [END_SIGNAL]
-    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_outside_the_main_thread_a_search_is_refused_and_no_handler_changes() -> None:

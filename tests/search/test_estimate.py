@@ -17,7 +17,7 @@ from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.state import ConfigurationScore
-from tests.workspace import MakeSpec, Prepare
+from tests.workspace import MakeSpec, Prepare, Workers
 
 
 @pytest.fixture(autouse=True)
@@ -106,49 +106,32 @@ def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
 SECONDS = 90.0
 
 
-class Shown:
-    """Progress line of a search with a clock that the test sets, from 0 seconds on."""
+def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(
+    prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: now)
+    (task,) = workers.running(prepare(), 1)
+    run, progress = workers.trained(task), Progress(Console(file=StringIO()), 11)
 
-    def __init__(self, prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
-        monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: self.now)
-        task = prepare().next()
-        assert task is not None
-        self.task = task
+    def line(finished: list[float], ages: list[float]) -> str:
+        progress.tick(finished, ages)
+        return progress.line().plain
 
-    def start(self, wanted: int) -> Progress:
-        self.progress = Progress(Console(file=StringIO()), wanted)
-        self.progress.start()
-        return self.progress
-
-    def finish(self, count: int = 1, failure: Failure | None = None, stored: bool = False) -> None:
-        """Finish seed runs, whose durations include shared stages that others trained."""
-        run = SeedRun(key="k", identity={}, origin={}, seconds=9 * SECONDS, failure=failure)
-        for _ in range(count):
-            self.progress.on_seed_run(self.task, run, stored=stored)
-
-    def line(self, finished: list[float], ages: list[float]) -> str:
-        self.progress.tick(finished, ages)
-        return self.progress.line().plain
-
-
-@pytest.fixture
-def shown(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> Shown:
-    return Shown(prepare, monkeypatch)
-
-
-def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(shown: Shown) -> None:
-    shown.start(11).skipped = 2
-    shown.finish(3, stored=True)
-    shown.now = SECONDS
-    shown.finish(failure=Failure("worker-lost", "gone"))
-    assert shown.line([], [0.0]) == "4/11 seed runs · 3 stored · 1 failed · 1:30"
-    shown.now = 2 * SECONDS
-    shown.finish()
-    line = "5/11 seed runs · 3 stored · 1 failed"
-    assert shown.line([SECONDS], [0.0]) == f"{line} · 3:00 · 6:00 left"
+    progress.start()
+    progress.skipped = 2
+    for _ in range(3):
+        progress.on_seed_run(task, run, stored=True)
+    now = SECONDS
+    progress.on_seed_run(task, workers.failed(task), stored=False)
+    assert line([], [0.0]) == "4/11 seed runs · 3 stored · 1 failed · 1:30"
+    now = 2 * SECONDS
+    progress.on_seed_run(task, run, stored=False)
+    counts = "5/11 seed runs · 3 stored · 1 failed"
+    assert line([SECONDS], [0.0]) == f"{counts} · 3:00 · 6:00 left"
     for number, score in ((98, -0.2), (99, -0.1234), (97, -0.3)):
-        shown.progress.on_score(ConfigurationScore(number, score, 0.5, None, None))
-    shown.now = 8 * SECONDS
-    expected = f"{line} · best -0.1234 (#99) · 12:00 · 4:30 left"
-    assert shown.line([SECONDS], [6 * SECONDS]) == expected
+        progress.on_score(ConfigurationScore(number, score, 0.5, None, None))
+    now = 8 * SECONDS
+    best = "best -0.1234 (#99)"
+    assert line([SECONDS], [6 * SECONDS]) == f"{counts} · {best} · 12:00 · 4:30 left"
+    assert line([SECONDS], [0.0, 0.0]).endswith("3:00 left")

@@ -1,4 +1,4 @@
-"""Tokenized texts, the order of batches, and batches as tensors."""
+"""Tokenized texts, batches as tensors, and the order of batches, which all methods share."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,20 +11,25 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.methods.base import Training
+from sclsearch.methods.base import Model, Stage, Training
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
+from sclsearch.training import engine
 from sclsearch.training.data import (
     Tokens,
     batches_in_order,
     by_tokens,
     collate,
     padded_widths,
+    rows_of,
     tokenize_task,
 )
+from sclsearch.training.engine import train
+from sclsearch.training.optimizer import adamw
+from tests.training.conftest import Work, WorkFor, same_weights
 
-SIZES = st.integers(1, 20)
 TEXTS = [("the film was good",), ("bad",), ("it was a very fine, lovely film!",), ("not awful",)]
 PAIRS = [("the film", "it was good"), ("bad", "not"), ("a very fine film", "a film and a film")]
 CPU = torch.device("cpu")
@@ -32,11 +37,10 @@ CPU = torch.device("cpu")
 Tokenized = Callable[..., dict[str, Tokens]]
 
 
-def toy_of(texts: list[Texts], y: np.ndarray | None = None) -> TaskData:
+def toy_of(texts: list[Texts]) -> TaskData:
     """Return a task with these training texts, and classes 0, 1, 0, 1, …"""
-    y = np.arange(len(texts)) % 2 if y is None else y
-    task = Task("toy", "", ("no", "yes") if y.dtype.kind == "i" else (), "accuracy")
-    return TaskData(task, {"train": Split(tuple(texts), y)}, "memory")
+    split = Split(tuple(texts), np.arange(len(texts)) % 2)
+    return TaskData(Task("toy", "", ("no", "yes"), "accuracy"), {"train": split}, "memory")
 
 
 @pytest.fixture
@@ -47,7 +51,7 @@ def tokenized(tiny_bert: Path) -> Tokenized:
     return tokenized
 
 
-@given(rows=st.integers(1, 90), seed=st.integers(0, 2**32), size=SIZES)
+@given(rows=st.integers(1, 90), seed=st.integers(0, 2**32), size=st.integers(1, 20))
 def test_every_epoch_has_each_row_once_in_batches_of_one_size_in_the_order_of_the_seed(
     rows: int, seed: int, size: int
 ) -> None:
@@ -128,3 +132,66 @@ def test_both_paraphrases_of_a_text_follow_each_other_by_halves(
     read = [decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
     assert read == ["a fine", "great", "lovely", "the good"]
     assert batch.y.tolist() == [0, 0, 0, 0]
+
+
+POOLED = ("scl", "supcl-seq", "simcse", "dropout-aug", "ce-cl", "cmlm", "tapt", "cssl")
+
+
+@pytest.fixture
+def head_of(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Tensor]]:
+    """Return a function that returns the head's first weights in a stage of a method."""
+    seen: list[dict[str, Tensor]] = []
+
+    def recorded(model: Model, stage: Stage) -> torch.optim.AdamW:
+        new = model.new_modules.state_dict()
+        seen.append({n: t.detach().clone() for n, t in new.items() if n.startswith("head.")})
+        return adamw(model, stage)
+
+    def head_of(method: str, number: int = 0) -> dict[str, Tensor]:
+        train(*work_for(method, number, epochs=1, evaluate="end"))
+        return seen[-1]
+
+    monkeypatch.setattr(engine, "adamw", recorded)
+    return head_of
+
+
+@pytest.mark.parametrize(("pooling", "features"), [("mean", "mean"), ("head_hidden", "cls_raw")])
+def test_scl_with_lambda_0_equals_cross_entropy_to_the_bit(
+    work_for: WorkFor, pooling: str, features: str
+) -> None:
+    scl = train(*work_for("scl", lam=0.0, pooling=pooling, scl_features=features))
+    ce = train(*work_for("ce", pooling=pooling))
+    assert scl.predictions == ce.predictions
+    assert same_weights(scl.weights, ce.weights)
+
+
+def order(work: Work, remaining: int = 0) -> list[list[int]]:
+    """Return the positions of the batches of a stage that `remaining` stages follow."""
+    stage, seed = work.spec.stages[-1 - remaining], work.spec.replicate.order
+    rows = len(rows_of(*work, stage).index)
+    found = batches_in_order(rows, stage.training, remaining, seed, work.spec.max_updates)
+    return [batch.tolist() for batch in found]
+
+
+def test_the_last_stages_of_all_methods_read_rows_in_the_same_order(
+    work_for: WorkFor, method: str
+) -> None:
+    shared = list(zip(order(work_for("ce")), order(work_for(method)), strict=False))
+    assert len(shared) > 10
+    assert all(one == other for one, other in shared)
+
+
+def test_replicates_and_the_stages_of_a_method_differ_in_their_order(work_for: WorkFor) -> None:
+    work = work_for("tapt")
+    stages = [order(work, remaining) for remaining in range(len(work.spec.stages))]
+    orders = [*stages, order(work_for("tapt", 1))]
+    firsts = [np.concatenate(one)[:44].tolist() for one in orders]
+    assert all(one != other for one, other in pairwise([*firsts, firsts[0]]))
+
+
+@pytest.mark.parametrize("method", POOLED)
+def test_heads_of_one_form_have_the_same_initial_weights_in_a_replicate(
+    head_of: Callable[..., dict[str, Tensor]], method: str
+) -> None:
+    assert same_weights(head_of("ce"), head_of(method))
+    assert not same_weights(head_of("ce"), head_of(method, 1))

@@ -1,6 +1,7 @@
 """Tests of the training of one seed run: reproducibility, learning, stages, custom methods."""
 
 import runpy
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
@@ -29,8 +30,18 @@ from sclsearch.tasks.metrics import value
 from sclsearch.tasks.paraphrases import paraphrase_source
 from sclsearch.training.data import join, occurring, tokenize_task
 from sclsearch.training.engine import train
-from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult
-from tests.training.conftest import Trained, Work, WorkFor, all_losses, identical, same_weights
+from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult, save_tensors
+from tests.conftest import Save
+from tests.tiny import SIZES
+from tests.training.conftest import (
+    Rebuilt,
+    Trained,
+    Work,
+    WorkFor,
+    all_losses,
+    identical,
+    same_weights,
+)
 
 MAJORITY = 0.6
 
@@ -158,16 +169,15 @@ def test_max_updates_limits_every_stage(work_for: WorkFor, method: str, most: in
 def test_stages_train_as_on_a_task_with_the_added_paraphrases_as_rows(
     work_for: WorkFor, toy: TaskData, tiny_bert: Path, method: str
 ) -> None:
-    source, texts = paraphrase_source(None, 3), toy.splits["train"].texts
-    drawn = np.arange(0, 44, 2)
-    longer = join(toy, source.views([texts[row] for row in drawn]), 3)
+    source, drawn = paraphrase_source(None, 3), np.arange(0, 44, 2)
+    longer = join(toy, source.views(toy.splits["train"].texts), 3)
     read = source.views(longer.splits["train"].texts) if method == "cssl" else None
     work = work_for(method, epochs=2)
     tokens = tokenize_task(longer, load_tokenizer(tiny_bert), work.spec.training.max_length, read)
     work = work._replace(tokens=tokens)
     few, more = (
         replace(work.spec.splits, train=Rows("train", rows))
-        for rows in (drawn, np.array([*drawn, *range(44, 44 + 3 * 22)]))
+        for rows in (drawn, np.concatenate([drawn + 44 * view for view in range(4)]))
     )
     joined = train(*work.but(joined=3, splits=few))
     assert identical(joined, train(*work.but(splits=more)))
@@ -311,3 +321,32 @@ def test_the_debugging_script_trains_one_seed_run(
         (tmp_path / name).write_text(text, encoding="utf-8")
     runpy.run_path("debug.py")
     assert "'contrast': " in capsys.readouterr().out
+
+
+T5 = {**SIZES, "num_layers": 2, "num_heads": 2, "d_model": 16, "d_kv": 8, "d_ff": 32}
+ONE_SEGMENT = {**SIZES, "type_vocab_size": 1}
+DISENTANGLED = {**SIZES, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
+FAMILIES: Mapping[str, Mapping[str, Any]] = {
+    **dict.fromkeys(("Bert", "DistilBert", "Albert", "Electra", "MPNet", "FNet"), SIZES),
+    **dict.fromkeys(("ModernBert", "NomicBert", "EuroBert", "JinaEmbeddingsV3"), SIZES),
+    **dict.fromkeys(("Roberta", "XLMRoberta"), ONE_SEGMENT),
+    **dict.fromkeys(("Deberta", "DebertaV2"), DISENTANGLED),
+    **dict.fromkeys(("T5", "T5Encoder", "UMT5"), T5),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_trains_with_each_method(
+    family: str, save_tiny: Save, work_for: WorkFor, rebuilt: Rebuilt, tmp_path: Path
+) -> None:
+    folder = save_tiny(family, FAMILIES[family])
+    before = load_encoder(folder, family).state_dict()
+    for method in ("ce", "scl", "supcl-seq", "lacon"):
+        work = work_for(method, epochs=1, model=folder)
+        rows = replace(work.spec.splits.train, index=work.spec.splits.train.index[:16])
+        result = train(*work.but(splits=replace(work.spec.splits, train=rows)))
+        after = {name: result.weights[f"encoder.{name}"] for name in before}
+        assert any(not torch.equal(before[name], weight) for name, weight in after.items())
+        assert all(weight.isfinite().all() for weight in result.weights.values())
+        save_tensors(tmp_path / method, result.weights, {})
+        rebuilt(work, result)
