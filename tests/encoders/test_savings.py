@@ -26,28 +26,19 @@ def states_and_gradient(
 
 
 @pytest.mark.parametrize(
-    ("can_pack", "first_only", "in_chunks"),
-    [(True, False, False), (True, True, False), (False, True, False), (True, True, True)],
+    ("can_pack", "first_only", "chunk"),
+    [(True, False, 0), (True, True, 0), (False, True, 0), (True, True, 8)],
 )
 def test_skipped_positions_do_not_change_states_and_gradients(
-    encoder: Encoder,
-    inputs: Inputs,
-    monkeypatch: pytest.MonkeyPatch,
-    can_pack: bool,
-    first_only: bool,
-    in_chunks: bool,
+    encoder: Encoder, inputs: Inputs, can_pack: bool, first_only: bool, chunk: int
 ) -> None:
     assert encoder.can_pack
     assert encoder.can_trim
-    encoder.can_pack = can_pack
-    with monkeypatch.context() as limited:
-        if in_chunks:
-            limited.setattr(savings, "LIMIT", 8)
-            limited.setattr(savings, "CHUNK", 8)
-        states, gradient = states_and_gradient(
-            encoder, inputs, read_first=first_only, first_only=first_only
-        )
-    encoder.can_pack = False
+    encoder.can_pack, encoder.chunk_tokens = can_pack, chunk
+    states, gradient = states_and_gradient(
+        encoder, inputs, read_first=first_only, first_only=first_only
+    )
+    encoder.can_pack, encoder.chunk_tokens = False, 0
     expected, expected_gradient = states_and_gradient(encoder, inputs, read_first=first_only)
     torch.testing.assert_close(states, expected)
     assert (gradient - expected_gradient).norm() < 1e-5 * expected_gradient.norm()

@@ -12,6 +12,7 @@ import torch
 
 from sclsearch.canonical import canonical
 from sclsearch.ray_backend import worker
+from sclsearch.ray_backend.tuner import SeedSearcher
 from sclsearch.ray_backend.worker import UnfitNodeError, model_here, seed_run_trial, versions_here
 from sclsearch.search.run import rerun, worker_context
 from sclsearch.search.scheduler import Scheduler
@@ -54,20 +55,10 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> Trial:
     def trial(prepared: Scheduler) -> tuple[Any, SeedRun | None]:
         reports: list[Any] = []
         monkeypatch.setattr("ray.tune.report", reports.append)
-        task = replace(prepared).next()
-        assert task is not None
-        config = {
-            "configuration": 0,
-            "replicate": task.replicate.number,
-            "fields": canonical(task.configuration.fields),
-            "test": task.test,
-            "weights": task.weights,
-            "graphs": True,
-            "timed": False,
-        }
-        seed_run_trial(config, worker_context(prepared))
+        searcher = SeedSearcher(replace(prepared))
+        seed_run_trial(searcher.suggest("trial"), worker_context(prepared))
         (report,) = reports
-        return report, prepared.runs.get(task.key)
+        return report, prepared.runs.get(searcher.tasks["trial"].key)
 
     return trial
 

@@ -186,11 +186,6 @@ def test_a_lost_seed_run_is_retried_and_then_fails(
     assert scheduler.runs.get(task.key) == (failed if final else None)
 
 
-def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
-    while (task := scheduler.next()) is not None:
-        scheduler.record_failure(task, failure)
-
-
 def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
     prepare: Prepare, workers: Workers
 ) -> None:
@@ -202,6 +197,11 @@ def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
         scheduler.record_failure(task, WorkerFailure("node-lost", "seen", FIRST))
     assert order == [(0, 0), (0, 1), (1, 0), (1, 1)] * 30
     assert not scheduler.state.seed_runs
+
+
+def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
+    while task := scheduler.next():
+        scheduler.record_failure(task, failure)
 
 
 def test_one_bad_node_is_named_and_fails_no_seed_run(prepare: Prepare, workers: Workers) -> None:

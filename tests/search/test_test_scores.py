@@ -130,21 +130,16 @@ def test_reports_show_which_seeds_have_no_test_score(decided: Scheduler, workers
     assert compared.studies[1].search_interval is None
 
 
-@pytest.mark.parametrize(("method", "free"), [("ce", False), ("supcl-seq", True)])
 def test_auto_tests_only_the_winner_if_tests_are_many_and_expensive(
-    make_spec: MakeSpec,
-    prepare: Prepare,
-    monkeypatch: pytest.MonkeyPatch,
-    method: str,
-    *,
-    free: bool,
+    make_spec: MakeSpec, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = make_spec(method=method, space=None, settings={"epochs": 1})
+    spec, free = (make_spec(method=name, space=None) for name in ("ce", "supcl-seq"))
+    monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 0.0)
     assert prepare(spec).tests_all
     monkeypatch.setattr("sclsearch.search.prepare.FEW_TEST_ROWS", 1)
-    monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 1.0)
-    assert prepare(spec).tests_all
-    monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 0.0)
-    assert prepare(spec).tests_all == free
+    assert not prepare(spec).tests_all
+    assert prepare(free).tests_all
     assert prepare(spec, configs=1).tests_all
     assert prepare(spec, test_scores="all").tests_all
+    monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 1.0)
+    assert prepare(spec).tests_all

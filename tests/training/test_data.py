@@ -20,7 +20,6 @@ from sclsearch.training import engine
 from sclsearch.training.data import (
     Tokens,
     batches_in_order,
-    by_tokens,
     collate,
     padded_widths,
     rows_of,
@@ -66,18 +65,6 @@ def test_every_epoch_has_each_row_once_in_batches_of_one_size_in_the_order_of_th
         assert all(len(batch) == size for batch in epoch[:-1])
     assert found == order(seed)
     assert rows < 20 or found != order(seed + 1)
-
-
-@given(widths=st.lists(st.integers(1, 60), max_size=50), most=st.integers(1, 300))
-def test_batches_by_tokens_hold_every_row_once_and_as_many_tokens_as_fit(
-    widths: list[int], most: int
-) -> None:
-    found = list(by_tokens(np.array(widths, np.int64), most))
-    assert sorted(row for batch in found for row in batch) == list(range(len(widths)))
-    padded = [len(batch) * max(widths[row] for row in batch) for batch in found]
-    assert all(n <= most or len(batch) == 1 for n, batch in zip(padded, found, strict=True))
-    for batch, following in pairwise(found):
-        assert (len(batch) + 1) * widths[following[0]] > most
 
 
 def test_the_width_of_a_batch_on_a_gpu_does_not_depend_on_the_other_rows(
