@@ -1,9 +1,8 @@
-"""Tests of signals during a search: SIGTERM, Ctrl-C and restored handlers."""
+"""Tests of signals outside Tune: SIGTERM and Ctrl-C, and threads."""
 
 import os
 import signal
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -13,12 +12,6 @@ from sclsearch.ray_backend.signals import (
     restored_signal_handlers,
     sigterm_as_ctrl_c,
 )
-
-
-def in_thread(work: Callable[[], object]) -> None:
-    thread = threading.Thread(target=work, name="worker-7")
-    thread.start()
-    thread.join()
 
 
 def test_outside_the_main_thread_a_search_is_refused_and_no_handler_changes() -> None:
@@ -31,7 +24,9 @@ def test_outside_the_main_thread_a_search_is_refused_and_no_handler_changes() ->
             restored_signal_handlers().__enter__()
         seen.append("refused")
 
-    in_thread(search)
+    thread = threading.Thread(target=search, name="worker-7")
+    thread.start()
+    thread.join()
     assert seen == ["prepared", "refused"]
 
 

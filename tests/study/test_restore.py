@@ -37,17 +37,12 @@ def keys(prepared: Scheduler, values: Mapping[str, Any]) -> list[str]:
 def files(toy: CustomTask, tmp_path: Path) -> CustomTask:
     """Return the toy task with a file for each split."""
     header, *rows = toy.path.read_text(encoding="utf-8").splitlines()
-    paths = [tmp_path / f"{name}.csv" for name in ("train", "validation", "test")]
-    for path, begin, end in zip(paths, (0, 60, 80), (60, 80, 100), strict=True):
-        path.write_text("\n".join([header, *rows[begin:end]]), encoding="utf-8")
-    train, validation, test = paths
-    splits: dict[str, Any] = {
-        "path": train,
-        "validation": validation,
-        "test": test,
-        "split_column": None,
+    files: dict[str, Any] = {
+        name: tmp_path / f"{name}.csv" for name in ("path", "validation", "test")
     }
-    return replace(toy, **splits, metric="macro_f1")
+    for number, path in enumerate(files.values()):
+        path.write_text("\n".join([header, *rows[number::3]]), encoding="utf-8")
+    return replace(toy, **files, split_column=None, metric="macro_f1")
 
 
 @pytest.mark.parametrize(
