@@ -1,7 +1,6 @@
 """Tests of the texts beside the labeled ones: paraphrases from EDA or a file, unlabeled texts."""
 
 import json
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.custom import CustomTask, as_options
+from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.paraphrases import EDA_VERSION
 from sclsearch.training.data import Tokens
 from tests.in_process import train_one
@@ -121,11 +120,7 @@ def test_augment_writes_the_texts_that_a_study_and_its_repetition_read(
     assert read <= set(select_texts(*options, 15 + (fresh or 0), unlabeled).texts(data))
     with pytest.raises(SclsearchError) as raised:
         prepare(replace(spec, paraphrases=write(())), seeds=fresh or 1, study="other")
-    assert not isinstance(spec.task, str)
-    command = f"sclsearch augment {shlex.join(as_options(spec.task))} --train-size 20 --protocol "
-    more = f" --unlabeled {unlabeled}" if unlabeled else ""
-    count = 15 + fresh if fresh else 1
-    assert f"`{command}cmlm-fewshot --replicates {count}{more} --backend …`" in str(raised.value)
+    assert f" --replicates {15 + fresh if fresh else 1} " in str(raised.value)
 
 
 def test_changed_paraphrases_of_a_text_that_is_read_give_another_study_and_more_do_not(
