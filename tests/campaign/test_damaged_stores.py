@@ -20,6 +20,7 @@ from tests.workspace import Call, Result
 
 DEEP = 10_000
 Change = Callable[[Path], object]
+Show = Callable[..., Result]
 SPACE = """
 method: scl
 source: a test
@@ -46,10 +47,6 @@ def text(content: str) -> Change:
     return lambda path: path.write_text(content, encoding="utf-8")
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-20])
-
-
 def another(path: Path) -> None:
     """Replace a file by the next one of its folder, or by another record."""
     others = [other for other in sorted(path.parent.glob("*.json")) if other != path]
@@ -65,26 +62,15 @@ def replaced(make: Change) -> Change:
     return change
 
 
-def edit(path: Path, change: Callable[[dict[str, Any]], object], *, seal: bool) -> None:
-    """Edit a file's content; keep or renew its checksum."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    change(content)
-    if seal:
-        content.pop("sha256")
-        content = store_module.sealed(content)
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-
 DAMAGE: dict[str, Change] = {
     "deleted": Path.unlink,
     "empty": text(""),
-    "null": text("null"),
     "list": text("[]"),
     "object": text("{}"),
     "NaN": text('{"seconds": NaN}'),
     "deep": text('{"a":' * DEEP + "1" + "}" * DEEP),
     "long number": text('{"a": ' + "9" * 5000 + "}"),
-    "cut": cut,
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-20]),
     "binary": lambda path: path.write_bytes(bytes(range(256))),
     "another record": another,
     "folder": replaced(Path.mkdir),
@@ -121,18 +107,13 @@ def storage(whole: Path, folder: Path) -> Path:
     return Path(shutil.copytree(whole / "storage", folder / "storage"))
 
 
-def path_of(storage: Path, name: str) -> Path:
-    """Return the first path that matches a pattern."""
-    return min(storage.glob(name))
-
-
 def output_of(result: Result) -> str:
     """Return a command's output and errors without whitespace."""
     return "".join((result.stdout + result.stderr).split())
 
 
 @pytest.fixture
-def show(sclsearch: Call, storage: Path) -> Callable[..., Result]:
+def show(sclsearch: Call, storage: Path) -> Show:
     """Return a function that shows the study without a crash."""
 
     def show(*options: str) -> Result:
@@ -152,9 +133,9 @@ def test_a_damaged_file_is_named_and_the_others_are_read(
     storage: Path,
     tiny_encoder: Path,
     sclsearch: Call,
-    show: Callable[..., Result],
+    show: Show,
 ) -> None:
-    path = path_of(storage, FILES[kind])
+    path = min(storage.glob(FILES[kind]))
     DAMAGE[damage](path)
     # No command reports other deleted files: the next search writes or trains them again.
     silent = damage == "deleted" and kind not in {"first configuration", "last configuration"}
@@ -175,11 +156,9 @@ def test_a_damaged_file_is_named_and_the_others_are_read(
 
 EDITS: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "task of the study": (RECORD, lambda it: it["identity"].update(task="rte")),
-    "value of a configuration": (CONFIGURATION, lambda it: it["values"].update(tau=0.5)),
     "seed of a replicate": (REPLICATE, lambda it: it["seeds"].update(order=7)),
     "time of a seed run": (RUN, lambda it: it.update(seconds=1.0)),
     "list as checksum": (REPLICATE, lambda it: it.update(sha256=[])),
-    "number as checksum": (RECORD, lambda it: it.update(sha256=7)),
 }
 RESEALED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "number of a configuration": (CONFIGURATION, lambda it: it.update(number=7)),
@@ -187,29 +166,33 @@ RESEALED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "missing field": (REPLICATE, lambda it: it.pop("notes")),
     "name of the study": (RECORD, lambda it: it.update(name="other")),
     "key of a seed run": (RUN, lambda it: it.update(key="0" * 64)),
-    "text as failure": (RUN, lambda it: it.update(failure="so")),
 }
 
 
 @pytest.mark.parametrize("name", EDITS | RESEALED)
 def test_an_edited_file_is_detected_by_its_checksum_or_its_content(
-    storage: Path, show: Callable[..., Result], name: str
+    storage: Path, show: Show, name: str
 ) -> None:
     file, change = (EDITS | RESEALED)[name]
-    path = path_of(storage, file)
-    edit(path, change, seal=name in RESEALED)
+    path = min(storage.glob(file))
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    if name in RESEALED:
+        del content["sha256"]
+        content = store_module.sealed(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
     result = show()
     assert result.returncode == (2 if file == RECORD else 3), output_of(result)
     assert path.name[:40] in output_of(result)
     assert ("checksum" in output_of(result)) == (name in EDITS)
 
 
-def test_all_damaged_files_are_named_at_once(storage: Path, show: Callable[..., Result]) -> None:
+def test_all_damaged_files_are_named_at_once(storage: Path, show: Show) -> None:
     origins = {p: json.loads(p.read_text(encoding="utf-8"))["origin"] for p in storage.glob(RUN)}
     (run,) = (p for p, own in origins.items() if (own["configuration"], own["replicate"]) == (0, 1))
     paths = [run, storage / CONFIGURATION, storage / REPLICATE]
     for path in paths:
-        cut(path)
+        DAMAGE["cut"](path)
     result = show("--format", "json")
     assert result.returncode == 3
     notes = json.loads(result.stdout)["notes"]
@@ -228,53 +211,23 @@ READERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def read(sclsearch: Call, reader: str, key: str) -> Result:
-    """Run a command that reads the storage; it must not crash."""
-    more = (key[:12],) if reader == "rerun" else ()
-    result = sclsearch(*READERS[reader], *more, "--storage", "storage")
-    result.assert_clear()
-    return result
-
-
-@pytest.mark.parametrize("damage", ["empty", "deep", "folder", "pipe"])
+@pytest.mark.parametrize("name", [RECORD, CONFIGURATION, REPLICATE, RUN])
+@pytest.mark.parametrize("damage", ["deep", "pipe"])
 @pytest.mark.parametrize("reader", READERS)
 def test_every_command_survives_damage_of_every_kind_of_file(
-    storage: Path, sclsearch: Call, reader: str, damage: str
+    storage: Path, sclsearch: Call, reader: str, damage: str, name: str
 ) -> None:
-    for name in (RECORD, CONFIGURATION, REPLICATE, RUN):
-        shutil.copytree(storage, "whole")
-        path = path_of(storage, name)
-        DAMAGE[damage](path)
-        result = read(sclsearch, reader, path.stem)
-        assert result.returncode in {0, 2, 3}, output_of(result)
-        assert reader != "ls" or result.returncode == 0
-        if result.returncode == 2:
-            assert re.search(r"\.json|--", result.stderr), result.stderr
-        shutil.rmtree(storage)
-        shutil.rmtree("out", ignore_errors=True)
-        Path("whole").rename(storage)
+    path = min(storage.glob(name))
+    DAMAGE[damage](path)
+    more = (path.stem[:12],) if reader == "rerun" else ()
+    result = sclsearch(*READERS[reader], *more, "--storage", "storage")
+    result.assert_clear()
+    assert result.returncode in ({0} if reader == "ls" else {0, 2, 3}), output_of(result)
+    if result.returncode == 2:
+        assert re.search(r"\.json|--", result.stderr), result.stderr
 
 
-@pytest.mark.parametrize("place", ["runs", "studies/mine/configurations", "studies"])
-@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
-@pytest.mark.parametrize("reader", ["show", "rerun", "ls", "export"])
-def test_a_store_path_that_is_not_a_folder_is_named(
-    storage: Path, sclsearch: Call, place: str, make: Change, reader: str
-) -> None:
-    key = path_of(storage, RUN).stem
-    folder = storage / place
-    shutil.rmtree(folder)
-    make(folder)
-    result = read(sclsearch, reader, key)
-    unread = (reader, place) == ("ls", "studies/mine/configurations")
-    assert result.returncode == 2 or unread or (reader == "rerun" and place != "runs")
-    if result.returncode == 2 and reader != "rerun":
-        assert str(folder) in output_of(result)
-
-
-def test_files_with_unknown_names_are_ignored(
-    storage: Path, sclsearch: Call, show: Callable[..., Result]
-) -> None:
+def test_files_with_unknown_names_are_ignored(storage: Path, sclsearch: Call, show: Show) -> None:
     before = show().stdout
     for name in ("²", "00", "-1", "1 copy", "x" * 200, "9" * 99):
         (storage / "studies" / "mine" / "configurations" / f"{name}.json").write_text("{}")

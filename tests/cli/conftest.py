@@ -26,8 +26,7 @@ space:
 @pytest.fixture
 def workdir(folder: Path, tiny_encoder: Path) -> Path:
     """Return the current folder, which holds only a tiny `encoder`."""
-    shutil.copytree(tiny_encoder, folder / "encoder")
-    return folder
+    return Path(shutil.copytree(tiny_encoder, folder / "encoder")).parent
 
 
 @pytest.fixture

@@ -60,15 +60,11 @@ def finish_cell(run_options: RunOptions) -> Finish:
     return finish_cell
 
 
-def flat(text: str) -> str:
-    return " ".join(text.split())
-
-
 @pytest.mark.usefixtures("run_options")
 def test_a_dry_run_lists_the_studies_and_writes_none(sclsearch: Call, storage: Path) -> None:
     result = sclsearch(*TABLE, "--cells", "CoLA", "--cells", "ICL,RTE", "--dry-run")
     assert result.returncode == 0
-    text = flat(result.stdout)
+    text = " ".join(result.stdout.split())
     assert " LCL cola 6 6 " in text
     assert "6 studies, 36 seed runs, 36 of them to train; time: " in text
     assert "- full, ICL, RTE: " in text
@@ -88,8 +84,6 @@ def test_scores_and_counts_come_from_the_store_without_training(
     assert (result.returncode, "full, LCL, CoLA" in result.stderr) == (0, True)
     mean = report(storage, name).configurations[0].test_mean
     assert mean is not None
-    assert f"LCL CoLA {100 * mean:.1f} ±" in flat(result.stdout)
-    assert "61.1 ± 1.3" in result.stdout
     output = json.loads(sclsearch(*TABLE, *ONE, "--json").stdout)
     assert (output["table"], output["pairs"]) == ("lacon/table-6", [])
     assert output["scores"][0]["mean"] == pytest.approx(mean)
@@ -122,8 +116,7 @@ def test_an_interruption_ends_all_cells_and_shows_finished_ones(
     result = sclsearch(*TABLE, "--cells", "CoLA", "--json")
     assert (result.returncode, len(started)) == (130, 2)
     assert STOPPED in result.stderr
-    shown = [score["cell"]["row"]["name"] for score in json.loads(result.stdout)["scores"]]
-    assert shown[-1] == "ICL"
+    assert json.loads(result.stdout)["scores"][-1]["cell"]["row"]["name"] == "ICL"
 
 
 def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothing(
@@ -134,32 +127,22 @@ def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothi
     result = sclsearch(*command, "--dry-run")
     assert result.returncode == 0
     assert "\n1 configuration x 4 seeds = 4 seed runs; in the store: 0\n" in result.stdout
-    assert "\ntime: " in result.stdout
-    assert "tau 0.1 winner" in flat(result.stdout)
     assert study_names(storage) == [name]
     repeated = finish_cell(confirms=name)
     output = json.loads(sclsearch(*command, "--dry-run", "--json").stdout)
     assert (output["study"], output["seed_runs"], output["stored"]) == (repeated, 4, 4)
     result = sclsearch(*command)
     assert result.returncode == 0
-    assert f"Winner #0 of {name}, test mcc as chosen" in flat(result.stdout)
-    assert "mean of 4 seeds fresh - chosen" in flat(result.stdout)
-
-
-def test_all_tables_are_listed_with_their_titles(sclsearch: Call) -> None:
-    result = sclsearch("reproduce", "ls")
-    assert result.returncode == 0
-    listed = dict(line.split("\t") for line in result.stdout.splitlines())
-    assert listed == {name: table.title for name, table in published_tables().items()}
+    printed = " ".join(result.stdout.split())
+    assert f"Winner #0 of {name}, test mcc as chosen" in printed
+    assert "mean of 4 seeds fresh - chosen" in printed
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("reproduce ls --cells nonsense", "--cells: has no effect on `ls`"),
-        ("reproduce ls --json", "--json: has no effect on `ls`"),
         ("reproduce gunel/table-44", "Did you mean 'gunel/table-4'?"),
-        ("reproduce gunel/table-4 --time-budget soon", "--time-budget: must be a positive"),
         ("reproduce gunel/table-2 --cells Avg", "full, CE, Avg: a mean of other cells"),
         ("confirm mine", "Unknown study 'mine' in"),
     ],

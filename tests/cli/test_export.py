@@ -27,17 +27,11 @@ def test_an_export_prints_scores_and_usage_and_its_checksums_find_changed_files(
 ) -> None:
     result = sclsearch("export", "mine", "my encoder")
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == (
-        "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by "
-        "validation, accuracy 0.6200, test 0.6200\n"
-        "Over all seeds, none left out, test accuracy is 0.6100. Report that, or better the score "
-        "on fresh seeds of `sclsearch confirm`.\n"
-        "On the command line: sclsearch predict 'my encoder' FILE\n"
-        "In Python:\n"
-        "import sclsearch\n"
-        'classifier = sclsearch.load("my encoder")\n'
-        'print(classifier.predict(["A fine film."]))\n'
-    )
+    first, second, *usage = result.stdout.splitlines()
+    assert first.endswith("seed 1, the best of 2 by validation, accuracy 0.6200, test 0.6200")
+    assert "test accuracy is 0.6100" in second
+    assert "On the command line: sclsearch predict 'my encoder' FILE" in usage
+    assert 'classifier = sclsearch.load("my encoder")' in usage
     folder = workdir / "my encoder"
     assert load_file(folder / "encoder/model.safetensors").keys() == {"x"}
     assert load_file(folder / "parts.safetensors").keys() == {"y"}

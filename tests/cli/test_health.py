@@ -39,7 +39,7 @@ def test_the_doctor_prints_all_checks_and_leaves_no_files(sclsearch: Call, workd
 
 @pytest.mark.slow
 def test_a_failed_check_has_a_reason_and_a_needed_one_gives_exit_code_1(
-    sclsearch: Call, workdir: Path
+    sclsearch: Call, workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workdir / "storage").touch()
     (workdir / "data").mkdir()
@@ -51,49 +51,33 @@ def test_a_failed_check_has_a_reason_and_a_needed_one_gives_exit_code_1(
     assert "HF_HUB_OFFLINE is set" in reasons["hub"]
     assert "python" not in reasons
     assert sclsearch("doctor", "--storage", "storage", "--tracking", "none").returncode == 1
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "hf-mirror.com")
+    assert "HF_ENDPOINT hf-mirror.com: is no URL" in found(workdir)["hub"].detail
 
 
-@pytest.mark.parametrize("runs", [True, False, None])
 def test_the_doctor_checks_mps_only_where_it_can_run(
-    workdir: Path, monkeypatch: pytest.MonkeyPatch, *, runs: bool | None
+    workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[MODULE], "_gpu", lambda: "a GPU")
-    monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda: runs)
-    mps = [check for name, check in found(workdir).items() if name == "mps"]
-    assert [(one.works, one.needed) for one in mps] == ([] if runs is None else [(runs, False)])
-    assert all((START_MPS in one.detail) != one.works for one in mps)
+    for runs in (True, False, None):
+        monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda runs=runs: runs)
+        mps = [check for name, check in found(workdir).items() if name == "mps"]
+        found_now = [(one.works, one.needed, START_MPS in one.detail) for one in mps]
+        assert found_now == ([] if runs is None else [(runs, False, not runs)])
 
 
-def test_a_bucket_is_checked_by_writing_and_needs_explicit_tracking(
+def test_a_bucket_and_data_are_checked_and_a_bucket_needs_explicit_tracking(
     workdir: Path, bucket: str
 ) -> None:
-    checks = found(f"{bucket}/a", tracking=None)
+    (workdir / "data/CoLA").mkdir(parents=True)
+    checks = found(f"{bucket}/a", workdir / "data", tracking=None)
+    assert (checks["data"].works, checks["data"].detail) == (True, f"{workdir / 'data'}: cola")
     assert (checks["storage"].works, checks["storage"].detail) == (True, f"{bucket}/a: 0 studies")
     assert not checks["tracking"].works
     missing = found(f"{bucket}-no/a")["storage"]
     assert not missing.works
     assert "its bucket does not exist" in missing.detail
-
-
-def test_an_invalid_url_of_the_hub_is_reported(
-    workdir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    for endpoint in ("hf-mirror.com", "http://hf mirror.com"):
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
-        hub = found(workdir)["hub"]
-        assert not hub.works
-        assert hub.detail.startswith(f"HF_ENDPOINT {endpoint}: is no URL such as https://…: ")
-
-
-def test_data_and_storage_are_printed_with_their_contents(
-    workdir: Path, storage: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (workdir / "data/CoLA").mkdir(parents=True)
-    monkeypatch.setenv("SCLSEARCH_DATA", str(workdir / "data"))
-    checks = found(storage)
-    assert (checks["data"].works, checks["data"].detail) == (True, f"{workdir / 'data'}: cola")
-    assert (checks["storage"].works, checks["storage"].detail) == (True, f"{storage}: 1 study")
 
 
 def test_all_built_in_search_spaces_are_validated_on_request(

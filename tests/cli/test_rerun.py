@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from sclsearch.canonical import digest
-from sclsearch.ray_backend import worker
 from sclsearch.ray_backend.worker import attempt
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import worker_context
@@ -34,10 +33,8 @@ def seed_run(method: str, model: Path, storage: Path) -> SeedRun:
 
 @pytest.fixture(scope="module")
 def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRun:
-    """Return a seed run of a tiny encoder."""
-    run = seed_run("ce", tiny_bert, tmp_path_factory.mktemp("trained"))
-    assert run.failure is None
-    return run
+    """Return a finished seed run of a tiny encoder."""
+    return seed_run("ce", tiny_bert, tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture(scope="module")
@@ -64,22 +61,21 @@ def rerun(sclsearch: Call, storage: Path) -> Rerun:
     return rerun
 
 
-@pytest.mark.slow
-def test_a_repeated_seed_run_is_identical(rerun: Rerun, trained: SeedRun) -> None:
-    result = rerun(trained)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert f"{trained.key[:12]} is identical in every number; " in result.stdout
-
-
-def test_a_difference_is_named_and_gives_exit_code_1(rerun: Rerun, trained: SeedRun) -> None:
+def test_a_repeated_seed_run_is_identical_and_a_difference_is_named_with_exit_code_1(
+    rerun: Rerun, trained: SeedRun
+) -> None:
+    same = rerun(trained)
+    assert (same.returncode, same.stderr) == (0, "")
+    assert f"{trained.key[:12]} is identical in every number; " in same.stdout
     [first, *rest] = trained.predictions["test"]
     predictions = {**trained.predictions, "test": [1 - first, *rest]}
-    result = rerun(replace(trained, predictions=predictions))
-    assert result.returncode == 1
-    assert result.stdout == f"{trained.key[:12]} differs in predictions.\n"
-    result = rerun(SeedRun(trained.key, trained.identity, trained.origin, failure=HANG))
-    assert result.returncode == 1
-    assert result.stdout.endswith(" had failed (hang: 1 h); this time it finished.\n")
+    hanging = SeedRun(trained.key, trained.identity, trained.origin, failure=HANG)
+    for run, difference in (
+        (replace(trained, predictions=predictions), " differs in predictions.\n"),
+        (hanging, " had failed (hang: 1 h); this time it finished.\n"),
+    ):
+        result = rerun(run)
+        assert (result.returncode, result.stdout) == (1, f"{trained.key[:12]}{difference}")
 
 
 def test_a_failure_that_recurs_is_no_difference_but_another_one_is(
@@ -90,13 +86,9 @@ def test_a_failure_that_recurs_is_no_difference_but_another_one_is(
     assert (same.returncode, same.stderr) == (0, "")
     failure = "(raised: RuntimeError: no scores today (mine.py:"
     assert f" failed again in the same way {failure}" in same.stdout
-    evaluation = {"epoch": 1.0, "update": 1, "loss": {}, "validation": {"confusion": [[1]]}}
-    finished = replace(raising, failure=None, evaluations=(evaluation,), test={"confusion": [[1]]})
-    other = replace(raising, failure=HANG)
-    for before, ended in ((other, "failed otherwise (hang: 1 h)"), (finished, "finished")):
-        result = rerun(before, *named)
-        assert result.returncode == 1
-        assert f" had {ended}; this time it failed {failure}" in result.stdout
+    other = rerun(replace(raising, failure=HANG), *named)
+    assert other.returncode == 1
+    assert f" had failed otherwise (hang: 1 h); this time it failed {failure}" in other.stdout
 
 
 def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
@@ -125,8 +117,8 @@ def test_what_this_machine_cannot_repeat_is_refused(
     for key in ("abcdef", "xyz"):
         sclsearch("rerun", key).assert_refused(f"'{key}': must be 4 or more characters")
 
-    def fail(_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(worker, "attempt", lambda *_, **__: map(fail, [0]))
+    monkeypatch.setattr("sclsearch.ray_backend.worker.attempt", fail)
     rerun(trained).assert_refused(": out of memory: CUDA out of memory")

@@ -5,9 +5,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+import typer.main
+
+from sclsearch.cli import app
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "cluster"
+
+
+def tune_options() -> set[str]:
+    """Return the options of `tune`."""
+    command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
+    return {option for parameter in command.params for option in parameter.opts}
 
 
 @pytest.fixture(autouse=True)
