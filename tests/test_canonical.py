@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -29,39 +28,28 @@ def test_the_text_has_sorted_keys_and_no_whitespace_and_the_hash_is_its_sha_256(
     assert digest(value) == hashlib.sha256(text.encode()).hexdigest()
 
 
-@given(
-    table=st.dictionaries(st.text(), SCALARS, max_size=8),
-    random=st.randoms(use_true_random=False),
-)
-def test_the_text_is_read_back_exactly_and_the_hash_ignores_the_order_of_keys(
-    table: Any, random: Random
-) -> None:
-    names = list(table)
-    random.shuffle(names)
-    assert digest({name: table[name] for name in names}) == digest(table)
+@given(table=st.dictionaries(st.text(), SCALARS, max_size=8))
+def test_the_text_is_read_back_exactly_and_the_hash_ignores_the_order_of_keys(table: Any) -> None:
+    assert digest({name: table[name] for name in reversed(table)}) == digest(table)
     assert repr(json.loads(canonical(table))) == repr({name: table[name] for name in sorted(table)})
 
 
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [
-        (math.nan, ValueError),
-        (math.inf, ValueError),
-        (-math.inf, ValueError),
-        (Path("a"), TypeError),
-    ],
-)
-def test_values_without_a_json_form_are_errors(value: object, error: type[Exception]) -> None:
-    with pytest.raises(error):
+@pytest.mark.parametrize("value", [math.nan, math.inf, Path("a")])
+def test_values_without_a_json_form_are_errors(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
         canonical({"loss": [value]})
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [(1, 1.0), (True, 1), (None, "null"), ("1", 1), ([], {}), (0.1, 0.1 + 2**-56)],
-)
-def test_values_that_differ_have_different_hashes(one: object, other: object) -> None:
-    assert digest(one) != digest(other)
+def test_values_that_differ_have_different_hashes() -> None:
+    for one, other in [
+        (1, 1.0),
+        (True, 1),
+        (None, "null"),
+        ("1", 1),
+        ([], {}),
+        (0.1, 0.1 + 2**-56),
+    ]:
+        assert digest(one) != digest(other)
 
 
 def test_the_file_digest_is_the_sha_256_of_the_bytes(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ TABLE = {"supcl-seq": 3, "scl": 2, "ce": 1}
     ("name", "hint"),
     [
         ("sc1", " Did you mean 'scl'?"),
-        ("SCL", " Did you mean 'scl'?"),
         ("supcl_seq", " Did you mean 'supcl-seq'?"),
-        ("su", " Did you mean 'supcl-seq'?"),
         ("xyzzy", ""),
     ],
 )

@@ -41,8 +41,3 @@ def test_the_package_is_typed_and_its_metadata_has_authors() -> None:
     metadata = ProjectMetadata(str(Path(__file__).parents[1]), PluginManager()).core
     assert metadata.authors
     assert "Typing :: Typed" in metadata.classifiers
-
-
-def test_an_unknown_name_raises_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'sclsearch' has no attribute 'tuen'"):
-        sclsearch.tuen  # noqa: B018

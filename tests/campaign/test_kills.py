@@ -41,21 +41,9 @@ TARGETS = {
 CODES = {"driver": -signal.SIGKILL, "worker": 130}
 """Exit codes of the driver; without Ray, Ray's core ends it with another one."""
 CONFIGS, SEEDS = max(12, 2 * KILLS // 3), max(3, 2 * KILLS // 3)
-ENTRY = "from sclsearch.__main__ import main; main()"
+SETTINGS = {"epochs": 40, "batch_size": 8, "max_length": 16}
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(3000)]
-
-
-def command(spec: StudySpec, storage: Path) -> list[str]:
-    options = {
-        **{"--method": spec.method, "--task": spec.task, "--model": spec.model},
-        **{"--train-size": spec.train_size, "--configs": CONFIGS, "--seeds": SEEDS},
-        **{"--storage": storage, "--study": "mine", "--concurrency": 2, "--gpus-per-trial": 0},
-        "--race": "off",
-    }
-    words = [str(word) for pair in options.items() for word in pair]
-    words += [word for pair in spec.settings.items() for word in ("--set", f"{pair[0]}={pair[1]}")]
-    return [sys.executable, "-c", ENTRY, "tune", *words]
 
 
 def session(driver: int) -> str | None:
@@ -102,13 +90,14 @@ def kill(
 def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undisturbed_one(
     tiny_encoder: Path, processes: Any, tmp_path: Path
 ) -> None:
-    settings = {"epochs": 40, "batch_size": 8, "max_length": 16}
-    spec = StudySpec(
-        method="scl", task="demo", model=str(tiny_encoder), train_size=20, settings=settings
-    )
     draw = random.Random(7)
     storage, whole = tmp_path / "storage", tmp_path / "whole"
-    environment = {**os.environ, **processes.environment}
+    command = [sys.executable, "-m", "sclsearch", "tune", "--method=scl", "--task=demo"]
+    command += [f"--model={tiny_encoder}", "--train-size=20", f"--storage={storage}"]
+    command += [f"--configs={CONFIGS}", f"--seeds={SEEDS}", "--race=off", "--study=mine"]
+    command += ["--concurrency=2", "--gpus-per-trial=0"]
+    command += [f"--set={name}={value}" for name, value in SETTINGS.items()]
+    start = partial(subprocess.Popen, command, env={**os.environ, **processes.environment})
     targets = [list(TARGETS)[number % len(TARGETS)] for number in range(KILLS)]
     draw.shuffle(targets)
     counts: Counter[str] = Counter()
@@ -126,9 +115,7 @@ def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undis
         target = targets[counts.total()]
         log, before = tmp_path / "log.txt", len(kept)
         with log.open("wb") as output:
-            driver = subprocess.Popen(
-                command(spec, storage), stdout=output, stderr=output, env=environment
-            )
+            driver = start(stdout=output, stderr=output)
         # Half of the kills happen while the workers start, the others during training.
         wanted = before + draw.choice((0, 0, 0, 1, 2, 5))
         ready = until(driver, partial(session, driver.pid))
@@ -136,7 +123,10 @@ def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undis
             sessions.add(str(session(driver.pid)))
         ready = ready and until(driver, has_stored(wanted))
         hit = ready and kill(driver, target, draw.uniform(0, 2), processes.named)
-        kept |= stored(storage)
+        assert kept.items() <= stored(storage).items(), (
+            "lost or trained twice"
+        )
+        kept = stored(storage)
         if target == "worker":  # Ray replaces a worker, and the search continues
             until(driver, has_stored(len(kept) + 1))
             driver.send_signal(signal.SIGINT)
@@ -150,16 +140,15 @@ def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undis
             assert not list((storage / "studies" / "mine").glob("driver*"))
         counts[target] += 1
         in_training[target] += len(kept) > before
-    last = subprocess.run(
-        command(spec, storage), capture_output=True, text=True, check=False, env=environment
-    )
-    assert last.returncode == 0, last.stderr
+    assert start().wait() == 0
     delete_dead_sessions()
     assert not [folder for folder in sessions if Path(folder).exists()]
-    options: dict[str, Any] = {"study": "mine", "configs": CONFIGS, "seeds": SEEDS, "race": "off"}
-    options |= {"concurrency": 2, "gpus_per_trial": 0, "tracking": "none"}
+    usual: dict[str, Any] = {"method": "scl", "task": "demo", "model": str(tiny_encoder)}
+    spec = StudySpec(**usual, train_size=20, settings=SETTINGS)
+    alike: dict[str, Any] = {"study": "mine", "configs": CONFIGS, "seeds": SEEDS, "race": "off"}
+    options = RunOptions(**alike, concurrency=2, storage=whole, gpus_per_trial=0, tracking="none")
     with in_process():
-        run(spec, RunOptions(storage=whole, **options), Console(quiet=True))
+        run(spec, options, Console(quiet=True))
     assert kept.items() <= stored(storage).items()
     assert reproducible_results(storage) == reproducible_results(whole)
     assert len(reproducible_results(storage)) == CONFIGS * SEEDS

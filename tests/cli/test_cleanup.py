@@ -26,10 +26,11 @@ def test_a_study_is_deleted_with_consent_only_and_a_dry_run_counts_its_files(
     sclsearch: Call, files: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files()
-    first, last = sclsearch("rm", "mine", "--dry-run").stdout.splitlines()
+    first, second, *paths = sclsearch("rm", "mine", "--dry-run").stdout.splitlines()
     assert first.startswith(f"{before} files, ")
     assert first.endswith(f": 4 of seed runs, {before - 4} of studies")
-    assert last == "MLflow: 0 runs in the storage's own database"
+    assert second == "MLflow: 0 runs in the storage's own database"
+    assert len(paths) == before
     sclsearch("rm", "mine").assert_refused("standard input is not a terminal", "Pass --yes")
     monkeypatch.setattr("sys.stdin", Terminal("n\ny\n"))
     assert sclsearch("rm", "mine").returncode == 1
