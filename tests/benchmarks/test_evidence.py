@@ -21,9 +21,8 @@ import sclsearch
 from benchmarks.evidence.__main__ import PAGE, main
 from benchmarks.evidence.claims import CLAIMS, FEWSHOT, FOLDER, FRESH, IMBALANCED, sides_of
 from benchmarks.evidence.page import LOGISTIC, Result, results
-from benchmarks.evidence.records import paired, stored_frames
+from benchmarks.evidence.records import stored_frames
 from sclsearch.cli import app
-from sclsearch.errors import SclsearchError
 from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.selection.significance import ALPHA, Comparison, compare, holm
@@ -163,35 +162,18 @@ def test_the_page_of_a_storage_has_the_values_of_compare(
     assert side[8] == f"{100 * sum(tests) / len(tests):.1f}"
 
 
-def test_sides_with_different_rows_are_an_error() -> None:
-    names = ("study", "kind", "replicate", "test", "train_rows", "test_rows")
-    side = pd.DataFrame([("a", "confirm", 0, 0.5, "r", "t")], columns=names)
-    for name, value in (("replicate", 1), ("train_rows", "s"), ("test_rows", "u")):
-        with pytest.raises(SclsearchError, match="a and a: must have the same seeds and rows"):
-            paired(side, side.assign(**{name: value}))
-
-
-@pytest.mark.parametrize(
-    ("difference", "interval", "adjusted", "published", "expected"),
-    [
+def test_verdicts() -> None:
+    for difference, interval, adjusted, published, expected in (
         (0.02, (0.01, 0.03), 0.05, None, "holds"),
         (-0.02, (-0.03, -0.01), 0.05, None, "does not hold"),
         (0.0, (-0.01, 0.01), 0.5, 0.02, "does not hold"),
         (0.0, (-0.01, 0.02), 0.5, 0.02, "inconclusive"),
         (0.0, (-0.01, 0.01), 0.5, None, "inconclusive"),
         (0.02, (0.001, 0.04), 0.06, 0.02, "inconclusive"),
-    ],
-)
-def test_verdicts(
-    difference: float,
-    interval: tuple[float, float],
-    adjusted: float,
-    published: float | None,
-    expected: str,
-) -> None:
-    found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted, adjusted)
-    claim = replace(CLAIMS[0], published=published)
-    assert Result(claim, found, adjusted).verdict == expected
+    ):
+        found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted, adjusted)
+        claim = replace(CLAIMS[0], published=published)
+        assert Result(claim, found, adjusted).verdict == expected
 
 
 @pytest.mark.parametrize("model", ["minilm", "roberta-base"])

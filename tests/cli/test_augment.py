@@ -19,10 +19,10 @@ FILE = "paraphrases-demo-20-eda.jsonl"
 OWN = ("--task", "my reviews.csv", "--text", "text", "--label", "label")
 FEW = ("--train-size", "20", "--unlabeled", "60", "--replicates", "3")
 SPLIT = ("--fractions", "0.8,0.1,0.1")
-CASES: dict[str, tuple[tuple[str, ...], int | None]] = {
-    "some unlabeled": ((*OWN, "--unlabeled", "90", "--replicates", "1"), 90),
-    "few": ((*OWN, *SPLIT, *FEW), None),
-    "a protocol that joins them": ((*DEMO, "--protocol", "gunel-noisy"), None),
+CASES = {
+    "some unlabeled": (*OWN, "--unlabeled", "90", "--replicates", "1"),
+    "few": (*OWN, *SPLIT, *FEW),
+    "a protocol that joins them": (*DEMO, "--protocol", "gunel-noisy"),
 }
 Augment = Callable[..., Any]
 
@@ -41,7 +41,7 @@ def augment(sclsearch: Call, workdir: Path) -> Augment:
 def test_the_output_ends_with_the_command_that_reads_the_file(
     case: str, augment: Augment, sclsearch: Call, workdir: Path
 ) -> None:
-    options, texts = CASES[case]
+    options = CASES[case]
     result = augment(*options)
     assert result.returncode == 0, result.stderr
     first, *_, use = result.stdout.splitlines()
@@ -49,7 +49,7 @@ def test_the_output_ends_with_the_command_that_reads_the_file(
     rows = paraphrase_source(workdir / command[-1]).rows
     views = 3 if "gunel-noisy" in options else 2
     assert first == f"{command[-1]}: {len(rows)} texts with {views} paraphrases each."
-    assert texts in {None, len(rows)}
+    assert case != "some unlabeled" or len(rows) == 90
     planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run", "--json")
     assert planned.returncode == 0, planned.stderr
     notes = " ".join(json.loads(planned.stdout)["notes"])
@@ -82,24 +82,17 @@ def test_an_interrupted_command_reports_it_and_resumes(
     assert (workdir / FILE).read_bytes() == (workdir / "whole.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((*DEMO[:2], *FEW[2:]), "--unlabeled 60: needs a training size"),
-        ((*OWN, "--task", "labelled.csv", "--unlabeled", "all"), "--unlabeled all: needs a"),
-        ((*DEMO, "--protocol", "gunel-noisy", "--views", "2"), "--views: must be at least 3"),
-        ((*DEMO, "--data-dir", "glue"), "--data-dir glue: must come with a published task"),
-    ],
-    ids=["unlabeled", "no unlabeled rows", "views", "folder"],
-)
 def test_invalid_options_are_refused_and_nothing_is_written(
-    augment: Augment, workdir: Path, options: tuple[str, ...], message: str
+    augment: Augment, sclsearch: Call, workdir: Path
 ) -> None:
-    augment(*options).assert_refused(message)
+    augment(*DEMO[:2], *FEW[2:]).assert_refused("--unlabeled 60: needs a training size")
+    augment(*OWN[2:], "--task", "labelled.csv", "--unlabeled", "all").assert_refused(
+        "--unlabeled all: needs a"
+    )
+    augment(*DEMO, "--protocol", "gunel-noisy", "--views", "2").assert_refused(
+        "--views: must be at least 3"
+    )
     assert not list(workdir.glob("*.jsonl"))
-
-
-def test_every_back_end_is_an_option_and_chinese_texts_are_refused(sclsearch: Call) -> None:
     assert get_args(BackendName) == tuple(BACKENDS)
     pytest.importorskip("sentencepiece", reason="the extra 'augment' is not installed")
     result = sclsearch("augment", "--task", "eprstmt", "--backend", "marian")

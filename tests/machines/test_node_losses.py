@@ -107,17 +107,6 @@ def test_results_are_unchanged_if_a_machine_is_powered_off(
     assert {*failures} <= LOST
 
 
-def test_results_are_unchanged_if_a_raylet_is_killed(
-    victim: Machine, start: Start, finish: Finish
-) -> None:
-    running = start("raylet")
-    (raylet,) = victim.running(RAYLET)
-    os.kill(raylet, signal.SIGKILL)
-    wait_for("the end of its workers", lambda: not victim.running(TRAINING))
-    # There is no failure if the worker had just stored its seed run.
-    assert {*finish(running)} <= LOST
-
-
 def test_results_are_unchanged_if_a_disconnected_machine_keeps_writing(
     machines: Machines, victim: Machine, start: Start, finish: Finish
 ) -> None:
