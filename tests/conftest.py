@@ -9,7 +9,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ settings.load_profile("sclsearch")
 pytest_plugins = ["tests.workspace"]
 
 Save = Callable[..., Path]
-RAYS_WARNINGS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,14 +43,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     paths = {item.path for item in with_ray}
     items.sort(key=lambda item: item.path not in paths)
     # Ray leaves files and sockets of its processes to the garbage collector.
-    for item, warning in product(with_ray, RAYS_WARNINGS):
-        item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
+    warnings = ("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+    for item in with_ray:
+        item.add_marker(pytest.mark.filterwarnings(*warnings))
 
 
 def _real_data(name: str) -> Path:
     """Return a folder of real data; skip the test if it is missing."""
-    given = os.environ.get("SCLSEARCH_TEST_DATA")
-    folder = (Path(given) if given else Path(__file__).parents[2] / "shared" / "data") / name
+    usual = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SCLSEARCH_TEST_DATA") or usual) / name
     if not folder.is_dir():
         pytest.skip(f"no data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has {name}/")
     return folder

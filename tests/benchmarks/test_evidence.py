@@ -117,49 +117,32 @@ def cells(page: str, *start: str) -> list[str]:
 
 
 def test_the_page_of_a_storage_has_the_values_of_compare(
-    write_study: WriteStudy,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    write_study: WriteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def printed(*options: str) -> tuple[str, str]:
+    def written(*options: str) -> str:
         monkeypatch.setattr("sys.argv", ["evidence", *options])
         main()
-        return PAGE.read_text(encoding="utf-8"), capsys.readouterr().err
+        return PAGE.read_text(encoding="utf-8")
 
     monkeypatch.chdir(tmp_path)
     FOLDER.mkdir(parents=True)
     shutil.copy(ROOT / PAGE, PAGE)
     write_side(write_study, "ce", 0)
     storage = write_side(write_study, "scl", 2)
-    page, errors = printed("--storage", str(storage))
-    assert not errors
-    assert printed() == (page, "")
+    page = written("--storage", str(storage))
+    assert written() == page
     fresh = sclsearch.compare("ce-sst2-20-fresh", "scl-sst2-20-fresh", storage=storage).studies
+    search = sclsearch.compare("ce-sst2-20", "scl-sst2-20", storage=storage).studies[1]
     assert fresh[1].comparison is not None
+    assert search.comparison is not None
     expected = compared(fresh[1].comparison, fresh[1].comparison.p)
+    difference, *_ = compared(search.comparison, 1.0)
     means = [f"{100 * (fresh[n].test_mean or 0):.1f}" for n in (1, 0)]
     row = cells(page, "Gunel et al.: `scl` > `ce`", "sst2", "20")
     assert row[3:8] == [*means, "51.0", "51.0", ""]
     assert tuple(row[8:14]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
-    search = sclsearch.compare("ce-sst2-20", "scl-sst2-20", storage=storage).studies[1]
-    assert search.comparison is not None
-    difference, *_ = compared(search.comparison, 1.0)
     assert row[14:] == ["+2.2", f"{difference} ({points(search.search_interval)})", "**holds**"]
     assert cells(page, "Gunel et al.: `scl` > `ce`", "sst2", "100")[-1] == "not recorded"
-    side = cells(page, "`scl-sst2-20`")
-    chosen = sclsearch.select("scl-sst2-20", storage=storage).winner
-    again = sclsearch.select("scl-sst2-20-fresh", storage=storage).winner
-    assert chosen is not None
-    assert again is not None
-    assert side[6:8] == [
-        f"{100 * (one.test_mean or 0):.1f} ± {100 * (one.test_std or 0):.1f}"
-        for one in (chosen, again)
-    ]
-    tens = [again.seeds[start : start + 10] for start in (0, 10, 20)]
-    tops = [sorted(ten, key=lambda seed: -(seed.validation or 0))[:3] for ten in tens]
-    tests = [seed.test or 0 for top in tops for seed in top]
-    assert side[8] == f"{100 * sum(tests) / len(tests):.1f}"
 
 
 def test_verdicts() -> None:
@@ -176,9 +159,8 @@ def test_verdicts() -> None:
         assert Result(claim, found, adjusted).verdict == expected
 
 
-@pytest.mark.parametrize("model", ["minilm", "roberta-base"])
-def test_sides_have_equal_budgets_studies_of_their_own_and_valid_commands(model: str) -> None:
-    sides = [replace(side, model=model) for side in sides_of(CLAIMS)]
+def test_sides_have_equal_budgets_studies_of_their_own_and_valid_commands() -> None:
+    sides = sides_of(CLAIMS)
     assert len({side.study for side in sides}) == len(sides)
     group: Any = typer.main.get_command(app)
     for side in sides:

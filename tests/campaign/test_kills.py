@@ -123,9 +123,7 @@ def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undis
             sessions.add(str(session(driver.pid)))
         ready = ready and until(driver, has_stored(wanted))
         hit = ready and kill(driver, target, draw.uniform(0, 2), processes.named)
-        assert kept.items() <= stored(storage).items(), (
-            "lost or trained twice"
-        )
+        assert kept.items() <= stored(storage).items(), "lost or trained twice"
         kept = stored(storage)
         if target == "worker":  # Ray replaces a worker, and the search continues
             until(driver, has_stored(len(kept) + 1))

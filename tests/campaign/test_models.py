@@ -124,19 +124,3 @@ def test_a_damaged_model_is_refused_before_anything_is_written(
     if case in {"weights NaN", "tokenizer beyond the embeddings", "tokenizer cut"}:
         sclsearch(*TUNE, "--model", "./model", "--tracking", "none").assert_refused(word)
         assert not list(Path("sclsearch-storage").glob("studies/*"))
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "words"),
-    [
-        *(("--model", name, ["--model"]) for name in ("nonesuch", "", "./nothing", "~nobody/x")),
-        ("--set", "max_length=161", ["max_length", "160", "161"]),
-        ("--storage", "taken/below", ["--storage", "taken"]),
-        ("--storage", "taken", ["--storage", "taken"]),
-    ],
-)
-def test_a_dry_run_refuses_what_the_model_or_the_storage_cannot_do(
-    option: str, value: str, words: list[str], model: Path, sclsearch: Call
-) -> None:
-    Path("taken").touch()
-    sclsearch(*TUNE, "--model", "./model", option, value, "--dry-run").assert_refused(*words)

@@ -1,7 +1,7 @@
 """Fixtures for tests of the files in cluster/."""
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,11 @@ from sclsearch.cli import app
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "cluster"
+
+
+def read(name: str) -> str:
+    """Return the text of a file of cluster/."""
+    return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def tune_options() -> set[str]:
@@ -25,12 +30,6 @@ def _clean_ray_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(scope="session")
-def read() -> Callable[[str], str]:
-    """Return a function that reads a file of cluster/."""
-    return lambda name: (FOLDER / name).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -3,19 +3,15 @@
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.cluster.conftest import FOLDER, tune_options
+from tests.cluster.conftest import read, tune_options
 
-README = (FOLDER / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+BLOCKS = re.findall(r"```sh\n(.*?)```", read("README.md"), flags=re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
 
 
-def test_each_kind_of_cluster_has_a_study_command_and_submitted_ones_request_a_gpu(
-    read: Callable[[str], str],
-) -> None:
+def test_each_kind_of_cluster_has_a_study_command_and_submitted_ones_request_a_gpu() -> None:
     commands = [line for line in LINES if re.search(r"\btune\b|sbatch", line)]
     assert len(commands) >= 4
     for line in commands:

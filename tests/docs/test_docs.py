@@ -15,7 +15,6 @@ import typer.main
 
 import sclsearch
 from sclsearch.cli import app
-from sclsearch.methods import METHODS, method_summaries
 from sclsearch.spaces.load import check_file
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.finished import finish
@@ -88,13 +87,6 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     methods = (tmp_path / "reference" / "methods.html").read_text(encoding="utf-8")
     assert "supcl-seq" in methods
-
-
-def test_the_table_in_readme_has_a_row_per_method() -> None:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    for name in METHODS:
-        row = f"| `{name}` | {method_summaries()[name].rstrip('.')} |"
-        assert row in lines, f"README needs the row\n{row}"
 
 
 def _block(page: str, start: str) -> str:

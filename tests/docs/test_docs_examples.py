@@ -38,10 +38,3 @@ def test_a_page_with_other_output_than_times_or_last_digits_is_reported_and_reco
     assert f"-{after.splitlines()[0]}" in capsys.readouterr().out
     assert check(page, write=True)
     assert check(page, write=False)
-
-
-def test_a_command_that_fails_ends_the_program(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("```console\n$ exit 7\n```\n", encoding="utf-8")
-    with pytest.raises(RuntimeError, match="exit code 7"):
-        check(page, write=False)

@@ -1,7 +1,6 @@
 """Fixtures for a study on simulated machines and its results on one undisturbed machine."""
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.machines.machines import TRAINING, Machine, Machines, missing_requirement
+from tests.machines.machines import Machine, Machines, missing_requirement
 from tests.processes import PATIENCE
 from tests.studies import SPACE, reproducible_results, stored
 
@@ -54,31 +53,15 @@ class Search:
     log: str
 
     def start(self, machine: Machine, *options: str) -> "subprocess.Popen[bytes]":
-        storage = ("--storage", str(self.storage))
-        return machine.start(
-            "python", "-c", DRIVER, *self.command, *storage, *options, log=self.log
-        )
+        words = (*self.command, f"--storage={self.storage}", *options)
+        return machine.start("python", "-c", DRIVER, *words, log=self.log)
 
     def stored(self) -> Mapping[str, Any]:
         return stored(self.storage)
 
-    def trains_on(self, machine: Machine, stored: int, quiet: float) -> bool:
-        """Return whether `stored` seed runs are stored and the machine trains another one.
-
-        A worker still looks busy shortly after it stored a seed run; killing it then loses nothing.
-        So the newest one must be `quiet` seconds old.
-        """
-        times = [path.stat().st_mtime for path in (self.storage / "runs").glob("*.json")]
-        waited = len(times) >= stored and time.time() - max(times) > quiet
-        return waited and bool(machine.running(TRAINING))
-
     def results(self) -> Mapping[str, Any]:
         """Return the parts of the results that do not depend on machine and time."""
         return reproducible_results(self.storage)
-
-    def trained_on(self, machine: str) -> list[Any]:
-        """Return the seed runs that a machine stored."""
-        return [run for run in self.stored().values() if run["environment"]["host"] == machine]
 
     def output(self, machine: Machine) -> str:
         return (machine.logs / self.log).read_text(encoding="utf-8")

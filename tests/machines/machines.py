@@ -18,7 +18,6 @@ from tests.processes import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[2]
 BOOT = Path(__file__).with_name("boot.sh")
-TOOLS = ("ip", "nsenter", "setpriv", "unshare")
 NET_ADMIN, SYS_ADMIN = 12, 21
 HOLD_NAMESPACES = ("setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child")
 NAMESPACES = ("--net", "--pid", "--mount", "--uts", "--ipc")
@@ -42,19 +41,13 @@ TRAINING = "ray::ImplicitFunc.train"
 
 def missing_requirement() -> str | None:
     """Return why this machine cannot simulate others; None if it can."""
-    missing = [name for name in TOOLS if shutil.which(name) is None]
-    if missing:
-        return f"simulated machines need iproute2 and util-linux; {missing[0]} is missing"
+    if not all(shutil.which(name) for name in ("ip", "nsenter", "setpriv", "unshare")):
+        return "simulated machines need iproute2 and util-linux"
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     capable = int(status.partition("CapEff:")[2].split()[0], 16)
     if os.geteuid() or not (capable >> NET_ADMIN & 1 and capable >> SYS_ADMIN & 1):
         return "simulated machines need root with CAP_NET_ADMIN and CAP_SYS_ADMIN"
     return None
-
-
-def user_environment() -> dict[str, str]:
-    """Return the environment variables without those of Ray, which a test sets itself."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
 
 
 class Namespaces:
@@ -136,6 +129,7 @@ class Machine(Namespaces):
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables of its user."""
+        users = {name: one for name, one in os.environ.items() if not name.startswith("RAY_")}
         own = {
             "HOME": "/tmp/home",
             "HF_HOME": os.environ.get("HF_HOME", str(Path.home() / ".cache/huggingface")),
@@ -143,7 +137,7 @@ class Machine(Namespaces):
             "PYTHONPATH": str(ROOT),
             "RAY_AUTH_MODE": "token",
         }
-        return {**user_environment(), **SETTINGS, **own}
+        return {**users, **SETTINGS, **own}
 
     def start(self, *command: str, log: str) -> "subprocess.Popen[bytes]":
         """Start a command with its output in a log file."""

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 WRONG = "0" * 64
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def head(machines: Machines) -> Iterator[Machine]:
     """Return the head of a cluster with one worker."""
     yield machines.cluster(2)
