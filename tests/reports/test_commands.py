@@ -51,14 +51,8 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
     assert expected.items() <= options.items()
     assert (options["--set"], options["--storage"]) == ("dropouts=[0,0.1]", str(storage))
     assert parsed(command)
-
-
-def test_automatic_precision_is_left_to_the_command(write_study: WriteStudy) -> None:
-    storage = write_study([(70, 60)], parameters=[], precision="auto")
-    _, record = existing_study(storage, "made-up")
-    command = search_command(report(storage, "made-up"), record)
-    assert command.startswith("sclsearch train --method scl ")
-    assert "--precision" not in command
+    automatic = replace(record, origin={**record.origin, "precision": "auto"})
+    assert "--precision" not in search_command(report(storage, "made-up"), automatic)
 
 
 @pytest.mark.parametrize("method", ["scl", "/my files/mine.py:Mine"])

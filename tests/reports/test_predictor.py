@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
 from typer.testing import CliRunner, Result
 
 import sclsearch
@@ -99,11 +98,9 @@ def test_an_ensemble_has_the_mean_probabilities_and_scores_of_its_members(
     assert whole.record.validation == pytest.approx(line.score)
 
 
-def test_an_ensemble_is_no_single_model_and_has_several_members_of_the_same_labels(
+def test_an_ensemble_has_several_members_of_the_same_labels_and_is_no_encoder(
     trained: Trained, ensemble: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises((OSError, ValueError), match=r"config\.json|model_type"):
-        AutoModelForSequenceClassification.from_pretrained(ensemble)
     assert model_folder(f"{ensemble}/seed-0") == ensemble / "seed-0"
     with pytest.raises(SclsearchError, match=r"ensemble, pass the folder of one seed\.$"):
         model_folder(str(ensemble))
@@ -135,8 +132,6 @@ def test_a_file_or_standard_input_is_printed_as_csv(winner: Path, tmp_path: Path
     assert [row[:2] for row in rows] == [["7", "m"], ["8", "n"]]
     found = np.array([row[3:] for row in rows], float)
     assert found == pytest.approx(sclsearch.load(winner).predict_proba(TEXTS), abs=1e-4)
-    lines, _ = predict(winner, "-", *BODY, "--delimiter", "tab", texts="id\tbody\n7\tgood, or\n")
-    assert lines[1].startswith('1,"good, or",')
 
 
 def test_json_lines_have_the_types_of_the_input(winner: Path, tmp_path: Path) -> None:
@@ -148,38 +143,27 @@ def test_json_lines_have_the_types_of_the_input(winner: Path, tmp_path: Path) ->
     for row, text, own in zip(rows, TEXTS, sclsearch.predict(winner, TEXTS), strict=True):
         assert {"body": text, **kept, "predicted": own.label}.items() <= row.items()
         assert row["scores"].keys() == own.scores.keys()
-    many = '{"body": ""}\n' * 12 + '{"body": "good"}\n'
-    (line,), messages = predict(winner, "-", *options[:4], "--no-text", texts=many)
-    row = json.loads(line)
-    assert (row.keys(), row["row"]) == ({"row", "predicted", "scores"}, 13)
-    assert "12 rows with an empty text left out: 1, 2" in messages
-    assert messages.endswith("10, …\n")
 
 
-def test_rows_with_an_empty_text_are_left_out_and_counted(winner: Path, tmp_path: Path) -> None:
+def test_rows_with_an_empty_text_are_left_out_and_counted(winner: Path) -> None:
     texts = 'id,body\na1," "\na2,the film was good\na3,\na4,awful\n'
-    file = tmp_path / "new.csv"
-    file.write_text(texts)
     labels = [str(one.label) for one in sclsearch.predict(winner, ["the film was good", "awful"])]
-    for place, name in ((file, file), ("-", "standard input")):
-        for options, rows, empty in (((), "24", "1, 3"), (("--id", "id"), ("a2", "a4"), "a1, a3")):
-            lines, messages = predict(winner, place, *BODY, *options, texts=texts)
-            printed = [(row[0], row[2]) for row in csv.reader(lines[1:])]
-            assert printed == [*zip(rows, labels, strict=True)]
-            assert f"{name}: 2 rows with an empty text left out: {empty}\n" in messages
+    for options, rows, empty in (((), "24", "1, 3"), (("--id", "id"), ("a2", "a4"), "a1, a3")):
+        lines, messages = predict(winner, "-", *BODY, *options, texts=texts)
+        printed = [(row[0], row[2]) for row in csv.reader(lines[1:])]
+        assert printed == [*zip(rows, labels, strict=True)]
+        assert f"standard input: 2 rows with an empty text left out: {empty}\n" in messages
 
 
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
         ("body\na\n", (), "--text: must name one column of"),
-        ("body\na\n", (*BODY, "--keep", "body"), "body would be printed twice"),
         (
             '{"scores": 1, "body": "a"}\n',
             (*BODY, "--keep", "scores", "--format", "jsonl"),
             "scores would be printed twice",
         ),
-        ("body\na\ngood,bad\n", BODY, "cannot be read: Error tokenizing data. "),
         ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'?"),
         ("[1]\n", (*BODY, "--format", "jsonl"), "row 1: must be a JSON object, got 1."),
         (b"body\ngood\n\xff\n", BODY, "cannot be read: 'utf-8' codec"),
@@ -196,10 +180,8 @@ def test_an_invalid_input_is_refused(
 def test_an_invalid_list_of_texts_is_refused(winner: Path) -> None:
     given: list[tuple[Any, str]] = [
         ("one text", "texts: must be a list, got one text"),
-        (None, "texts: must be a list, got None"),
         (["one", ("one", "two")], "text 1: must have 1 part as in demo, got 2"),
         ([{"text": "one"}], "text 0: must be a text or a pair of texts, got {'text': 'one'}"),
-        ([("one", 2)], r"text 0: must be a text or a pair of texts, got \('one', 2\)"),
     ]
     for texts, message in given:
         with pytest.raises(SclsearchError, match=f"^{message}"):
@@ -252,21 +234,19 @@ def test_a_stream_is_read_one_batch_ahead_and_predicts_like_a_list(winner: Path)
     read: list[str] = []
 
     def arriving() -> Iterator[str]:
-        for text in ("good", "the film was bad", "dull", "a lovely film", "not bad"):
+        for text in ("good", "the film was bad", "dull", "a lovely film", ""):
             read.append(text)
             yield text
 
     stream = classifier.predict_stream(arriving())
     predictions = [next(stream)]
     assert len(read) == 2
-    predictions.extend(stream)
-    assert [one.label for one in predictions] == [one.label for one in classifier.predict(read)]
-    scores = np.array([list(one.scores.values()) for one in predictions])
-    expected = [list(one.scores.values()) for one in sclsearch.predict(str(winner), read)]
-    assert scores == pytest.approx(np.array(expected), abs=1e-5)
-    stream = classifier.predict_stream(iter(["good", "bad", "it", ""]))
-    assert [next(stream).label, next(stream).label]
-    with pytest.raises(SclsearchError, match=r"^text 3: a text is empty\. "):
+    predictions += [next(stream) for _ in range(3)]
+    expected = sclsearch.predict(str(winner), read[:4])
+    assert [one.label for one in predictions] == [one.label for one in expected]
+    scores, lists = (np.array([[*o.scores.values()] for o in p]) for p in (predictions, expected))
+    assert scores == pytest.approx(lists, abs=1e-5)
+    with pytest.raises(SclsearchError, match=r"^text 4: a text is empty\. "):
         next(stream)
 
 
@@ -278,7 +258,6 @@ def test_probabilities_are_the_softmax_of_logits_or_of_cosines_over_tau(winner: 
     assert found == pytest.approx(scores.softmax(1), abs=1e-6)
     assert classifier.predict_proba(TEXTS) == pytest.approx(found.numpy(), abs=1e-6)
     assert classifier.predict_proba([]).shape == (0, 2)
-    assert classifier.predict([]) == []
     cosines = torch.tensor([[0.5, 0.3], [-1.0, 1.0]])
     assert torch.equal(LaCon(tau=0.1).probabilities(cosines), (cosines / 0.1).softmax(1))
 
@@ -286,18 +265,17 @@ def test_probabilities_are_the_softmax_of_logits_or_of_cosines_over_tau(winner: 
 def test_threads_can_share_a_classifier(winner: Path) -> None:
     classifier = sclsearch.load(winner)
     texts = [["good film", "bad"], ["dull", "a lovely film and not bad"]] * 4
+    expected = [classifier.predict_proba(one) for one in texts]
     with ThreadPoolExecutor(4) as pool:
-        probabilities = list(pool.map(classifier.predict_proba, texts))
-    for own, expected in zip(probabilities, map(classifier.predict_proba, texts), strict=True):
-        assert own == pytest.approx(expected, abs=1e-6)
+        found = list(pool.map(classifier.predict_proba, texts))
+    assert np.array(found) == pytest.approx(np.array(expected), abs=1e-6)
 
 
 def test_an_invalid_device_or_batch_size_is_refused(winner: Path) -> None:
     with pytest.raises(SclsearchError, match=r"^batch_size: must be at least 1, got 0\."):
         sclsearch.load(winner, batch_size=0)
-    for device in ("warp", "cuda:99"):
-        with pytest.raises(SclsearchError, match=f"^device {device}: torch cannot use it: "):
-            sclsearch.load(winner, device=device)
+    with pytest.raises(SclsearchError, match=r"^device warp: torch cannot use it: "):
+        sclsearch.load(winner, device="warp")
 
 
 def test_a_regression_has_no_probabilities(exported: Path) -> None:

@@ -1,7 +1,6 @@
 """Tests of the report: ranking by validation, test scores of the reported seeds, notes."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import Report, finished_winner, paired, report
 from sclsearch.selection.rules import Band, parse_rule
 from sclsearch.store.studies import StudyStore
+from tests.protocols.conftest import labeled, splits_of
 from tests.reports.conftest import FIELDS, WriteStudy
 
 # The validation rules mean, top-2 and best each prefer a different configuration.
@@ -54,8 +54,6 @@ def test_unfinished_configurations_rank_last_in_order_without_a_score(
     assert numbers(found) == [3, 1, 0, 2]
     assert [line.score is None for line in found.configurations] == [False, False, True, True]
     assert [len(line.seeds) for line in found.configurations] == [2, 2, 1, 0]
-    alone = write_study(MEAN, ["a fault"] * 3, name="alone")
-    assert report(alone, "alone").lead is None
 
 
 def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: WriteStudy) -> None:
@@ -69,7 +67,8 @@ def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: 
 
 def test_a_configuration_whose_seeds_all_failed_never_wins(write_study: WriteStudy) -> None:
     storage = write_study(["it broke", "it too"], [(0, 10), (0, 20)])
-    assert finished_winner(report(storage, "made-up")).number == 1
+    found = report(storage, "made-up")
+    assert (finished_winner(found).number, found.lead) == (1, None)
     write_study(["it broke"], name="broken")
     with pytest.raises(SclsearchError, match=r"^broken: no seed run succeeded\..* it broke"):
         finished_winner(report(storage, "broken"))
@@ -88,48 +87,28 @@ def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: Wr
     found = report(storage, "made-up", seeds=2)
     assert (numbers(found), found.seeds) == ([0, 1], 2)
     assert [seed.replicate for seed in found.configurations[0].seeds] == [0, 1]
-    storage = write_study([(90, 10), None], [(80, 40), (80, 50)], name="unfinished")
-    assert numbers(report(storage, "unfinished")) == [1, 0]
-    assert numbers(report(storage, "unfinished", seeds=1)) == [0, 1]
-
-
-def test_an_invalid_number_of_seeds_is_refused(write_study: WriteStudy) -> None:
-    storage = write_study(MEAN)
     for seeds in (0, 4):
         with pytest.raises(SclsearchError, match=f"must be between 1 and 3, .* got {seeds}\\."):
             report(storage, "made-up", seeds=seeds)
-    with pytest.raises(SclsearchError, match="--seeds: rule top-3 needs at least 3, got 2"):
-        report(storage, "made-up", parse_rule("top-3"), seeds=2)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "devices"),
-    [
-        ((), []),
-        ((H100,) * 3, []),
+def test_notes_are_those_of_splits_space_and_different_devices(write_study: WriteStudy) -> None:
+    for name, gpus in (("equal", (H100,) * 3), ("different", (H100, A100, H100))):
+        notes = {"notes": ("rows",), "study_notes": ("space: mine",)}
+        storage = write_study(MEAN, FAILING, name=name, gpus=gpus, **notes)
+        first, *found, last = report(storage, name).notes
+        assert (first, last) == ("rows", "space: mine")
         # Without the seed run on an A100 that failed.
-        ((H100, A100, H100), [f"different devices: 4 on {H100}, 1 on {A100};"]),
-    ],
-)
-def test_notes_are_those_of_splits_space_and_different_devices(
-    write_study: WriteStudy, gpus: Sequence[str], devices: Sequence[str]
-) -> None:
-    storage = write_study(MEAN, FAILING, gpus=gpus, notes=("rows",), study_notes=("space: mine",))
-    first, *found, last = report(storage, "made-up").notes
-    assert (first, last) == ("rows", "space: mine")
-    assert all(device in note for device, note in zip(devices, found, strict=True))
+        devices = f"different devices: 4 on {H100}, 1 on {A100};"
+        assert [devices in note for note in found] == [True] * (name == "different")
 
 
 @pytest.mark.parametrize(
     ("race", "finished", "end"),
     [
-        (
-            2.5,
-            True,
-            ": the race left them out; in recorded searches, one of them would have",
-        ),
-        ("exact", True, ": none of them could win with all seeds"),
-        (None, False, ": the search is unfinished, and one of them may win"),
+        (2.5, True, "the race left them out; in recorded searches, one of them would have"),
+        ("exact", True, "none of them could win with all seeds"),
+        (None, False, "the search is unfinished, and one of them may win"),
     ],
 )
 def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
@@ -138,7 +117,7 @@ def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
     found = report(write_study(MEAN, [(99, 1), None, None], [None] * 3), "made-up")
     note = seeds_lacking(replace(found, race=race, finished=finished))
     lacking = "2 of 3 configurations have fewer than 3 seeds (1 with 0, 1 with 1)"
-    assert note.startswith(f"{lacking}{end}")
+    assert note.startswith(f"{lacking}: {end}")
 
 
 def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: WriteStudy) -> None:
@@ -163,10 +142,15 @@ def test_seeds_of_one_training_subset_are_one_pair(write_study: WriteStudy) -> N
     assert by_subset.difference == pytest.approx(0.15)
 
 
+def test_a_report_says_whether_the_test_rows_chose_the_winner(write_study: WriteStudy) -> None:
+    found = report(write_study([(70, 60), (70, 60)]), "made-up")
+    assert found.choice == "The test rows played no part in the choice."
+    splits = splits_of("supcl-seq", labeled(train=[0, 1] * 9, validation=[0, 1] * 9))
+    assert "too high" in replace(found, rows=(splits.digests,)).choice
+
+
 def test_a_report_survives_conversion_to_json(write_study: WriteStudy) -> None:
     found = asdict(report(write_study(BEST, MEAN, FAILING, notes=("n",)), "made-up"))
     back = json.loads(json.dumps(found, allow_nan=False))
     assert back.keys() == found.keys()
     assert back["configurations"][0]["fields"] == {**FIELDS, "tau": 0.2}
-    for was, now in zip(found["configurations"], back["configurations"], strict=True):
-        assert {**was, "seeds": [*was["seeds"]], "reported": [*was["reported"]]} == now
