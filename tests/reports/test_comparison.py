@@ -7,12 +7,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.comparison import (
-    StudyComparison,
-    compare_studies,
-    confirmed_score,
-    unequal_budgets,
-)
+from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
 from sclsearch.reports.comparison_tables import confirmations, limits, show_comparison, winner_table
 from sclsearch.reports.report import report
 from sclsearch.selection.significance import Comparison, compare
@@ -38,8 +33,8 @@ def test_winners_are_compared_by_seed_with_adjusted_p_values(write_study: WriteS
     found = compared(storage, "base", "better")
     assert (found.task, found.metric, found.seeds) == ("cola", "accuracy", 3)
     base, better = found.studies
-    assert (base.study, base.number, base.comparison, base.adjusted) == ("base", 0, None, None)
-    assert (better.study, better.number) == ("better", 1)
+    assert (base.number, base.comparison, base.adjusted) == (0, None, None)
+    assert better.number == 1
     assert (base.test_mean, better.test_mean) == pytest.approx((0.61, 0.65))
     comparison = pairs_of(storage, "base", "better")
     assert comparison.n == 3
@@ -69,23 +64,19 @@ def test_a_comparison_prints_winners_differences_limits_and_notes(
     write_study(BASE, name="base")
     storage = write_study([*BETTER, BETTER[0]], name="better", rows={"train": "bcde", "test": "t"})
     found = compared(storage, "base", "better")
-    assert found.notes == (
-        "better is trained on other rows than base",
-        "unequal budgets: seed runs; larger searches tend to win",
-        "better has 4 seeds, of which the first 3 are here; its budget counts 4",
-    )
     show_comparison(Console(width=80), found)
     text = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert text[0] == "test accuracy on cola, the winners over the first 3 seeds, none left out"
     assert text[1:3] == ["1 base", "2 better"]
     for line in (
-        "1 scl 0.6100 ± 0.0100 #0 tau=0.1",
         "2 scl 0.6500 ± 0.0100 #0 tau=0.1",
         "2 scl 1 4 6 min",
         "2 scl +4.0 +1.5 … +6.5 3 0.250 0.250 0.250",
+        "- better is trained on other rows than base",
+        "- unequal budgets: seed runs; larger searches tend to win",
+        "- better has 4 seeds, of which the first 3 are here; its budget counts 4",
     ):
         assert line in text
-    assert " ".join(text).endswith(" ".join(f"- {note}" for note in found.notes))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +84,6 @@ def test_a_comparison_prints_winners_differences_limits_and_notes(
     [
         (3, 1, "3 pairs cannot go below p = 0.25: too few to show a difference at 0.05, .* 6"),
         (5, 2, r"5 pairs .* adjusted p = 0.125: .* takes 7\."),
-        (5, 3, r"5 pairs .* adjusted p = 0.188: .* takes 7\."),
-        (6, 4, r"6 pairs .* adjusted p = 0.125: .* takes 8\."),
         (6, 1, r"6 pairs cannot go below p = 0.0312\.$"),
         (0, 1, "^All pairs are equal: there is nothing to test"),
     ],
@@ -144,15 +133,6 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     assert "again has other seeds than base: pairs share nothing but rows" in notes("base", "again")
     write_study(BASE, name="alike", settings=tau)
     assert not notes("base", "alike")
-
-
-def test_training_times_are_unequal_only_if_they_are_long(write_study: WriteStudy) -> None:
-    one, nine, long, longer = (
-        report(write_study(BASE, name=f"takes-{seconds}", seconds=seconds), f"takes-{seconds}")
-        for seconds in (1, 9, 1000, 2500)
-    )
-    assert unequal_budgets([one, nine]) == []
-    assert unequal_budgets([long, longer]) == ["training time"]
 
 
 def test_fresh_seeds_count_if_they_repeat_the_winner_with_the_same_inputs(
