@@ -122,18 +122,14 @@ def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(planned:
 
 def test_a_cell_without_a_study_has_a_reason(planned: Planned, options: RunOptions) -> None:
     remote = replace(options, storage="s3://bucket/folder")
-    for name, changes, reasons in (
-        ("gunel/table-2", {}, {"": 12, "a mean of other cells": 2}),
-        ("lacon/table-7", {}, {"": 15, "not a method of sclsearch": 5}),
-        ("cmlm/table-1", {}, {"": 120}),
-        (
-            "gunel/table-7",
-            {"options": remote},
-            {"its fine-tuned encoder needs a --storage folder that all machines can read": 4},
-        ),
+    folder = "its fine-tuned encoder needs a --storage folder that all machines can read"
+    for name, reasons in (
+        ("gunel/table-2", {"": 12, "a mean of other cells": 2}),
+        ("lacon/table-7", {"": 15, "not a method of sclsearch": 5}),
+        ("cmlm/table-1", {"": 120}),
+        ("gunel/table-7", {folder: 4}),
     ):
-        assert Counter(one.reason for one in planned(name, **changes)) == reasons
-    assert all(one.spec for one in planned("gunel/table-4", options=remote))
+        assert Counter(one.reason for one in planned(name, options=remote)) == reasons
     with pytest.raises(SclsearchError, match=r"^Unknown scale 'laptp'. Did you mean 'laptop'\?"):
         planned("gunel/table-4", scale="laptp")
 

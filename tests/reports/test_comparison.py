@@ -100,38 +100,36 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
         return compared(storage, *names).notes
 
     tau = {"tau": 0.1}
+    two = [{"tau": 0.1}, {"tau": 0.2}]
+    both = [{**one, "epochs": 3} for one in two]
+    rows = {"train": "aaa", "test": "t", "unlabeled": "u"}
     write_study(BASE, name="base", settings=tau)
-    hand = {"epochs": 3, "tau": 0.1, "of_its_own": 1}
-    storage = write_study(BETTER, BASE, name="better", model="roberta-large", settings=hand)
+    write_study(BETTER, BASE, name="better", model="roberta", settings={"epochs": 3, **tau})
+    write_study(BASE, BETTER, name="searched", values=two, settings=tau, rule="best")
+    write_study(BASE, BETTER, name="more-searched", values=both, settings=tau)
+    for name, low in (("narrow", 0.2), ("wide", 0.1)):
+        space = {"parameters": [{"name": "lam", "low": low}], "fixed": {"batch_size": low}}
+        write_study(BASE, name=name, **space)
+    write_study(BASE, name="more", settings=tau, rows=rows)
+    write_study(BASE, name="other", settings=tau, rows={**rows, "unlabeled": "v"})
+    write_study(BASE, name="again", settings=tau, values=[{}], fresh=7)
+    storage = write_study(BASE, name="alike", settings=tau)
     assert notes("base", "better") == (
-        "encoder: roberta-large in better, minilm in base",
+        "encoder: roberta in better, minilm in base",
         "set by hand: epochs=3, tau=0.1 in better, tau=0.1 in base",
         "unequal budgets: configurations, seed runs; larger searches tend to win",
     )
-    two = [{"tau": 0.1}, {"tau": 0.2}]
-    write_study(BASE, BETTER, name="searched", values=two, settings=tau, rule="best")
-    both = [{**one, "epochs": 3} for one in two]
-    write_study(BASE, BETTER, name="more-searched", values=both, settings=tau)
     assert notes("more-searched", "searched") == (
         "rule: best in searched, mean in more-searched",
         "searched hyperparameters of both methods: tau in searched, epochs, tau in more-searched",
     )
-    for name, low in (("narrow", 0.2), ("wide", 0.1)):
-        space = {"parameters": [{"name": "lam", "low": low}], "fixed": {"batch_size": low}}
-        write_study(BASE, name=name, **space)
-    assert notes("narrow", "wide") == (
-        "search spaces of wide and narrow differ in batch_size, lam",
-    )
-    rows = {"train": "aaa", "test": "t", "unlabeled": "u"}
-    write_study(BASE, name="more", settings=tau, rows=rows)
-    write_study(BASE, name="other", settings=tau, rows={**rows, "unlabeled": "v"})
-    write_study(BASE, name="again", settings=tau, values=[{}], fresh=7)
+    spaces = "search spaces of wide and narrow differ in batch_size, lam"
+    assert notes("narrow", "wide") == (spaces,)
     assert (
         notes("base", "more") == notes("more", "base") == ("more reads texts without labels too",)
     )
     assert notes("more", "other") == ("other reads other texts without labels than more",)
     assert "again has other seeds than base: pairs share nothing but rows" in notes("base", "again")
-    write_study(BASE, name="alike", settings=tau)
     assert not notes("base", "alike")
 
 

@@ -21,8 +21,6 @@ from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_fo
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export import push
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.store.storage import sealed
 from sclsearch.tasks.custom import CustomTask
 from tests.reports.trained import Trained, same, study_on
 
@@ -178,28 +176,18 @@ def test_an_encoder_that_changed_after_training_is_refused(study: Trained, tmp_p
     assert not (tmp_path / "encoder").exists()
 
 
-def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None:
-    failed = study.best.stem
-    path = study.storage / "runs" / f"{failed}.json"
-    stored = json.loads(path.read_text())
-    run = SeedRun(failed, stored["identity"], stored["origin"], failure=Failure("hang", "1 h"))
-    path.write_text(json.dumps(sealed(asdict(run))))
-    (other,) = {file.stem for file in study.best.parent.glob("*.safetensors")} - {failed}
-    assert study.export(tmp_path / "encoder").key == other
-
-
 def test_the_exported_files_alone_are_the_files_of_a_private_repository(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[tuple[str, dict[str, Any]]] = []
+    calls: list[dict[str, Any]] = []
 
     def create_repo(_: object, name: str, **options: Any) -> SimpleNamespace:
-        calls.append((name, options))
+        calls.append(options)
         return SimpleNamespace(repo_id=name)
 
-    def upload_folder(_: object, repo_id: str, **options: Any) -> str:
+    def upload_folder(_: object, **options: Any) -> str:
         assert (options["folder_path"] / "model.safetensors").is_file()
-        calls.append((repo_id, options))
+        calls.append(options)
         return "an address"
 
     monkeypatch.setattr("huggingface_hub.HfApi.create_repo", create_repo)
@@ -207,8 +195,8 @@ def test_the_exported_files_alone_are_the_files_of_a_private_repository(
     folder = tmp_path / "winner"
     sclsearch.export("mine", folder, storage=trained.storage, force=True, push=REPOSITORY)
     assert calls == [
-        (REPOSITORY, {"private": True, "exist_ok": True}),
-        (REPOSITORY, {"folder_path": folder, "delete_patterns": "*"}),
+        {"private": True, "exist_ok": True},
+        {"repo_id": REPOSITORY, "folder_path": folder, "delete_patterns": "*"},
     ]
 
 

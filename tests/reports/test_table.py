@@ -1,7 +1,6 @@
 """Tests of the tables of studies: data frames, files, Markdown, LaTeX and notebooks."""
 
 import json
-import shutil
 from dataclasses import replace
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -15,8 +14,6 @@ import sclsearch
 from sclsearch import SclsearchError, select
 from sclsearch.reports.report import Report
 from sclsearch.reports.table import TableFormat, TableRows, table_file, winner_grid
-from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import DamagedError
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
 
@@ -242,23 +239,6 @@ def test_predictions_of_a_regression_have_scores_and_no_probabilities(regression
     test = predictions[(predictions.split == "test") & (predictions.replicate == 0)]
     assert test.label.corr(test.predicted) == pytest.approx(found.frame().test[0])
     assert {"validation.pearson", "validation.spearman"} < set(found.curves().name)
-
-
-def test_a_damaged_file_of_probabilities_is_an_error_that_names_it(
-    trained: Trained, tmp_path: Path
-) -> None:
-    storage = shutil.copytree(trained.storage, tmp_path / "storage")
-    report = select("mine", storage=storage)
-    run = RunStore(storage).get(report.frame().key[0])
-    assert run is not None
-    (rows,) = RunStore(storage).rows([run])
-    assert rows is not None
-    path = storage / "runs" / "rows" / f"{run.key}-{run.rows}.npz"
-    path.write_bytes(rows.encoded()[:100])
-    with pytest.raises(DamagedError, match=f"^{path}: .* Delete it; the predictions then lack"):
-        report.predictions()
-    path.unlink()
-    assert report.predictions().label.isna().sum() == 1000
 
 
 def test_a_notebook_shows_the_first_configurations_with_escaped_text(

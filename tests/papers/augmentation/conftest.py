@@ -2,7 +2,6 @@
 
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,17 @@ SENTENCES = [
     "der film ist sehr gut und die geschichte ist fein",
     "ein langweiliger und schlechter film der nicht schön war",
 ]
-SaveOpus = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
-def save_opus(tmp_path_factory: pytest.TempPathFactory) -> SaveOpus:
-    """Return a function that saves a random model of each direction in one folder."""
+def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the four models that the papers use, with random weights."""
     pytest.importorskip("sentencepiece", reason="the extra 'augment' is not installed")
-
-    def save(*directions: str) -> Path:
-        folder = tmp_path_factory.mktemp("opus")
-        for seed, direction in enumerate(directions):
-            codes = [">>cmn_Hans<<"] if direction == "en-zh" else []
-            _save(folder / f"opus-mt-{direction}", seed, codes)
-        return folder
-
-    return save
-
-
-@pytest.fixture(scope="session")
-def opus(save_opus: SaveOpus) -> Path:
-    """Return the folder of the four models that the papers use."""
-    return save_opus("en-de", "de-en", "en-zh", "zh-en")
+    folder = tmp_path_factory.mktemp("opus")
+    for seed, direction in enumerate(("en-de", "de-en", "en-zh", "zh-en")):
+        codes = [">>cmn_Hans<<"] if direction == "en-zh" else []
+        _save(folder / f"opus-mt-{direction}", seed, codes)
+    return folder
 
 
 def _save(folder: Path, seed: int, codes: list[str]) -> None:
@@ -54,9 +42,8 @@ def _save(folder: Path, seed: int, codes: list[str]) -> None:
         tokenizer: Any = MarianTokenizer
         tokenizer(*files).save_pretrained(folder)
     pad = vocabulary["<pad>"]
-    sizes: dict[str, Any] = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
-    sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 32)
-    sizes |= dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
+    small = {"layers": 1, "ffn_dim": 32, "attention_heads": 2}
+    sizes: Any = {f"{p}_{name}": n for p in ("encoder", "decoder") for name, n in small.items()}
     config = MarianConfig(
         vocab_size=len(vocabulary),
         d_model=16,

@@ -73,25 +73,24 @@ def test_an_empty_translation_stays_empty(opus: Path, monkeypatch: pytest.Monkey
         assert marian(opus, views=3).paraphrases(texts) == expected
 
 
-def test_the_header_has_models_temperature_and_seed(
-    opus: Path, save_opus: Any, tmp_path: Path
-) -> None:
+def test_the_header_has_models_temperature_and_seed(opus: Path, tmp_path: Path) -> None:
     backend = marian(opus, temperature=0.9, seed=3)
     header = backend.header()
     prefixes = [Opus(folder, name[-2:]).prefix for name, folder in backend.folders.items()]
     assert prefixes == ["", "", ">>cmn_Hans<< ", ""]  # of a multilingual model
     assert header["source"] == "Marian opus-mt en-de-en and en-zh-en, sampled at temperature 0.9"
-    assert (header["temperature"], header["seed"]) == (0.9, 3)
-    assert set(header["versions"]) == {"torch", "transformers"}
-    assert "note" not in header
+    assert (header["temperature"], header["seed"], "note" in header) == (0.9, 3, False)
     folder = shutil.copytree(opus, tmp_path / "models")
     weights = folder / "opus-mt-en-de" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes() + b" ")
+    weights.write_bytes(b"cut off")
+    with pytest.raises(SclsearchError, match=f"^{weights.parent}: "):
+        Opus(weights.parent, "de")
     changed = marian(folder).header()["models"]
-    assert len(set(changed.values())) == 4
     different = [name for name in changed if header["models"][name] != changed[name]]
     assert different == ["opus-mt-en-de"]
-    other = marian(save_opus("en-fr", "fr-en"), pivot="fr", views=3).header()
+    for there, here in (("de-en", "fr-en"), ("en-de", "en-fr")):
+        (folder / f"opus-mt-{there}").rename(folder / f"opus-mt-{here}")
+    other = marian(folder, pivot="fr", views=3).header()
     assert "Marian en-fr-en, not the papers' Marian en-de-en/en-zh-en" in other["note"]
 
 
@@ -105,8 +104,8 @@ def test_weights_of_the_older_format_are_read(opus: Path, tmp_path: Path) -> Non
     assert Opus(folder, "en").sample(TEXTS, 0.7, 1) == expected
 
 
-def test_missing_and_damaged_models_are_named(
-    opus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_missing_models_and_invalid_options_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "opus-mt-en-de").mkdir()
     (tmp_path / "opus-mt-en-de" / "config.json").write_text("{}")
@@ -116,18 +115,9 @@ def test_missing_and_damaged_models_are_named(
     missing = "vocab.json, source.spm, target.spm, model.safetensors or pytorch_model.bin"
     assert first.startswith(f"{tmp_path}/opus-mt-en-de: lacks {missing}.")
     assert len(others) == 3
-    folder = shutil.copytree(opus / "opus-mt-en-de", tmp_path / "damaged")
-    (folder / "model.safetensors").write_bytes(b"cut off")
-    with pytest.raises(SclsearchError, match=f"^{folder}: "):
-        Opus(folder, "de")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(SclsearchError, match="Helsinki-NLP/opus-mt-en-xx"):
         marian(None, pivot="xx", views=3).header()
-
-
-def test_an_invalid_temperature_or_a_missing_package_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     for temperature in (0.0, float("inf"), float("nan")):
         with pytest.raises(SclsearchError, match=r"^--temperature: must be a positive number"):
             Marian(Options(temperature=temperature))

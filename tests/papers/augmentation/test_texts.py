@@ -16,8 +16,6 @@ from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import Split, TaskData, Texts
 from sclsearch.tasks.custom import CustomTask
 
-CSSL_ON_DEMO = "--method cssl --task demo"
-
 
 @pytest.fixture(scope="module")
 def demo() -> TaskData:
@@ -47,12 +45,8 @@ def test_the_texts_are_the_training_texts_of_all_replicates(
     texts = selection.texts(demo)
     assert set(texts) == trained_on(demo, protocol, size, seeds)
     assert len(texts) == len(set(texts))
-    assert selection.header == {
-        "task": "demo",
-        "size": str(size or "full"),
-        "protocol": given.get("protocol", protocol),
-        "replicates": seeds,
-    }
+    header = {"size": str(size or "full"), "protocol": given.get("protocol", protocol)}
+    assert selection.header == {"task": "demo", "replicates": seeds, **header}
 
 
 def test_replicates_beyond_those_of_the_protocol_are_fresh(demo: TaskData) -> None:
@@ -65,58 +59,14 @@ def test_replicates_beyond_those_of_the_protocol_are_fresh(demo: TaskData) -> No
     assert trained_on(demo, CSSL.few_shot, Size(20), 15) <= texts
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "name"),
-    [
-        ({}, CSSL_ON_DEMO, "demo-full"),
-        (
-            {"protocol": "gunel-fewshot", "shots": 5, "replicates": 2},
-            f"{CSSL_ON_DEMO} --protocol gunel-fewshot --shots 5 --seeds 2 --rule mean",
-            "demo-5-per-class-gunel-fewshot",
-        ),
-        (
-            {"train_size": 20, "replicates": 3, "unlabeled": 60},
-            f"{CSSL_ON_DEMO} --train-size 20 --unlabeled 60 --seeds 3",
-            "demo-20-unlabeled-60",
-        ),
-        (
-            {"protocol": "gunel-noisy", "train_size": 20, "replicates": 3},
-            "--method scl --task demo --protocol gunel-noisy --train-size 20 --seeds 3",
-            "demo-20-gunel-noisy",
-        ),
-        (
-            {"task": "stsb", "protocol": "gunel-noisy", "train_size": 20},
-            "--method ce --task stsb --protocol gunel-noisy --train-size 20",
-            "stsb-20-gunel-noisy",
-        ),
-    ],
-    ids=["all", "protocol", "unlabeled", "joined", "regression"],
-)
-def test_a_selection_has_options_for_tune_and_a_file_name(
-    given: dict[str, Any], options: str, name: str
-) -> None:
-    selection = select_texts(**{"task": "demo", **given})
-    assert (" ".join(selection.options), selection.file_name) == (options, name)
-
-
 def test_without_a_size_all_training_texts_but_blank_ones_are_selected(demo: TaskData) -> None:
     selection = select_texts("demo")
     assert selection.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
-    assert selection.header["protocol"] is None
+    with pytest.raises(SclsearchError, match=r"^--replicates: does not apply"):
+        select_texts("demo", replicates=3)
     rows: tuple[Texts, ...] = (("a", ""), ("", " "), ("b", "c"), ("a", ""))
     data = TaskData(TASKS["qqp"], {"train": Split(rows, np.zeros(4, np.int64))}, "here")
     assert select_texts("qqp").texts(data) == (("a", ""), ("b", "c"))
-
-
-def test_inconsistent_options_are_an_error() -> None:
-    for given, message in (
-        ({"protocol": "cmlm-full", "train_size": 20}, "--protocol cmlm-full"),
-        ({"protocol": "cmlm-fewshot"}, "--protocol cmlm-fewshot"),
-        ({"replicates": 3}, "--replicates: does not apply to all training texts"),
-        ({"protocol": "gunel-noisy", "train_size": 20, "unlabeled": 40}, "--unlabeled"),
-    ):
-        with pytest.raises(SclsearchError, match=f"^{message}"):
-            select_texts("demo", **given)
 
 
 def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
@@ -124,7 +74,6 @@ def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
     more = select_texts("demo", train_size=20, replicates=2, unlabeled=60)
     assert 60 <= len(more.texts(demo)) <= 120
     assert set(few.texts(demo)) < set(more.texts(demo))
-    assert more.header == {**few.header, "unlabeled": 60}
     noisy = select_texts("demo", "gunel-noisy", train_size=20)
     assert (noisy.views(None), noisy.views(3), noisy.views(7)) == (3, 3, 7)
     assert few.views(None) == 2

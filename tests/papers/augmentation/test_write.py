@@ -114,7 +114,7 @@ def test_another_header_is_an_error_with_all_differences(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"my notes\nand more", b"[1]\n", b"\xff\n", b'{"paraphrases": 1', b"{}\n"]
+    "content", [b"my notes\nand more", b"\xff\n", b'{"paraphrases": 1', b"{}\n"]
 )
 def test_a_file_of_another_kind_is_an_error_and_not_changed(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "notes"
@@ -122,12 +122,6 @@ def test_a_file_of_another_kind_is_an_error_and_not_changed(tmp_path: Path, cont
     with pytest.raises(SclsearchError, match=f"^--out {file}: is no paraphrase file"):
         written(file)
     assert file.read_bytes() == content
-
-
-def test_an_unwritable_file_is_an_error_that_names_it(file: Path) -> None:
-    written(file)
-    with pytest.raises(SclsearchError, match=rf"^--out {file / 'below'}: cannot be written"):
-        written(file / "below")
 
 
 def test_after_a_full_disk_the_same_command_resumes(file: Path) -> None:
