@@ -50,17 +50,6 @@ def test_means_of_equal_sums_are_equal() -> None:
     assert Top().value(eighth[0]) == Top().value(eighth[1])
 
 
-@given(scores=SCORES, top=TOPS)
-def test_the_seeds_that_count_are_at_least_as_good_as_the_rest(
-    scores: list[float], top: Top
-) -> None:
-    counted = top.seeds(scores)
-    rest = set(range(len(scores))) - set(counted)
-    assert len(counted) == len(set(counted)) == min(top.k or len(scores), len(scores))
-    assert [scores[s] for s in counted] == sorted((scores[s] for s in counted), reverse=True)
-    assert all(scores[out] <= scores[inside] for out in rest for inside in counted)
-
-
 @pytest.mark.parametrize(
     ("k", "seeds"), [(1, (1,)), (2, (1, 3)), (3, (1, 3, 0)), (None, (1, 3, 0, 2))]
 )

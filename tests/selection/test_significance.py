@@ -146,13 +146,6 @@ def test_differences_that_are_equal_up_to_rounding_are_ties() -> None:
     assert compare([*a, 0.1 + 0.2], [*b, 0.3]).n_equal == 1
 
 
-def test_the_smallest_p_is_reached_when_all_differences_have_one_sign() -> None:
-    for n in (1, 5, 12):
-        comparison = compare([0.5 + seed / 100 for seed in range(n)], [0.25] * n)
-        assert comparison.p == comparison.p_wilcoxon == pytest.approx(smallest_p(n), rel=1e-12)
-        assert smallest_p(n) == min(1, 2 / 2**n)
-
-
 def test_students_interval_of_five_pairs_equals_scipys() -> None:
     from scipy.stats import ttest_1samp
 
