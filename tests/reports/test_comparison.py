@@ -47,15 +47,13 @@ def test_winners_are_compared_by_seed_with_adjusted_p_values(write_study: WriteS
 
 def test_pairs_are_training_subsets_without_failed_seeds(write_study: WriteStudy) -> None:
     write_study([*BASE, BASE[0]], name="full", rows={"train": "aaaa", "test": "t"})
-    some = {"train": "aabb", "test": "t"}
-    storage = write_study([*BETTER, BETTER[0]], name="few", rows=some)
+    write_study([*BETTER, BETTER[0]], name="few", rows={"train": "aabb", "test": "t"})
+    write_study([*BASE[:2], "raised"], name="failed")
+    storage = write_study(BETTER, name="better")
     for names in (("full", "few"), ("few", "full")):
         assert (pairs_of(storage, *names).n, pairs_of(storage, *names).p) == (2, 0.5)
-    write_study([*BASE[:2], "raised"], name="failed")
-    write_study(BETTER, name="better")
     pairs = pairs_of(storage, "failed", "better")
     assert (pairs.n, pairs.n_missing) == (2, 1)
-    assert compared(storage, "failed", "better").studies[0].test_mean == pytest.approx(0.605)
 
 
 def test_a_comparison_prints_winners_differences_limits_and_notes(

@@ -180,12 +180,11 @@ def test_a_folder_without_a_valid_record_is_refused(exported: Path, tmp_path: Pa
     with pytest.raises(SclsearchError, match=f"^{tmp_path / CARD}: .* No such file or directory"):
         sclsearch.predict(tmp_path, ["one"])
     card = json.loads((exported / CARD).read_text())
-    for content, message in (
-        ("{", "`sclsearch export`: invalid JSON: EOF while"),
-        (json.dumps({**card, "seeds": "many"}), "seeds: must be a valid integer, got 'many'"),
-        (json.dumps({**card, "method_digest": "0" * 64}), "must be scl, the method of the train"),
+    for changes, message in (
+        ({"seeds": "many"}, "seeds: must be a valid integer, got 'many'"),
+        ({"method_digest": "0" * 64}, "must be scl, the method of the train"),
     ):
-        (exported / CARD).write_text(content)
+        (exported / CARD).write_text(json.dumps({**card, **changes}))
         with pytest.raises(SclsearchError, match=message):
             sclsearch.predict(exported, ["one"])
 

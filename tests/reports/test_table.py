@@ -1,7 +1,6 @@
 """Tests of the tables of studies: data frames, files, Markdown, LaTeX and notebooks."""
 
 import json
-from dataclasses import replace
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from sklearn.metrics import f1_score
 
 import sclsearch
 from sclsearch import SclsearchError, select
-from sclsearch.reports.report import Report
-from sclsearch.reports.table import TableFormat, TableRows, table_file, winner_grid
+from sclsearch.reports.table import TableFormat, TableRows, table_file
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
 
@@ -64,17 +62,6 @@ def test_seed_runs_have_scores_status_and_what_the_rule_reports(storage: Path) -
     assert plain(found).failure.tolist() == [None, None, None, "raised: nan", None]
 
 
-def test_a_study_without_seed_runs_has_empty_tables(write_study: WriteStudy) -> None:
-    empty = select("empty", storage=write_study([None], name="empty"))
-    for found, column in (
-        (empty.frame(), "validation"),
-        (empty.curves(), "value"),
-        (empty.predictions(), "predicted"),
-    ):
-        assert found.empty
-        assert column in found
-
-
 def test_files_hold_the_frame_exactly(storage: Path) -> None:
     reports = [select("made-up", storage=storage), select("other", storage=storage)]
     frame = sclsearch.table("made-up", "other", rows="seed-runs", storage=storage)
@@ -94,12 +81,10 @@ def test_a_hyperparameter_may_have_several_types_and_the_name_of_a_column(
     write_study: WriteStudy,
 ) -> None:
     values = [{"depth": 3, "test": 0.25}, {"depth": "all", "test": 0.5}]
-    reports = [select("made-up", storage=write_study([(60, 50)], [(70, 50)], values=values))]
-    found = pd.read_parquet(BytesIO(table_file(reports, "configurations", "parquet")))
+    report = select("made-up", storage=write_study([(60, 50)], [(70, 50)], values=values))
+    found = pd.read_parquet(BytesIO(table_file([report], "configurations", "parquet")))
     assert found.depth.tolist() == ["all", "3"]
-    frame = reports[0].frame()
-    assert frame.test.tolist() == [0.5, 0.5]
-    assert frame.hyperparameter_test.tolist() == [0.25, 0.5]
+    assert report.frame().hyperparameter_test.tolist() == [0.25, 0.5]
 
 
 def test_markdown_and_latex_have_escaped_text_points_and_the_winner_in_bold(storage: Path) -> None:
@@ -158,27 +143,6 @@ def test_winners_are_methods_by_tasks_with_the_best_of_a_column_in_bold(
     ]
     frame = sclsearch.table("ce-a", "scl-a", rows="winners", storage=storage)
     assert plain(frame)[["method", "configuration"]].values.tolist() == [["ce", 0], ["scl", 1]]
-    report = select("ce-a", storage=storage)
-    reports = [
-        replace(report, method=method, configurations=(replace(line, test_mean=mean),))
-        for method, mean in (("scl", -0.1), ("ce", None), ("leam", -0.2))
-        for line in report.configurations
-    ]
-    # A missing score is not better than a negative one.
-    assert winner_grid(reports)[1] == [[False, True], [False, False], [False, False]]
-
-
-def test_headings_and_rows_name_what_differs(storage: Path, write_study: WriteStudy) -> None:
-    def header(*names: str) -> list[str]:
-        return lines(storage, *names)[0].strip("| ").split(" | ")
-
-    write_study([(60, 50)], name="third")
-    assert header("made-up", "other")[:2] == ["metric", "#"]
-    assert header("made-up", "third")[:2] == ["study", "#"]
-    found = lines(storage, "made-up", "third", "other", rows="winners")
-    assert [line.split(" | ")[0] for line in found] == [
-        *("| study", "| ---", "| made-up", "| third", "| other")
-    ]
 
 
 def test_a_table_without_studies_or_with_unknown_rows_is_an_error(storage: Path) -> None:
@@ -199,7 +163,7 @@ def test_f1_of_each_class_equals_that_of_scikit_learn(write_study: WriteStudy) -
 
 
 def test_curves_hold_every_metric_and_mark_the_kept_evaluation(
-    write_study: WriteStudy, trained_report: Report
+    write_study: WriteStudy, trained: Trained
 ) -> None:
     curves = select("made-up", storage=write_study([(60, 50)])).curves()
     accuracy = curves[curves.name == "validation.accuracy"]
@@ -207,21 +171,13 @@ def test_curves_hold_every_metric_and_mark_the_kept_evaluation(
         ["final", 10, 1, 0.01, False],
         ["final", 20, 2, 0.6, True],
     ]
-    curves, frame = trained_report.curves(), trained_report.frame()
-    kept = curves[curves.kept & (curves.name == f"validation.{trained_report.metric}")]
-    assert kept.set_index("key").value.to_dict() == frame.set_index("key").validation.to_dict()
-    assert {"loss.ce", "loss.scl"} < set(curves.name)
+    curves = select("mine", storage=trained.storage).curves()
+    assert {"loss.ce", "loss.scl", "validation.macro_f1"} < set(curves.name)
 
 
-@pytest.fixture
-def trained_report(trained: Trained) -> Report:
-    return select("mine", storage=trained.storage)
-
-
-def test_predictions_give_the_scores_and_probabilities_of_the_report(
-    trained_report: Report,
-) -> None:
-    predictions, frame = trained_report.predictions(), trained_report.frame()
+def test_predictions_give_the_scores_and_probabilities_of_the_report(trained: Trained) -> None:
+    report = select("mine", storage=trained.storage)
+    predictions, frame = report.predictions(), report.frame()
     right = predictions.label == predictions.predicted
     scores = right.groupby([predictions.key, predictions.split]).mean().unstack()
     expected = frame.set_index("key")[["test", "validation"]]

@@ -96,7 +96,6 @@ def test_a_class_with_few_validation_rows_is_reported(write_study: WriteStudy) -
 MIDDLE = {"parameters": [RATE], "values": [{"learning_rate": 1e-4}]}
 MANY = {**MIDDLE, "updates": 200, "training_rows": [400, 100]}
 TAU = {"name": "tau", "type": "float", "low": 0, "high": 1}
-CHOICE = {**RATE, "type": "choice", "values": [3e-5, 1e-5]}
 CUTS = "max_length 128 cuts 37 of 200 sampled texts, the longest of 512 tokens: --set max_length=…"
 CUT = [{"learning_rate": 1e-4, "max_length": 128}]
 
@@ -109,11 +108,6 @@ CUT = [{"learning_rate": 1e-4, "max_length": 128}]
             {"parameters": [RATE], "values": [{"learning_rate": 9e-4}]},
             "0.0009, is at the upper end of the searched values, 1e-05 to 0.001",
             "--set learning_rate=0.0027",
-        ),
-        (
-            {"parameters": [CHOICE], "values": [{"learning_rate": 1e-5}]},
-            "1e-05, is at the lower end of the searched values, 1e-05 to 3e-05",
-            "--set learning_rate=3.3e-0?6",
         ),
         ({**MANY, "updates": 20}, "only 20 updates", "--set epochs=15"),
         (
@@ -128,7 +122,7 @@ CUT = [{"learning_rate": 1e-4, "max_length": 128}]
         ),
         (MANY, "unknown", "sclsearch report made-up"),
     ],
-    ids=["fixed", "upper", "choice", "updates", "cut", "rows", "unknown"],
+    ids=["fixed", "upper", "updates", "cut", "rows", "unknown"],
 )
 def test_the_verdict_names_the_likeliest_cause_and_the_next_command(
     judged: Judged, fields: dict[str, Any], cause: str, command: str
