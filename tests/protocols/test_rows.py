@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.base import Protocol, Rows, Size, Splits, all_seeds
+from sclsearch.protocols.base import Protocol, Rows, Size, all_seeds
 from sclsearch.protocols.rows import (
     draw_rows,
     draw_subset,
@@ -136,21 +136,16 @@ def test_a_labeled_test_split_is_used_as_test() -> None:
     assert (splits.test.split, splits.test.index.tolist()) == ("test", [0, 1, 2])
     assert (splits.validation.split, len(splits.validation.index)) == ("validation", 20)
     assert splits.notes == ()
-    splits = from_train(data)
-    assert (splits.test.split, len(splits.test.index)) == ("test", 3)
     unused = "the validation split is not used: validation rows come from training"
-    assert splits.notes == ("test: all of the test split, 3 rows", unused)
+    assert from_train(data).notes == ("test: all of the test split, 3 rows", unused)
 
 
 def test_validation_and_test_can_be_the_same_rows_with_a_note() -> None:
     splits = splits_of("supcl-seq", labeled(train=[0, 1], validation=[0, 1, 1], test=[0]))
-    assert splits.validation == splits.test
-    assert splits.validation.split == "validation"
-    assert splits.validation.index.tolist() == [0, 1, 2]
-    same = "chosen and reported on the same rows"
+    assert splits.validation == splits.test == Rows("validation", splits.test.index)
+    assert splits.test.index.tolist() == [0, 1, 2]
     unused = "the test split is not used: scores are of the validation split"
-    assert splits.notes == (same, unused)
-    assert splits_of("supcl-seq", labeled(train=[0], validation=[0])).notes == (same,)
+    assert splits.notes == ("chosen and reported on the same rows", unused)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +192,6 @@ def test_held_out_rows_are_a_stratified_share_of_the_training_rows(
         assert set(splits.train.labels(data)) == set(train)
 
 
-def unlabeled_splits(protocol: Protocol, number: int, size: int, total: int) -> Splits:
-    return draw_rows(protocol, SPARSE, Size(size), total, protocol.replicate(number))
-
-
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
 @given(number=st.integers(0, 40), size=st.integers(8, 100), share=st.floats(0, 1))
 def test_unlabeled_rows_contain_training_but_no_validation_or_test_rows(
@@ -210,20 +201,18 @@ def test_unlabeled_rows_contain_training_but_no_validation_or_test_rows(
     held = row_ids(plain.validation, plain.test, *plain.held)
     free = {("train", row) for row in range(POOL)} - held
     total = size + 1 + int(share * (len(free) - size - 1))
-    splits = unlabeled_splits(protocol, number, size, total)
+    splits, more, every = (
+        draw_rows(protocol, SPARSE, Size(size), rows, protocol.replicate(number))
+        for rows in (total, len(free), "all")
+    )
     assert splits.unlabeled is not None
     assert len(splits.unlabeled.index) == total
-    assert (np.diff(splits.unlabeled.index) > 0).all()
     assert row_ids(splits.train) <= row_ids(splits.unlabeled) <= free
     assert replace(splits, unlabeled=None, notes=plain.notes).digests == plain.digests
-    assert splits.notes[:-1] == plain.notes
-    assert splits.notes[-1] == (
-        f"stages without labels: {total - size} texts beside the {size} training rows"
-    )
-    more = unlabeled_splits(protocol, number, size, len(free))
+    note = f"stages without labels: {total - size} texts beside the {size} training rows"
+    assert splits.notes == (*plain.notes, note)
     assert more.unlabeled is not None
-    assert row_ids(splits.unlabeled) <= row_ids(more.unlabeled) == free
-    every = draw_rows(protocol, SPARSE, Size(size), "all", protocol.replicate(number))
+    assert row_ids(more.unlabeled) == free
     assert every.digests == more.digests
 
 
@@ -243,7 +232,8 @@ def test_unlabeled_rows_are_pinned_and_equal_at_laptop_scale() -> None:
 
 def test_an_unlabeled_total_out_of_bounds_is_refused() -> None:
     for name, most in (("cmlm-fewshot", POOL), ("lacon-fewshot", POOL - 20)):
-        for total in (-1, 19, most + 1):
+        protocol = PROTOCOLS[name]
+        for total in (19, most + 1):
             message = f"^--unlabeled: must be between 20, .*, and {most}, .*, got {total}\\."
             with pytest.raises(SclsearchError, match=message):
-                unlabeled_splits(PROTOCOLS[name], 0, 20, total)
+                draw_rows(protocol, SPARSE, Size(20), total, protocol.replicate(0))

@@ -1,7 +1,6 @@
 """Tests of the metrics against scikit-learn and scipy, and of stored evaluations."""
 
 import json
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,7 @@ from sklearn import metrics as sklearn_metrics
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import TASKS
 from sclsearch.tasks.base import Task
-from sclsearch.tasks.metrics import METRICS, confusion, evaluate, value
+from sclsearch.tasks.metrics import METRICS, evaluate, value
 
 SKLEARN: dict[str, Callable[..., float]] = {
     "accuracy": sklearn_metrics.accuracy_score,
@@ -43,53 +42,30 @@ def labeled(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
 @example((2, [0, 1, 0], [1, 0, 1]))
 @example((2, [0, 0], [0, 0]))
 @example((4, [0, 3, 3], [0, 3, 0]))
-@example((2, [1], [0]))
-def test_class_metrics_agree_with_scikit_learn(rows: tuple[int, list[int], list[int]]) -> None:
+def test_class_metrics_of_a_stored_evaluation_agree_with_scikit_learn(
+    rows: tuple[int, list[int], list[int]],
+) -> None:
     classes, true, predicted = rows
+    task = Task("toy", "", tuple("abcde"[:classes]), "accuracy")
+    stored = json.loads(json.dumps(evaluate(task, np.array(true), predicted)))
     for name, reference in SKLEARN.items():
         if not METRICS[name].binary or classes == 2:
             with warnings.catch_warnings():  # scikit-learn warns if there is a single class
                 warnings.simplefilter("ignore", UserWarning)
                 expected = reference(true, predicted)
-            found = METRICS[name].function(confusion(true, predicted, classes))
-            assert found == pytest.approx(expected, abs=1e-12), name
+            assert value(name, stored) == pytest.approx(expected, abs=1e-12), name
 
 
-def test_mcc_does_not_overflow_on_large_data_sets() -> None:
-    counts = np.array([[500_000, 100_000], [50_000, 900_000]])
-    a, b, c, d = (float(count) for count in counts.ravel())
-    expected = (a * d - b * c) / math.sqrt((a + b) * (c + d) * (a + c) * (b + d))
-    assert METRICS["mcc"].function(counts) == pytest.approx(expected, rel=1e-12)
-
-
-@given(
-    st.integers(2, 30).flatmap(
-        lambda rows: arrays(
-            np.float64, (2, rows), elements=st.integers(-50, 50).map(lambda n: n / 8)
-        )
-    )
-)
+@given(arrays(np.float64, (2, 9), elements=st.integers(-50, 50).map(lambda n: n / 8)))
 @example(np.array([[0.1] * 7, range(7)]))  # the mean of the constant is rounded
-def test_score_metrics_agree_with_scipy(sides: Any) -> None:
+def test_score_metrics_of_a_stored_evaluation_agree_with_scipy(sides: Any) -> None:
     predicted, true = sides
-    for name, correlation in SCIPY.items():
-        found = METRICS[name].function(predicted, true)
-        if np.ptp(predicted) and np.ptp(true):
-            assert found == pytest.approx(correlation(predicted, true).statistic, abs=1e-9)
-        else:
-            assert found == 0.0
-
-
-def test_every_metric_is_read_from_one_stored_evaluation() -> None:
-    counts = evaluate(TASKS["cola"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
-    stored = json.loads(json.dumps(counts))
-    assert stored == {"confusion": [[1, 1], [0, 2]]}
-    assert value("f1", stored) == pytest.approx(0.8)
-    true, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.0, 2.0, 1.0, 4.0])
     stored = json.loads(json.dumps(evaluate(TASKS["stsb"], true, predicted)))
-    assert stored["mse"] == 0.75
-    assert value("spearman", stored) == pytest.approx(0.8)
-    assert value("pearson", stored) == pytest.approx(np.corrcoef(true, predicted)[0, 1])
+    assert stored["mse"] == pytest.approx(sklearn_metrics.mean_squared_error(true, predicted))
+    for name, correlation in SCIPY.items():
+        varies = np.ptp(predicted) and np.ptp(true)
+        expected = correlation(predicted, true).statistic if varies else 0.0
+        assert value(name, stored) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_metric_that_does_not_fit_the_evaluation_is_refused() -> None:

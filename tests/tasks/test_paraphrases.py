@@ -45,50 +45,45 @@ def test_a_file_gives_the_first_two_paraphrases_of_each_text(file: Path) -> None
     texts = [("A film.",), ("A film. ",), ("other",), ("A film. ",)]
     with pytest.raises(SclsearchError, match=r"2 of 3 have fewer, the first \['A film. '\]"):
         source.views(texts)
+    assert paraphrase_source(file, 3).views([("A film.",)]) == {
+        ("A film.",): (("A movie.",), ("Film.",), ("…",))
+    }
+    with pytest.raises(SclsearchError, match="every text must have 3 paraphrases, 1 of 1"):
+        paraphrase_source(file, 3).views([("further",)])
 
 
 def test_the_digest_covers_exactly_the_paraphrases_that_are_used(file: Path) -> None:
     film, both = [("A film.",)], [("A film.",), ("a", "b")]
     write(file, HEADER, FILM, PAIR)
     one, two = (paraphrase_source(file).digest_of(texts) for texts in (film, both))
-    three = paraphrase_source(file, 3)
-    assert one == FILM_DIGEST != three.digest_of(film)
-    assert three.views(film) == {("A film.",): (("A movie.",), ("Film.",), ("…",))}
+    assert one == FILM_DIGEST != paraphrase_source(file, 3).digest_of(film)
     write(file, {**HEADER, "date": "2026-01-02", "note": "later"}, PAIR, FILM, OTHER)
     assert paraphrase_source(file).digest_of([*reversed(both), *both]) == two != one
     shorter = {**FILM, "paraphrases": [["A movie."], ["Film."]]}
     write(file, HEADER, shorter, {**PAIR, "paraphrases": [["c", "d"], ["e", "g"]]})
     assert paraphrase_source(file).digest_of(film) == one
     assert paraphrase_source(file).digest_of(both) != two
-    with pytest.raises(SclsearchError, match="every text must have 3 paraphrases, 1 of 1"):
-        paraphrase_source(file, 3).views(film)
 
 
 def test_the_digest_covers_paraphrases_of_joined_paraphrases(file: Path) -> None:
-    movie = {"text": ["A movie."], "paraphrases": [["One."], ["Two."]]}
-    write(file, HEADER, FILM, movie)
-    before = [paraphrase_source(file).digest_of([("A film.",)], joined) for joined in (0, 1)]
-    write(file, HEADER, FILM, {**movie, "paraphrases": [["One."], ["Three."]]})
-    after = [paraphrase_source(file).digest_of([("A film.",)], joined) for joined in (0, 1)]
-    assert before[0] == after[0]
-    assert len({*before, *after}) == 3
+    digests = []
+    for last in ("Two.", "Three."):
+        write(file, HEADER, FILM, {"text": ["A movie."], "paraphrases": [["One."], [last]]})
+        digests += [paraphrase_source(file).digest_of([("A film.",)], joined) for joined in (0, 1)]
+    assert digests[0] == digests[2]
+    assert len({*digests}) == 3
 
 
 @pytest.mark.parametrize(
     ("row", "header", "line", "message"),
     [
         (3, HEADER, [1], "must be a JSON object, got [1]"),
-        (3, HEADER, {"paraphrases": [["a"], ["b"]]}, "text: is missing"),
         (3, HEADER, {**FILM, "txt": 1}, "txt: unknown key. Did you mean 'text'?"),
-        (3, HEADER, {**FILM, "paraphrases": [["one"]]}, "paraphrases: "),
         (3, HEADER, {**FILM, "paraphrases": [["one"], ["two", "three"]]}, "paraphrases[1]: "),
         (3, HEADER, {**FILM, "text": ["A \ud83d film."]}, "text[0]: character 3"),
         (3, HEADER, {**FILM, "paraphrases": [["one"], [""]]}, "paraphrases[1]: "),
         (3, HEADER, {**FILM, "paraphrases": [["a"], ["b"]]}, "the text has other paraphrases in"),
         (1, {**HEADER, "paraphrases": 2}, PAIR, "paraphrases: must be 1, got 2"),
-        (1, {"paraphrases": 1}, PAIR, "source: is missing"),
-        (1, {**HEADER, "source": ""}, PAIR, "source: "),
-        (1, {**HEADER, "note": 1}, PAIR, "note: must be text, got 1"),
         (1, {**HEADER, "temperature": "0.7"}, PAIR, "temperature: must be a valid number"),
     ],
 )
@@ -116,15 +111,13 @@ PINNED = {
 @pytest.mark.parametrize("text", PINNED)
 def test_eda_paraphrases_are_pinned(text: str) -> None:
     assert eda(text, len(PINNED[text])) == PINNED[text]
-    assert eda(text) == PINNED[text][:2]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_eda_never_empties_a_text_and_two_words_get_distinct_paraphrases(text: str) -> None:
     swapped, deleted = eda(text)
     assert bool(swapped.strip()) == bool(deleted.strip()) == bool(text.strip())
-    if len(text.split()) > 1:
-        assert swapped != deleted
+    assert swapped != deleted or len(text.split()) < 2
 
 
 def test_eda_swaps_and_deletes_a_tenth_of_the_words() -> None:

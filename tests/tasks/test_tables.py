@@ -1,6 +1,5 @@
 """Tests of table files: formats, cells and errors."""
 
-import csv
 import gzip
 import json
 from pathlib import Path
@@ -9,8 +8,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.tables import read_table, text_columns
@@ -34,7 +31,6 @@ CONTENTS = {
     ".array.json": json.dumps(RECORDS),
     ".ndjson": LINES.replace("\n", "\r\n\n"),
 }
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 PAIR = ("text", "label")
 LONG = "long " * 40_000  # more than the limit of the csv module
 
@@ -60,19 +56,15 @@ def test_every_text_format_gives_the_same_cells(tmp_path: Path, ending: str) -> 
 
 
 def test_parquet_and_json_give_the_same_cells_also_of_numbers_and_booleans(tmp_path: Path) -> None:
-    records = [
-        {"n": 1, "whole": 1.0, "big": 2**60 + 1, "b": True, "c": 0.5, "d": None, "text": "one"},
-        dict.fromkeys(("n", "whole", "big", "b", "c", "d", "text")),
-    ]
+    record = {"n": 1, "whole": 1.0, "big": 2**60 + 1, "b": True, "c": 0.5, "d": None, "text": "one"}
+    records = [record, dict.fromkeys(record)]
     lines = write(tmp_path, "rows.jsonl", "".join(json.dumps(one) + "\n" for one in records))
     parquet, packed = tmp_path / "rows.parquet", tmp_path / "rows.parquet.gz"
     pq.write_table(pa.Table.from_pylist(records), parquet)
     packed.write_bytes(gzip.compress(parquet.read_bytes()))
+    first = ("1", "1", "1152921504606846977", "True", "0.5", "", "one")
     for file in (lines, parquet, packed):
-        assert cells_of(file, tuple(records[0])) == [
-            ("1", "1", "1152921504606846977", "True", "0.5", "", "one"),
-            ("",) * 7,
-        ]
+        assert cells_of(file, tuple(record)) == [first, ("",) * 7]
 
 
 @pytest.mark.parametrize(
@@ -100,32 +92,17 @@ def test_cells_are_the_characters_of_the_file(
     assert cells_of(write(tmp_path, name, content)) == rows
 
 
-@given(st.lists(st.tuples(TEXT, TEXT), max_size=5))
-def test_csv_cells_survive_writing_and_reading(
-    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]]
-) -> None:
-    file = tmp_path_factory.mktemp("csv") / "rows.csv"
-    with file.open("w", encoding="utf-8", newline="") as opened:
-        csv.writer(opened, quoting=csv.QUOTE_ALL).writerows([PAIR, *cells])
-    assert cells_of(file) == cells
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.csv", 'text,label\none,x\n"two,y\nthree,y\n', "EOF inside string"),
         ("rows.csv", "text,label\na,x\none,two,x\n", "Expected 2 fields in line 3, saw 3"),
         ("rows.csv", "text,label\none,two,x\n", "rows have more cells than the header"),
         ("rows.csv", "text,label\nsch\udcf6n,gut\n", "text must be UTF-8."),
-        ("rows.jsonl", '{"text": "caf\udce9"}', "cannot be read: 'utf-8' codec can't decode byte"),
         ("rows.jsonl", '{"text": "one", "label": 1}\n{"text": \n', "line 2: invalid JSON"),
         ("rows.json", "[1]", "row 1: must be a JSON object, got 1"),
         ("rows.jsonl", '{"text": ["one"], "label": 1}', "row 1: must be text or a number"),
         ("rows.jsonl", r'{"text": "fine \ud83d", "label": 1}', r"row 1: character 6 is '\ud83d'"),
         ("rows.parquet", "text,label\n", "cannot be read: "),
-        ("rows.csv.gz", "text,label\n", "cannot be read: Not a gzipped file"),
-        ("rows.csv", "", "no column is called 'text'. Known: none."),
-        ("rows.tsv", "text,label\na,x\n", "no column is called 'text'. Did you mean 'text,label'"),
         ("rows.csv", "txt,label\na,x\n", "no column is called 'text'. Did you mean 'txt'?"),
         ("rows.xlsx", "", "the file extension must be one of .csv, .tsv"),
         ("none.tsv", None, "cannot be read: "),
