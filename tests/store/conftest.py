@@ -1,27 +1,26 @@
 """Storages for tests: a folder, a bucket, and a bucket behind a proxy that injects faults."""
 
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from email.message import Message
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from typing import Any
 
 import pytest
+from werkzeug import Request
+from werkzeug.serving import make_server
 
 from sclsearch.store import remote
 from sclsearch.store.remote import RemotePath
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.store.studies import StudyRecord
 
-Fault = Callable[[BaseHTTPRequestHandler], str]
+Fault = Callable[[Request], str]
 WRITERS = 8
-# Headers that apply to a single connection.
-HOP_BY_HOP = {"host", "expect", "connection", "transfer-encoding", "date", "server"}
 ERROR = "<?xml version='1.0'?><Error><Code>{0}</Code><Message>a test says {0}</Message></Error>"
 HOLD = """
 import sys
@@ -73,16 +72,18 @@ def another_driver(folder: StoragePath) -> Iterator[subprocess.Popen[str]]:
 
 
 class Gate:
-    """Proxy of the S3 server that forwards requests, injects faults or is down.
+    """S3 server in this process that injects faults.
 
     Attributes:
         fault: Returns the answer to a request: a status and an error code, `dropped`, `lost` for
-            a request that is forwarded and whose response is dropped, or no text to forward it.
+            a request that is carried out and whose response is dropped, or no text for no fault.
         requests: Methods of the requests so far.
     """
 
-    def __init__(self, behind: str) -> None:
-        self.behind = behind.removeprefix("http://")
+    def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        self.store = DomainDispatcherApplication(create_backend_app)
         self.fault: Fault = lambda _: ""
         self.requests: list[str] = []
         self.lock = threading.Lock()
@@ -91,66 +92,29 @@ class Gate:
 
     def open(self) -> None:
         """Listen, always on the same port."""
-        gate = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-            def answer(self) -> None:
-                gate.answer(self)
-                self.close_connection = True
-
-            do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = answer  # noqa: N815
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self.port = self.server.server_address[1]
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
-        self.thread.start()
+        self.server = make_server("127.0.0.1", self.port, self, threaded=True)
+        self.port = self.server.port
+        threading.Thread(target=self.server.serve_forever, args=(0.05,)).start()
 
     def close(self) -> None:
         """Refuse connections."""
         self.server.shutdown()
-        self.thread.join()
         self.server.server_close()
 
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        request = Request(environ)
+        environ["wsgi.input"] = BytesIO(request.get_data())
         with self.lock:
-            self.requests.append(handler.command)
-            answer = self.fault(handler)
-        if answer == "dropped":
-            handler.connection.close()
-            return
-        if answer in {"", "lost"}:
-            status, content, headers = self.forward(handler, body)
-        else:
-            status, content, headers = int(answer[:3]), ERROR.format(answer[4:]).encode(), {}
-        if answer == "lost":
-            handler.connection.close()
-            return
-        handler.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **headers}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        if handler.command != "HEAD":
-            handler.wfile.write(content)
-
-    def forward(
-        self, handler: BaseHTTPRequestHandler, body: bytes
-    ) -> tuple[int, bytes, dict[str, str]]:
-        behind = HTTPConnection(self.behind, timeout=30)
-        behind.request(handler.command, handler.path, body or None, end_to_end(handler.headers))
-        response = behind.getresponse()
-        found = response.status, response.read(), end_to_end(response.headers)
-        behind.close()
-        return found
-
-
-def end_to_end(headers: Message) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in HOP_BY_HOP}
+            self.requests.append(request.method)
+            answer = self.fault(request)
+        if answer[:3].isdigit():
+            start_response(answer, [])
+            return [ERROR.format(answer[4:]).encode()]
+        content = [] if answer == "dropped" else [*self.store(environ, start_response)]
+        if answer:
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            raise ConnectionError(answer)
+        return content
 
 
 def times(count: int, answer: str) -> Fault:
@@ -160,14 +124,16 @@ def times(count: int, answer: str) -> Fault:
 
 
 @pytest.fixture
-def gate(s3_server: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Yield a proxy between the tests and the bucket."""
-    gate = Gate(s3_server)
+def gate(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Yield a server with the bucket that injects faults."""
+    gate = Gate()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{gate.port}")
     # The library's own retries take half a minute.
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.05)
     remote._files.cache_clear()
+    remote._files("s3").mkdir(bucket.removeprefix("s3://"))
+    gate.requests.clear()
     yield gate
     gate.close()
 

@@ -7,8 +7,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -103,30 +105,25 @@ def test_a_driver_of_another_machine_that_renews_its_lock_keeps_it(
             lock(folder, ahead)
 
     lock(folder, ahead)
-    other = threading.Thread(target=beat)
-    other.start()
-    try:
-        assert_refused(folder, r"process \d+ on elsewhere already runs")
-    finally:
-        stop.set()
-        other.join()
+    with ThreadPoolExecutor() as threads:
+        threads.submit(beat)
+        try:
+            assert_refused(folder, r"process \d+ on elsewhere already runs")
+        finally:
+            stop.set()
     assert hosts(folder) == ["elsewhere"]
 
 
 def test_a_driver_of_another_user_counts_as_alive(
     folder: StoragePath, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forbidden(pid: int, signal: int) -> None:
-        assert (pid, signal) == (other.pid, 0)
-        raise PermissionError
-
     def hidden(path: Path, **_: Any) -> str:
         if path == Path(f"/proc/{other.pid}/stat"):
             raise FileNotFoundError
         return path.read_bytes().decode()
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "kill", forbidden)
+        patched.setattr(os, "kill", Mock(side_effect=PermissionError))
         patched.setattr(Path, "read_text", hidden)
         assert_refused(folder)
 
@@ -158,18 +155,17 @@ def test_a_driver_notices_that_its_lock_is_gone_and_does_not_restore_it(
 
 
 def test_only_one_of_eight_simultaneous_drivers_gets_the_lock(folder: StoragePath) -> None:
+    others = threading.Semaphore(0)
+
     def drive(_: int) -> bool:
         try:
             with sole_driver(folder):
-                refused.wait(60)
+                for _ in range(WRITERS - 1):
+                    others.acquire(timeout=60)
         except SclsearchError:
-            others.append(True)
-            if len(others) == WRITERS - 1:
-                refused.set()
+            others.release()
             return False
         return True
 
-    others: list[bool] = []
-    refused = threading.Event()
     assert sorted(at_once(drive)) == [False] * (WRITERS - 1) + [True]
     assert folder.names() == []

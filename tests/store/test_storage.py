@@ -3,13 +3,11 @@
 import errno
 import importlib.util
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.remote import RemotePath, _files
@@ -28,32 +26,14 @@ from sclsearch.store.storage import (
 )
 from tests.store.conftest import WRITERS, at_once
 
-JSON = st.recursive(
-    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=6,
-)
-
-
-@pytest.fixture(scope="module")
-def any_object(tmp_path_factory: pytest.TempPathFactory) -> LocalPath:
-    return LocalPath(tmp_path_factory.mktemp("objects") / "any.json")
-
 
 @pytest.fixture
 def one(tmp_path: Path) -> LocalPath:
     return LocalPath(tmp_path / "one.json")
 
 
-@settings(max_examples=40)
-@given(value=st.dictionaries(st.text(), JSON))
-def test_an_object_comes_back_exactly(any_object: LocalPath, value: dict[str, object]) -> None:
-    write(any_object, value)
-    assert read(any_object) == value
-
-
 def test_objects_are_read_listed_moved_and_removed(folder: StoragePath) -> None:
-    value = {"text": "τ\n", "number": 5e-324, "list": [1, None, True]}
+    value = {"text": "τ\n\u2028", "number": 5e-324, "list": [1, 2**62, None, {"a": True}]}
     one, two = folder / "one.json", folder / "none" / "two.json"
     assert (folder / "none").names() == []
     write(one, value)
@@ -86,24 +66,17 @@ def test_a_reader_never_sees_a_part_of_what_simultaneous_writers_write(folder: S
     target = folder / "stages" / "one.safetensors"
     contents = [bytes([writer]) * 200_000 for writer in range(WRITERS)]
     target.write(contents[0])
-    stop = threading.Event()
-    seen: set[bytes | None] = set()
 
-    def keep_reading() -> None:
-        while not stop.is_set():
-            seen.add(target.read())
-
-    def put(writer: int) -> None:
+    def put(writer: int) -> set[bytes | None]:
+        seen = set()
         for _ in range(3):
             target.write(contents[writer])
+            seen.add(target.read())
             target.save_file(lambda file: file.write_bytes(contents[writer]))
+            seen.add(target.read())
+        return seen
 
-    reader = threading.Thread(target=keep_reading)
-    reader.start()
-    at_once(put)
-    stop.set()
-    reader.join()
-    assert {*seen, target.read()} <= {*contents}
+    assert set[bytes | None]().union(*at_once(put)) <= {*contents}
     assert (folder / "stages").names() == ["one.safetensors"]
 
 
@@ -120,10 +93,8 @@ def test_a_file_whose_writing_breaks_off_is_not_stored(folder: StoragePath) -> N
 def test_an_object_is_created_once_without_hard_links(
     one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unable(*_: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "as a mounted bucket says")
-
-    monkeypatch.setattr(os, "link", unable)
+    unable = OSError(errno.EOPNOTSUPP, "as a mounted bucket says")
+    monkeypatch.setattr(os, "link", Mock(side_effect=unable))
     assert create(one, {"first": True})
     assert not create(one, {"first": False})
     assert read(one) == {"first": True}
@@ -133,13 +104,11 @@ def test_an_object_is_created_once_without_hard_links(
 def test_a_full_disk_or_a_non_finite_number_leaves_no_file(
     one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_file: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     for number in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
             create(one, {"score": number})
-    monkeypatch.setattr(os, "fsync", full)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=full))
     with pytest.raises(OSError, match="No space"):
         create(one, {"time": 1})
     assert list(one.path.parent.iterdir()) == []
