@@ -88,16 +88,6 @@ def test_training_shares_no_row_with_validation_or_test(name: str, number: int) 
     assert bool(validation & test) == (name in {"supcl-seq", "gunel-full-overlap"})
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "imbalance" not in name])
-def test_mismatched_rows_are_the_test_and_for_supcl_seq_also_the_validation(
-    name: str, glue: Path
-) -> None:
-    splits = splits_of(name, load_task("mnli-mm", glue), size=30)
-    assert (splits.test.split, len(splits.test.index)) == ("test", 1000)
-    assert (splits.validation == splits.test) == (name == "supcl-seq")
-    assert "the test split is not used: scores are of the validation split" not in splits.notes
-
-
 def test_the_metric_of_the_protocol_overrides_that_of_the_task() -> None:
     cola = labeled("cola", "mcc", train=[0, 1])
     metrics = {"gunel-full": "accuracy", "supcl-seq": "mcc", "cmlm-fewshot": "mcc", "plain": "mcc"}

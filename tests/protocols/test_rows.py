@@ -13,7 +13,6 @@ from sclsearch.protocols.base import Protocol, Rows, Size, all_seeds
 from sclsearch.protocols.rows import (
     draw_rows,
     draw_subset,
-    draw_validation,
     from_train,
     hold_out,
     split_dev,
@@ -81,24 +80,6 @@ def test_a_size_that_the_pool_cannot_give_is_refused() -> None:
             draw_subset(data, pool, size, all_seeds(0))
     with pytest.raises(SclsearchError, match=r"--shots: .* toy is a regression"):
         draw_subset(labeled(train=[0.5] * 5), pool, Size(per_class=1), all_seeds(0))
-
-
-@given(labels=LABELS, size=st.integers(1, 20), seed=SEEDS)
-def test_drawn_validation_rows_have_the_class_counts_of_training_without_overlap(
-    labels: list[int], size: int, seed: int
-) -> None:
-    y = np.array([*labels, *range(3), *range(3)]) % 3
-    data = labeled(train=y.tolist())
-    pool = Rows("train", np.arange(len(y)))
-    train = Rows("train", stratified(y, min(size, len(y) - 6), np.random.default_rng(seed)))
-    drawn = draw_validation(data, train, pool, seed)
-    assert (np.diff(drawn.index) > 0).all()
-    assert not {*train.index} & {*drawn.index}
-    available, trained, found = (
-        np.bincount(labels, minlength=3) for labels in (y, y[train.index], y[drawn.index])
-    )
-    assert found.tolist() == np.minimum(trained, available - trained).tolist()
-    assert draw_validation(data, train, pool, seed).digest == drawn.digest
 
 
 HALF = "test: a stratified half of the validation split, {} rows"

@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -252,26 +251,6 @@ def test_a_hub_data_set_becomes_a_custom_task(
         as_task("hf:me/mine", test="rows.csv")
     with pytest.raises(SclsearchError, match=r"^--task hf:: must be hf:owner/name, "):
         load_task("hf:")
-
-
-@pytest.mark.slow
-def test_unlabeled_test_rows_are_not_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    labels = {"train": [0, 1, 1], "validation": [1], "test": [-1]}
-    files = ""
-    for split, rows in tiny(labels).items():
-        rows.to_parquet(tmp_path / "repository" / "cola" / f"{split}-00000-of-00001.parquet")
-        files += f"  - split: {split}\n    path: cola/{split}-*\n"
-    (tmp_path / "repository" / "README.md").write_text(
-        f"---\nconfigs:\n- config_name: cola\n  data_files:\n{files}---\n"
-    )
-    monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    loaded = fetch(replace(COLA, hub=replace(HUB, repository=str(tmp_path / "repository"))))
-    found = {name: rows.y.tolist() for name, rows in loaded.splits.items()}
-    assert found == {"train": [0, 1, 1], "validation": [1]}
-    # The source must not name the corpus's revision: the rows are not from it.
-    assert str(HUB.revision)[:8] not in loaded.source
 
 
 @pytest.mark.parametrize("failure", [None, ConnectionError("Name or service not known")])

@@ -125,6 +125,7 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         (BALANCED, {"fractions": (0.8, 0.1, 0.2)}, r"--fractions: .*\[0\.8, 0\.1, 0\.2\]"),
         (BALANCED, {"fractions": (0.0, 0.5, 0.5)}, "--fractions: train > 0"),
         (BALANCED, {"metric": "pearson"}, "--metric: the metric 'pearson' needs scores, got 2 "),
+        (f"{BALANCED}more,none\n" * 2, {"metric": "f1"}, "--metric: the metric 'f1' needs two"),
         (BALANCED, {"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
     ],
 )
@@ -282,24 +283,18 @@ def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
         assert loaded.splits["train"].unlabeled == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"text": "txet"}, r"^reviews: no column is called 'txet'\. Did you mean 'text'"),
-        ({"label": 5}, r"^--label: must be text, got 5\."),
-        ({"data": FRAME["text"]}, r"^--task: must be a file, .*, got Series\. Convert"),
-        ({"data": {"text": ["a"]}}, r"^--task: must have a split train, got text\."),
-        ({"validation": 3}, r"^--validation: .*, got int\. "),
-        ({"name": "a/b"}, r"^name: must be a file name"),
-        ({"name": ".."}, r"^name: must be a file name"),
-        ({"name": "詞" * 90}, r"^name: must be a file name"),
-    ],
-)
-def test_invalid_data_columns_or_names_are_refused_before_writing(
-    own: CustomTask, changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(SclsearchError, match=message):
-        task(**changes)
+def test_invalid_data_columns_or_names_are_refused_before_writing(own: CustomTask) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"text": "txet"}, r"reviews: no column is called 'txet'\. Did you mean 'text'"),
+        ({"label": 5}, r"--label: must be text, got 5\."),
+        ({"data": FRAME["text"]}, r"--task: must be a file, .*, got Series\. Convert"),
+        ({"data": {"text": ["a"]}}, r"--task: must have a split train, got text\."),
+        ({"validation": 3}, r"--validation: .*, got int\. "),
+        *(({"name": name}, "name: must be a file name") for name in ("a/b", "..", "詞" * 90)),
+    ]
+    for changes, message in cases:
+        with pytest.raises(SclsearchError, match=f"^{message}"):
+            task(**changes)
     assert list(own.path.parent.rglob("*")) == [own.path]
 
 
