@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,14 @@ def shown(uri: str) -> Shown:
 @pytest.fixture
 def write(uri: str) -> Write:
     """Return a function that writes records with a new writer and returns how many runs are new."""
+    return partial(write_records, uri=uri)
 
-    def write(*records: RunRecord, uri: str = uri) -> int:
-        writer = Writer(uri)
-        for record in records:
-            writer.write(record)
-        return writer.created
 
-    return write
+def write_records(*records: RunRecord, uri: str) -> int:
+    writer = Writer(uri)
+    for record in records:
+        writer.write(record)
+    return writer.created
 
 
 @pytest.fixture
@@ -121,13 +122,12 @@ def study() -> list[RunRecord]:
     records = [RunRecord(name, params=params, tags={"host": "node1"}, artifacts=files, name=name)]
     points = ((10, {"mcc": 0.1}), (20, {"mcc": 0.2}), (20, {"test": 0.4}))
     for number in range(2):
-        params = {"tau": 0.1 * (number + 1)}
-        records.append(RunRecord(name, (number,), params, name=f"tau={number}"))
+        path, score = (number,), {"score": 0.5 + number / 10}
+        records.append(RunRecord(name, path, {"tau": 0.1 * (number + 1)}, name=f"tau={number}"))
         records += [
             RunRecord(
                 name,
                 (number, replicate),
-                params={"replicate": replicate},
                 tags={"key": f"key-{number}-{replicate}"},
                 history=points,
                 status="FINISHED",
@@ -138,7 +138,6 @@ def study() -> list[RunRecord]:
             )
             for replicate in range(3)
         ]
-        score = {"score": 0.5 + number / 10}
-        records.append(RunRecord(name, (number,), metrics=score, status="FINISHED", part="scores"))
+        records.append(RunRecord(name, path, metrics=score, status="FINISHED", part="scores"))
     best = RunRecord(name, metrics={"best": 0.6}, status="FINISHED", part="scores")
     return [*records, best]

@@ -59,9 +59,8 @@ def test_a_study_is_finished_once_all_its_configurations_are(
     workers.run_out(scheduler)
     for run in [*scheduler.state.seed_runs.values()][:missing]:
         (prepared.runs.folder / f"{run.key}.json").remove()
-    records = [record for record in new_records(from_store(prepared)) if record.metrics]
-    assert records[-1].path == ()
-    assert records[-1].status == (None if missing else "FINISHED")
+    last = [record for record in new_records(from_store(prepared)) if record.metrics][-1]
+    assert (last.path, last.status) == ((), None if missing else "FINISHED")
     assert () not in {one.path for one in new_records(from_store(prepared), (0,) * 4, ended=False)}
 
 
@@ -88,11 +87,8 @@ def test_studies_have_unique_names_and_share_an_experiment_by_task_size_and_mode
     assert len(names) == 4
     assert {name.partition("@")[0] for name in names} == {"same"}
     assert replace(record, origin={}).mlflow_name == record.mlflow_name
-    for size, examples in (
-        ("100", "100 examples"),
-        ("20-per-class", "20 examples per class"),
-        (None, "all examples"),
-    ):
+    shown = {"100": "100 examples", "20-per-class": "20 examples per class", None: "all examples"}
+    for size, examples in shown.items():
         identity = {**record.identity, "task": "demo", "size": size, "model": "minilm"}
         assert experiment_name(replace(record, identity=identity)) == f"demo, {examples}, minilm"
 
@@ -105,19 +101,15 @@ def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
     workers.decide(scheduler)
     sync(uri, scheduler.state)  # as of a stopped search
     assert not {"score", "test"} & shown.runs()[name].data.metrics.keys()
-    logger = MLflowLogger(uri)
-    while tasks := workers.running(scheduler, 1):
-        workers.finish(scheduler, tasks[0])
-        logger.sync(scheduler.state, ended=False)
-    logger.sync(scheduler.state)
-    assert logger.close() is None
+    workers.run_out(scheduler)
+    sync(uri, scheduler.state)
     runs, winner = shown.runs(), scheduler.state.winner
     assert winner is not None
-    number = winner.number
+    best = f"{name}/{winner.number}"
     tested = {one for one, run in runs.items() if "test" in run.data.metrics}
-    assert tested == {name, f"{name}/{number}", *(f"{name}/{number}/{seed}" for seed in range(3))}
-    assert runs[name].data.metrics["test"] == winner.test_mean
-    assert runs[f"{name}/{number}"].data.metrics["test"] == winner.test_mean
+    assert tested == {name, best, *(f"{best}/{seed}" for seed in range(3))}
+    for one in (name, best):
+        assert runs[one].data.metrics["test"] == winner.test_mean
     before = shown.everything()
     sync(uri, from_store(prepared))
     assert shown.everything() == before
