@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from sclsearch.reports.notes import Note, doubt
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.selection.significance import compare, holm
-from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions
 from tests.finished import finish
 from tests.papers.conftest import DEMO, QUIET, write_table
@@ -77,16 +75,13 @@ def test_two_metrics_come_from_the_same_seed_runs(cells: Cells) -> None:
     assert scores[1].mean == pytest.approx(sum(f1[7:]) / 3)
 
 
-def test_a_user_error_is_the_reason_for_a_missing_score(
-    ce: PlannedCell, options: RunOptions
-) -> None:
+def test_a_user_error_is_the_reason_for_a_missing_score(ce: PlannedCell) -> None:
     assert ce.spec is not None
     invalid = replace(ce, spec=replace(ce.spec, train_size=5000))
     score = reproduce_cell(invalid, QUIET)
     assert score.mean is None
     assert score.reason.startswith("--train-size")
     assert cost_of(invalid, list).reason == score.reason
-    assert not study_names(options.storage)
 
 
 def test_notes_name_model_assumptions_scale_selection_and_the_cell_of_a_warning(
@@ -111,22 +106,19 @@ def test_notes_name_model_assumptions_scale_selection_and_the_cell_of_a_warning(
 
 
 def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(
-    cells: Cells, monkeypatch: pytest.MonkeyPatch
+    ce: PlannedCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.ray_backend.start.cores", lambda: 4)
-    (one,) = cells("N=20,CE,Demo")
-    before = cost_of(one, list)
+    before = cost_of(ce, list)
     assert (before.seed_runs, before.missing) == (10, 10)
     assert before.time is not None
     assert before.time.basis == MEASURED
-    finish(one.spec, replace(one.options, seeds=3))
-    runs = finished(one.options.storage)
-    begun = cost_of(one, lambda: runs)
-    assert (begun.missing, begun.time) == (7, Estimate(7 * 60.0, 1, STORED))
-    two = replace(one, options=replace(one.options, concurrency=2))
-    assert cost_of(two, lambda: runs).time == Estimate(4 * 60.0, 2, STORED)
-    finish(one.spec, one.options)
-    assert cost_of(one, partial(finished, one.options.storage)).time == Estimate(0.0, 1, "")
+    finish(ce.spec, replace(ce.options, seeds=3))
+    runs = finished(ce.options.storage)
+    two = replace(ce, options=replace(ce.options, concurrency=2))
+    for one, time in ((ce, Estimate(7 * 60.0, 1, STORED)), (two, Estimate(4 * 60.0, 2, STORED))):
+        begun = cost_of(one, lambda: runs)
+        assert (begun.missing, begun.time) == (7, time)
 
 
 def test_rows_are_compared_with_the_first_by_replicate(demo: Table) -> None:

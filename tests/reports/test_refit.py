@@ -140,10 +140,12 @@ def test_refit_without_a_value_leaves_the_test_rows_out(
 def test_earlier_stages_keep_their_epochs(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     winner = restore_winner(report(search("supcl-seq", seeds=1), "mine"), None, None)
     results: list[TrainingResult] = []
-    monkeypatch.setattr(
-        "sclsearch.training.engine.train",
-        lambda *given, **options: results.append(engine_train(*given, **options)) or results[-1],
-    )
+
+    def train(*given: Any, **options: Any) -> TrainingResult:
+        results.append(engine_train(*given, **options))
+        return results[-1]
+
+    monkeypatch.setattr("sclsearch.training.engine.train", train)
     (model,) = refit_winner(winner, "all", 1)
     (result,) = results
     assert {one["stage"]: one["update"] for one in result.stages} == {

@@ -103,21 +103,19 @@ def test_notes_are_those_of_splits_space_and_different_devices(write_study: Writ
         assert [devices in note for note in found] == [True] * (name == "different")
 
 
-@pytest.mark.parametrize(
-    ("race", "finished", "end"),
-    [
-        (2.5, True, "the race left them out; in recorded searches, one of them would have"),
-        ("exact", True, "none of them could win with all seeds"),
-        (None, False, "the search is unfinished, and one of them may win"),
-    ],
-)
 def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
-    write_study: WriteStudy, race: Band, finished: bool, end: str
+    write_study: WriteStudy,
 ) -> None:
     found = report(write_study(MEAN, [(99, 1), None, None], [None] * 3), "made-up")
-    note = seeds_lacking(replace(found, race=race, finished=finished))
     lacking = "2 of 3 configurations have fewer than 3 seeds (1 with 0, 1 with 1)"
-    assert note.startswith(f"{lacking}: {end}")
+    ends: dict[Band, str] = {
+        2.5: "the race left them out; in recorded searches, one of them would have",
+        "exact": "none of them could win with all seeds",
+        None: "the search is unfinished, and one of them may win",
+    }
+    for race, end in ends.items():
+        note = seeds_lacking(replace(found, race=race, finished=race is not None))
+        assert note.startswith(f"{lacking}: {end}")
 
 
 def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: WriteStudy) -> None:
