@@ -1,10 +1,8 @@
 """Tests of the printed report: origin of each score, savings, width and histograms."""
 
-import re
 from io import StringIO
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from sclsearch.reports.report import finished_winner, report
@@ -65,25 +63,6 @@ def test_a_report_has_ranking_winner_scores_and_notes_as_plain_text(
         "  rather [bold] long",
         f"  weights {store.folder}/weights: {key[:12]}…",
     ]
-
-
-@pytest.mark.parametrize(
-    ("rule", "validation", "tests"),
-    [
-        ("top-2", "mean of the top 2 of 3 seeds", ["0.5500 ± 0.0707, mean ± std of these 2 seeds"]),
-        ("mean/best", "mean of 3 seeds", ["0.6000, of the seed with the best validation score"]),
-        ("mean", "mean of 3 seeds", []),
-    ],
-)
-def test_scores_come_with_their_rule_and_seeds(
-    write_study: WriteStudy, rule: str, validation: str, tests: list[str]
-) -> None:
-    text = printed(write_study([(70, 50), (80, 60), (60, 10)]), rule)
-    score = "0.7500" if rule == "top-2" else "0.7000"
-    assert f"\n  validation accuracy {score}, {validation}" in text
-    found = re.findall(r"\n  test accuracy (.*)", text)
-    assert found[: len(tests)] == tests
-    assert found[len(tests) :][0].startswith("0.4000 ± 0.2646")
 
 
 def test_a_tie_names_the_other_configurations_and_what_decides(write_study: WriteStudy) -> None:
