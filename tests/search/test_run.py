@@ -74,15 +74,3 @@ def test_a_storage_error_is_not_a_failure_of_the_seed_run(here: Workspace, numbe
         assert here.runs() == {}
         finished = here.run(**OPTIONS)
     assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
-
-
-def test_a_damaged_seed_run_is_set_aside_and_trained_again(here: Workspace) -> None:
-    with in_process():
-        here.run(**OPTIONS)
-        before = here.runs()
-        file = here.storage / "runs" / f"{min(before)}.json"
-        file.write_bytes(file.read_bytes()[:-20])
-        finished = here.run(**OPTIONS)
-    assert (finished.done, finished.trained, finished.failed) == (2, 1, 0)
-    assert here.runs().keys() == before.keys()
-    assert len([*(here.storage / "runs" / "damaged").iterdir()]) == 1
