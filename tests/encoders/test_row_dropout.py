@@ -63,6 +63,12 @@ def test_attention_has_the_dropout_rate_of_the_view() -> None:
         assert_dropped(torch.full_like(view, 1 / 16), view, rate)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
+    x = torch.ones(4, 8, dtype=dtype)
+    assert RowDropout(DropoutRates((0.0, 0.5)))(x).dtype == dtype
+
+
 def test_a_tensor_that_views_share_is_refused_instead_of_emptied() -> None:
     with pytest.raises(ValueError, match=r"the 2 views need rows of their own"):
         RowDropout(DropoutRates((0.0, 0.5)))(torch.ones(1, 4, 8))
