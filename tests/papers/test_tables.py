@@ -97,19 +97,14 @@ def test_cells_are_selected_by_row_column_condition_and_size(
     assert found == [cell for cell in table.cells if cell in found]
 
 
-@pytest.mark.parametrize(
-    ("name", "selector", "message"),
-    [
+def test_a_selector_that_matches_no_value_is_an_error() -> None:
+    for name, selector, message in (
         ("gunel/table-4", "CE,SST2", "'SST2' .* Did you mean 'SST-2'?"),
         ("supcl-seq/table-2", "Dropout Augmented,WNLI", "prints no score"),
         ("supcl-seq/table-4", "CoLA", "^supcl-seq/table-4: has only settings"),
-    ],
-)
-def test_a_selector_that_matches_no_value_is_an_error(
-    name: str, selector: str, message: str
-) -> None:
-    with pytest.raises(SclsearchError, match=message):
-        select_cells(published_tables()[name], [selector])
+    ):
+        with pytest.raises(SclsearchError, match=message):
+            select_cells(published_tables()[name], [selector])
 
 
 @pytest.fixture(params=SIZES)

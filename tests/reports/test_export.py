@@ -21,6 +21,8 @@ from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_fo
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export import push
 from sclsearch.reports.report import finished_winner, report
+from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.storage import sealed
 from sclsearch.tasks.custom import CustomTask
 from tests.reports.trained import Trained, same, study_on
 
@@ -172,6 +174,16 @@ def test_an_encoder_that_changed_after_training_is_refused(study: Trained, tmp_p
     finally:
         config.write_text(before)
     assert not (tmp_path / "encoder").exists()
+
+
+def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None:
+    failed = study.best.stem
+    path = study.storage / "runs" / f"{failed}.json"
+    stored = json.loads(path.read_text())
+    run = SeedRun(failed, stored["identity"], stored["origin"], failure=Failure("hang", "1 h"))
+    path.write_text(json.dumps(sealed(asdict(run))))
+    (other,) = {file.stem for file in study.best.parent.glob("*.safetensors")} - {failed}
+    assert study.export(tmp_path / "encoder").key == other
 
 
 def test_the_exported_files_alone_are_the_files_of_a_private_repository(
