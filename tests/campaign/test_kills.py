@@ -56,7 +56,7 @@ def session(driver: int) -> str | None:
     return None
 
 
-def until(process: "subprocess.Popen[bytes]", met: Callable[[], object]) -> bool:
+def until(process: "subprocess.Popen[Any]", met: Callable[[], object]) -> bool:
     """Wait for a condition; return whether it held while the process ran."""
     end = time.monotonic() + 90
     while not met():
@@ -73,7 +73,7 @@ def stored(storage: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def kill(
-    driver: "subprocess.Popen[bytes]", target: str, wait: float, named: Callable[[str], list[int]]
+    driver: "subprocess.Popen[Any]", target: str, wait: float, named: Callable[[str], list[int]]
 ) -> bool:
     """Kill a process of a search after some seconds; return whether there was one."""
     time.sleep(wait)
