@@ -57,13 +57,13 @@ def test_cmlm_uses_a_labeled_test_split_and_2000_rows_of_qqp() -> None:
 
 def test_cmlm_replicates_combine_five_subsets_with_the_papers_three_seeds() -> None:
     protocol, full = PROTOCOLS["cmlm-fewshot"], PROTOCOLS["cmlm-full"]
-    replicates = [protocol.replicate(number) for number in range(protocol.replicates)]
-    assert [replicate.subset for replicate in replicates] == [0, 1, 2, 3, 4] * 3
-    seeds = [seed for seed in (31, 42, 53) for _ in range(5)]
-    assert [replicate.seeds for replicate in replicates] == [
-        {"initialization": seed, "order": seed, "noise": seed} for seed in seeds
-    ]
-    assert [full.replicate(r).initialization for r in range(full.replicates)] == [31, 42, 53]
+    assert (protocol.replicates, full.replicates) == (15, 3)
+    for number in range(15):
+        seed = (31, 42, 53)[number // 5]
+        replicate = protocol.replicate(number)
+        assert replicate.subset == number % 5
+        assert replicate.seeds == dict.fromkeys(("initialization", "order", "noise"), seed)
+    assert [full.replicate(r).initialization for r in range(3)] == [31, 42, 53]
 
 
 def test_few_shot_epochs_are_the_papers_or_make_as_many_updates() -> None:

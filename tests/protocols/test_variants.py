@@ -26,19 +26,16 @@ def test_fresh_replicates_begin_after_those_of_the_protocol_and_the_study(
     protocol: Protocol,
 ) -> None:
     n = protocol.replicates
-    repeated = fresh(protocol, 4)
+    repeated, more, fewer = fresh(protocol, 4), fresh(protocol, 4, n + 7), fresh(protocol, 4, n - 1)
     for r in range(4):
-        assert repeated.replicate(r).seeds == protocol.replicate(n + r).seeds
-        assert (repeated.replicate(r).number, repeated.replicate(r).subset) == (r, n + r)
+        for variant, first in ((repeated, n), (more, n + 7), (fewer, n)):
+            found = variant.replicate(r)
+            assert (found.number, found.subset) == (r, first + r)
+            assert found.seeds == protocol.replicate(first + r).seeds
     assert (repeated.replicates, str(repeated.rule)) == (4, "mean")
     subsets = ", new subsets" if protocol.name == "cmlm-fewshot" else ""
-    assert repeated.title == f"{protocol.name}, fresh replicates{subsets}"
-    more, fewer = fresh(protocol, 1, n + 7), fresh(protocol, 1, n - 1)
-    assert more.replicate(0).seeds == protocol.replicate(n + 7).seeds
-    assert more.replicate(0).subset == n + 7
+    assert fewer.title == repeated.title == f"{protocol.name}, fresh replicates{subsets}"
     assert more.title.startswith(f"{protocol.name}, fresh replicates from {n + 7}")
-    assert fewer.replicate(0).seeds == protocol.replicate(n).seeds
-    assert fewer.title == fresh(protocol, 1).title
     with pytest.raises(SclsearchError, match=r"^fresh replicates: .* 1, got 0"):
         fresh(protocol, 0)
 

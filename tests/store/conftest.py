@@ -139,17 +139,11 @@ def gate(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
 
 @pytest.fixture(params=["folder", "s3"])
-def storage(request: pytest.FixtureRequest) -> str:
-    """Return the value of `--storage` for a folder, then for a bucket."""
-    if request.param == "folder":
-        return str(request.getfixturevalue("tmp_path"))
-    return f"{request.getfixturevalue('bucket')}/storage"
-
-
-@pytest.fixture
-def folder(storage: str) -> StoragePath:
+def folder(request: pytest.FixtureRequest) -> StoragePath:
     """Return the storage path of a folder, then of a bucket."""
-    return storage_path(storage)
+    if request.param == "folder":
+        return storage_path(request.getfixturevalue("tmp_path"))
+    return storage_path(f"{request.getfixturevalue('bucket')}/storage")
 
 
 @pytest.fixture

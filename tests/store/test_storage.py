@@ -186,10 +186,9 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
 def test_a_folder_is_created_only_on_request_and_must_be_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert storage_folder(tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
-    assert not (tmp_path / "a").exists()
-    assert storage_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b"
-    assert (tmp_path / "a" / "b").is_dir()
+    for make in (False, True):
+        assert storage_folder(tmp_path / "a" / "b", make=make) == tmp_path / "a" / "b"
+        assert (tmp_path / "a" / "b").is_dir() == make
     (tmp_path / "file").touch()
     for storage in (tmp_path / "file", tmp_path / "file" / "storage"):
         for make in (True, False):

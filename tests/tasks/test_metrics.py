@@ -41,6 +41,7 @@ def labeled(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
 @example((2, [0, 1, 0], [1, 0, 1]))
 @example((2, [0, 0], [0, 0]))
 @example((4, [0, 3, 3], [0, 3, 0]))
+@example((2, [0, 1, 0] * 40_000, [1, 1, 0] * 40_000))  # the product of its squares needs 128 bits
 def test_class_metrics_of_a_stored_evaluation_agree_with_scikit_learn(
     rows: tuple[int, list[int], list[int]],
 ) -> None:

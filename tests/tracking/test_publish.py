@@ -145,22 +145,8 @@ def test_the_first_of_equal_scores_is_in_the_first_row(
     assert [run.data.tags["sclsearch.id"] for run in rows] == [*best, "a@1/0", "b@1/0"]
 
 
-def test_only_the_runs_of_a_study_are_deleted(
-    tmp_path: Path, study: list[RunRecord], write: Write, shown: Shown
-) -> None:
-    store = StudyStore(tmp_path, RECORD.name)
-    store.create(RECORD)
-    write(*(replace(one, study=RECORD.mlflow_name) for one in study))
-    write(*(replace(one, study=f"{RECORD.name}@other") for one in study[:2]))
-    ids = tracked_run_ids(tmp_path, store)
-    assert len(ids) == 9
-    delete_runs(tmp_path, ids)
-    assert {name.partition("/")[0] for name in shown.runs()} == {"first@other"}
-    assert tracked_run_ids(tmp_path, store) == []
-
-
-def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
-    tmp_path: Path, write: Write
+def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_characters(
+    tmp_path: Path, study: list[RunRecord], write: Write
 ) -> None:
     storage = tmp_path / "50% of #1%20?"
     store = StudyStore(storage, RECORD.name)
@@ -169,12 +155,14 @@ def test_a_storage_folder_may_have_characters_that_are_special_in_a_uri(
     delete_runs(storage, [])  # there is no database yet
     uri = tracking_uri(None, storage)
     prepare(uri)
-    write(RunRecord(RECORD.mlflow_name, artifacts={"space.json": "[1]"}), uri=uri)
-    assert [path.name for path in storage.rglob("space.json")] == ["space.json"]
-    (run_id,) = tracked_run_ids(storage, store)
-    delete_runs(storage, [run_id])
+    write(*(replace(one, study=RECORD.mlflow_name) for one in study), uri=uri)
+    write(*(replace(one, study=f"{RECORD.name}@other") for one in study[:2]), uri=uri)
+    assert len([*storage.rglob("history.json")]) == 6
+    ids = tracked_run_ids(storage, store)
+    assert len(ids) == 9
+    delete_runs(storage, ids)
+    assert {name.partition("/")[0] for name in Shown(uri).runs()} == {"first@other"}
     assert tracked_run_ids(storage, store) == []
-    assert {path.name for path in storage.iterdir()} == {"mlartifacts", "mlflow.db", "studies"}
 
 
 def test_a_damaged_database_is_named_and_nothing_is_deleted(tmp_path: Path) -> None:
