@@ -101,8 +101,12 @@ def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
     workers.decide(scheduler)
     sync(uri, scheduler.state)  # as of a stopped search
     assert not {"score", "test"} & shown.runs()[name].data.metrics.keys()
-    workers.run_out(scheduler)
-    sync(uri, scheduler.state)
+    logger = MLflowLogger(uri)
+    while tasks := workers.running(scheduler, 1):
+        workers.finish(scheduler, tasks[0])
+        logger.sync(scheduler.state, ended=False)
+    logger.sync(scheduler.state)
+    assert logger.close() is None
     runs, winner = shown.runs(), scheduler.state.winner
     assert winner is not None
     best = f"{name}/{winner.number}"
