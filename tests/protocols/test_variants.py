@@ -56,13 +56,6 @@ def test_replicates_take_several_random_splits_in_turn(scaled: bool, held_out: i
     assert fresh(protocol, 4).title == f"{protocol.title}, fresh replicates"
 
 
-def test_invalid_splits_are_refused() -> None:
-    with pytest.raises(SclsearchError, match="--splits 5: needs --protocol plain, because gunel"):
-        with_splits(PROTOCOLS["gunel-full"], 5)
-    with pytest.raises(SclsearchError, match=r"--splits: must be at least 2, got 1\."):
-        with_splits(PLAIN, 1)
-
-
 @pytest.mark.parametrize(
     ("rows", "configs", "seeds", "splits"),
     [(1_000, 10, 5, ", 10 splits"), (2_000, 8, 3, ", 10 splits"), (5_002, 5, 2, "")],

@@ -194,7 +194,6 @@ def test_titles_are_joined_to_texts_and_only_reviews_are_unescaped(tmp_path: Pat
         write_splits(name, tmp_path, rows, rows)
         train = load_task(name, tmp_path).splits["train"]
         assert train.texts == ((f'Great CD My "lovely" Pat{end}',), ("Poor",), ("",))
-        assert train.y.tolist() == [1, 0, 1]
     for written in (r"He said \"yes\".\n\nFine. ", r'He said \""yes\"".\n\nFine.'):
         assert CORPORA["yelp2"].texts((written,)) == ('He said "yes".\n\nFine.',)
 

@@ -74,26 +74,22 @@ def test_the_digest_covers_paraphrases_of_joined_paraphrases(file: Path) -> None
     assert len({*digests}) == 3
 
 
-@pytest.mark.parametrize(
-    ("row", "header", "line", "message"),
-    [
-        (3, HEADER, [1], "must be a JSON object, got [1]"),
-        (3, HEADER, {**FILM, "txt": 1}, "txt: unknown key. Did you mean 'text'?"),
-        (3, HEADER, {**FILM, "paraphrases": [["one"], ["two", "three"]]}, "paraphrases[1]: "),
-        (3, HEADER, {**FILM, "text": ["A \ud83d film."]}, "text[0]: character 3"),
-        (3, HEADER, {**FILM, "paraphrases": [["one"], [""]]}, "paraphrases[1]: "),
-        (3, HEADER, {**FILM, "paraphrases": [["a"], ["b"]]}, "the text has other paraphrases in"),
-        (1, {**HEADER, "paraphrases": 2}, PAIR, "paraphrases: must be 1, got 2"),
-        (1, {**HEADER, "temperature": "0.7"}, PAIR, "temperature: must be a valid number"),
-    ],
-)
-def test_an_invalid_header_or_row_is_reported_with_its_number(
-    file: Path, row: int, header: object, line: object, message: str
-) -> None:
-    write(file, header, FILM, "", line, PAIR)
-    with pytest.raises(SclsearchError) as raised:
-        paraphrase_source(file)
-    assert str(raised.value).startswith(f"{file}: row {row}: {message}")
+def test_an_invalid_header_or_row_is_reported_with_its_number(file: Path) -> None:
+    cases: list[tuple[int, object, str]] = [
+        (3, [1], "must be a JSON object, got [1]"),
+        (3, {**FILM, "txt": 1}, "txt: unknown key. Did you mean 'text'?"),
+        (3, {**FILM, "paraphrases": [["one"], ["two", "three"]]}, "paraphrases[1]: "),
+        (3, {**FILM, "text": ["A \ud83d film."]}, "text[0]: character 3"),
+        (3, {**FILM, "paraphrases": [["one"], [""]]}, "paraphrases[1]: "),
+        (3, {**FILM, "paraphrases": [["a"], ["b"]]}, "the text has other paraphrases in"),
+        (1, {**HEADER, "paraphrases": 2}, "paraphrases: must be 1, got 2"),
+        (1, {**HEADER, "temperature": "0.7"}, "temperature: must be a valid number"),
+    ]
+    for row, line, message in cases:
+        write(file, *((HEADER, FILM, "", line) if row == 3 else (line, FILM)), PAIR)
+        with pytest.raises(SclsearchError) as raised:
+            paraphrase_source(file)
+        assert str(raised.value).startswith(f"{file}: row {row}: {message}")
 
 
 PINNED = {
