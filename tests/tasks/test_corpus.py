@@ -252,6 +252,16 @@ def test_a_hub_data_set_becomes_a_custom_task(
         load_task("hf:")
 
 
+def test_the_source_names_the_revision_that_the_cache_has(tmp_path: Path) -> None:
+    found = tiny({"train": [0], "validation": [1], "test": [-1]})
+    for split, rows in found.items():
+        rows.save_to_disk(tmp_path / split / "fedcba9876")
+        found[split] = Dataset.load_from_disk(tmp_path / split / "fedcba9876")
+    loaded = from_hub(COLA, HUB, found)
+    assert {*loaded.splits} == {"train", "validation"}
+    assert loaded.source.startswith(f"{HUB.repository} at fedcba98, ")
+
+
 @pytest.mark.parametrize("failure", [None, ConnectionError("Name or service not known")])
 def test_datasets_works_offline_if_the_hub_is_unreachable(
     monkeypatch: pytest.MonkeyPatch, failure: Exception | None
