@@ -11,9 +11,10 @@ from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.write import select_texts
 from sclsearch.papers.confirm import confirm, prepare_confirmation, show_confirmation
 from sclsearch.reports.comparison import compare_studies
-from sclsearch.reports.report import Report, finished_winner
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.run import rerun, run
+from sclsearch.spaces.load import load_space, practical_file
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
@@ -196,3 +197,19 @@ def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
     on_gpu = replace(options, configs=1, seeds=3, gpus_per_trial=1)
     name = finish(replace(spec, precision="tf32"), on_gpu)
     assert planned(name, options, 2) == (2, 0)
+
+
+def test_a_confirmation_keeps_a_default_that_differs_from_the_spaces_start(
+    spec: StudySpec, options: RunOptions
+) -> None:
+    assert load_space(practical_file("scl"), "scl").published[0]["head_lr_mult"] != 1
+    options = replace(options, configs=1, seeds=3)
+    settings = {**FIELDS, "head_lr_mult": 1.0}
+    spec = replace(spec, model="minilm", space="practical", sampler="random", settings=settings)
+    study = finish(spec, options)
+    again = finish(repeated_spec(options.storage, study, fresh=2, first_fresh=3), options)
+    first, second = (finished_winner(report(options.storage, one)) for one in (study, again))
+    assert first.fields == second.fields
+    record = StudyStore(options.storage, again).record()
+    assert record is not None
+    assert record.identity["space"]["fixed"] == first.fields

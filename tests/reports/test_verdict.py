@@ -71,9 +71,9 @@ def test_a_useless_winner_has_a_verdict_and_no_warning_of_the_same(
         ([(ONE_CLASS, 85), (85, 85), (85, 86)], "mean", []),
         ([(90, 71), (90, 70), (90, 72)], "mean", ["test score differs by +1.0 points (95 %: -1.5"]),
         ([(90, 71), (91, 70), (90, 72)], "best", ["over all seeds differs by +1.0 points"]),
-        ([(90, 80), (90, 82)], "mean", ["+11.0 points over 2 pairs; an interval takes 3"]),
+        ([(ONE_CLASS, 80), (90, 82)], "mean", ["+11.0 points over 2 pairs; an interval takes 3"]),
     ],
-    ids=["good", "one seed collapsed", "interval with 0", "best", "two seeds"],
+    ids=["good", "one seed collapsed", "interval with 0", "best", "half collapsed"],
 )
 def test_a_winner_that_is_not_reliably_above_a_linear_model_gets_a_warning(
     judged: Judged, scores: Sequence[Any], rule: str, warnings: Sequence[str]
