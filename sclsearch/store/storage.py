@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -153,12 +154,17 @@ class LocalPath:
     @contextmanager
     def _part(self) -> Iterator[Path]:
         """Yield the path of a temporary file, which is deleted if it still exists at the end."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
         try:
-            yield part
-        finally:
-            part.unlink(missing_ok=True)
+            part.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                yield part
+            finally:
+                part.unlink(missing_ok=True)
+        except PermissionError as error:
+            folder = next(path for path in part.parents if os.access(path, os.F_OK))
+            reason = f"{error.strerror}, its permissions are {permissions(folder)}"
+            raise PermissionError(error.errno, reason, str(folder)) from error
 
 
 @contextmanager
@@ -210,6 +216,12 @@ def publish(part: Path, place: Path) -> bool:
         part.replace(place)  # without hard links, of two writers at one moment the later one wins
     _sync(place.parent)
     return True
+
+
+def permissions(path: Path) -> str:
+    """Return the permissions and the owner of a path, such as `drwxr-xr-x of user 0`."""
+    found = path.stat()
+    return f"{stat.filemode(found.st_mode)} of user {found.st_uid}"
 
 
 def nearest(place: Path) -> LocalPath:
