@@ -19,6 +19,7 @@ from sclsearch.reports.export import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, Prediction, Predictor, RefitRows
 from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report
+from sclsearch.reports.terminal import Terminal
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.cleanup import (
     WAIT,
@@ -108,7 +109,7 @@ def tune(
             message says what to change.
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
-    console = Console(stderr=True, quiet=not progress)
+    console = Terminal(stderr=True, quiet=not progress)
     if isinstance(method, list | tuple):
         return _tuned_in_turn(method, task, options, console, callbacks)
     return _trained(*chosen(task, method, options), console, callbacks)
@@ -141,7 +142,7 @@ def train(
             f"{', '.join(searching)}: only searches have this. Leave it out, or call tune."
         )
     spec, run_options = chosen(task, method, options, searched=False, from_study=from_study)
-    return _trained(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
+    return _trained(spec, run_options, Terminal(stderr=True, quiet=not progress), callbacks)
 
 
 def chosen(

@@ -3,10 +3,13 @@
 import errno
 import hashlib
 import json
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def canonical(value: Any) -> str:
@@ -61,6 +64,15 @@ def one_line(text: str, most: int = 80) -> str:
     """Return a text, such as a user's label, on one line and with at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def printable(text: str) -> str:
+    """Return a text with visible escapes instead of characters that control a terminal.
+
+    Line breaks and tabs stay. Characters that reverse the direction of a text count as control
+    characters.
+    """
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def as_tuples(value: object) -> object:

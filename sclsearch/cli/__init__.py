@@ -3,20 +3,22 @@
 import errno
 import sys
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from sclsearch.cli.doctor import doctor, ui
 from sclsearch.cli.export import export, predict
 from sclsearch.cli.ls import ls, rm
 from sclsearch.cli.options import Commands, HomeCommand, grouped
+from sclsearch.cli.output import write
 from sclsearch.cli.reproduce import augment, reproduce
 from sclsearch.cli.show import compare, report, show
 from sclsearch.cli.tune import confirm, rerun, train, tune
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.terminal import Terminal
 
 app = typer.Typer(
     cls=Commands,
@@ -39,7 +41,7 @@ for command in COMMANDS:
 
 def _print_version(requested: bool) -> None:
     if requested:
-        sys.stdout.write(f"sclsearch {version('sclsearch')}\n")
+        write(f"sclsearch {version('sclsearch')}\n")
         raise typer.Exit
 
 
@@ -60,9 +62,15 @@ DISK_FAULTS = {
     *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
 }
 
+LONGEST = 2000
+"""Most characters of a line of an error, which may quote a longer value."""
+
 
 def main() -> None:
     """Run a command; print errors that the user can correct in red and exit with code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # the name of a file may have no encoding
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except SclsearchError as error:
@@ -77,5 +85,9 @@ def main() -> None:
 
 
 def _end(message: str) -> None:
-    Console(stderr=True).print(Text(message, style="red"), soft_wrap=True)
+    lines = [
+        line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+        for line in message.splitlines()
+    ]
+    Terminal(stderr=True).print(Text("\n".join(lines), style="red"), soft_wrap=True)
     sys.exit(2)

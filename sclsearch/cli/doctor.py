@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from sclsearch.cli import options as o
+from sclsearch.cli.output import write
 from sclsearch.encoders.models import local_folder
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.terminal import Terminal
 from sclsearch.spaces.load import check_file, space_files
 from sclsearch.store.storage import (
     DEFAULT_STORAGE,
@@ -200,7 +201,7 @@ def doctor(
     for finding in found:
         mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
         table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))
-    Console().print(table)
+    Terminal().print(table)
     sys.exit(int(any(finding.needed and not finding.works for finding in found)))
 
 
@@ -234,10 +235,10 @@ def ui(
     experiments = pages(uri, server)
     first = experiments[0][1] if experiments else f"{server}/#/experiments?{PARAMETERS}"
     for name, address in experiments:
-        sys.stdout.write(f"{name}\n  {address}\n")
+        write(f"{name}\n  {address}\n")
     if not experiments:
-        sys.stdout.write(f"{first} shows the studies.\n")
-    sys.stdout.write("Ctrl-C ends the server.\n")
+        write(f"{first} shows the studies.\n")
+    write("Ctrl-C ends the server.\n")
     sys.stdout.flush()
     if open_ and sys.stdout.isatty():
         subprocess.Popen([sys.executable, "-m", "sclsearch.tracking.server", server, first])
@@ -257,7 +258,7 @@ def _write_missing_runs(storage: str, uri: str) -> None:
         except SclsearchError as error:
             warning = str(error)
         if warning:
-            sys.stderr.write(f"{warning}\n")
+            write(f"{warning}\n", error=True)
 
 
 def _check_free(port: int) -> None:

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sclsearch.api import export as write
+from sclsearch.api import export as export_winner
 from sclsearch.api import load, select
 from sclsearch.canonical import counted
 from sclsearch.cli import options as o
+from sclsearch.cli.output import write
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.commands import main_example, own_method_option
 from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.predictor import ExportRecord, Prediction, read_record
 from sclsearch.store.storage import DEFAULT_STORAGE
+from sclsearch.study.spec import MOST_SEEDS
 from sclsearch.tasks.custom import known_delimiter
 from sclsearch.tasks.tables import check_quotes, has_blank, parse, read_table, text_columns
 
@@ -51,7 +53,7 @@ def export(
         Literal["validation", "all"] | None,
         typer.Option("--refit", metavar="[all]", rich_help_panel=REFIT),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, rich_help_panel=REFIT)] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS, rich_help_panel=REFIT)] = 1,
     data_dir: o.DataDir = None,
     method: Annotated[str | None, typer.Option(metavar="FILE.py:CLASS")] = None,
     force: bool = False,
@@ -84,8 +86,8 @@ def export(
             upload. Example: me/my-classifier.
     """
     if refit and not baseline:
-        sys.stderr.write("Training the winner again …\n")
-    record = write(
+        write("Training the winner again …\n", error=True)
+    record = export_winner(
         study,
         folder,
         rule=rule,
@@ -102,10 +104,10 @@ def export(
     found = select(study, rule=rule, storage=storage)
     verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
     lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    write("".join(f"{line}\n" for line in lines))
     if push is not None:
-        sys.stdout.write(f"Uploaded to {push}\n")
-    sys.stdout.write(_usage(record, folder))
+        write(f"Uploaded to {push}\n")
+    write(_usage(record, folder))
 
 
 def _exported(record: "ExportRecord") -> str:
@@ -156,7 +158,7 @@ def predict(
     delimiter: str | None = None,
     format_: Format = "csv",
     proba: bool = False,
-    batch_size: int = 64,
+    batch_size: Annotated[int, typer.Option(min=1)] = 64,
     device: str | None = None,
     method: o.OwnMethod = None,
 ) -> None:
@@ -211,7 +213,7 @@ def _warn_of_empty_texts(source: str, names: Sequence[str]) -> None:
     shown = ", ".join(names[:SHOWN_ROWS])
     more = ", …" if len(names) > SHOWN_ROWS else ""
     rows = counted(len(names), "row")
-    sys.stderr.write(f"{source}: {rows} with an empty text left out: {shown}{more}\n")
+    write(f"{source}: {rows} with an empty text left out: {shown}{more}\n", error=True)
 
 
 def _text_columns(
@@ -265,7 +267,7 @@ class _StandardOutput:
 
     def write(self, text: str) -> None:
         try:
-            sys.stdout.write(text)
+            write(text)
             sys.stdout.flush()
         except OSError as error:
             # Python must not flush again at its end.

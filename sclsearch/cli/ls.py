@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
@@ -14,12 +13,13 @@ from rich.table import Table
 from sclsearch.api import remove
 from sclsearch.canonical import counted, shown
 from sclsearch.cli import options as o
-from sclsearch.cli.options import print_json
+from sclsearch.cli.output import print_json, write
 from sclsearch.encoders.models import ALIASES
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, method_summaries
 from sclsearch.protocols import protocol_summaries
 from sclsearch.reports.studies import studies
+from sclsearch.reports.terminal import Terminal
 from sclsearch.spaces.load import load_space, practical_file, space_summaries
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder
 from sclsearch.tasks import TASKS
@@ -66,7 +66,7 @@ def ls(
         print_json({kind: entries})
         return
     if not summaries:
-        sys.stderr.write(f"{storage} holds no {kind}.\n")
+        write(f"{storage} holds no {kind}.\n", error=True)
     _print_entries(summaries, in_rows=kind != "studies")
 
 
@@ -75,7 +75,7 @@ def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
         lines = (f"{name}\t{'; '.join(text.splitlines())}\n" for name, text in summaries.items())
         sys.stdout.writelines(lines)
         return
-    console = Console()
+    console = Terminal()
     if not in_rows:
         for name, summary in summaries.items():
             console.print(f"[bold]{name}[/]", soft_wrap=True)
@@ -102,7 +102,7 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
     searched: Mapping[str, Parameter] = {}
     with suppress(SclsearchError):  # a method without a built-in space
         searched = load_space(practical_file(method.name), method.kind).parameters
-    console = Console()
+    console = Terminal()
     console.print(f"{escape(text)}\n\n[bold]Hyperparameters[/]\n", soft_wrap=True)
     for position, one in enumerate(descriptions):
         if one.shared and not descriptions[position - 1].shared:
@@ -148,16 +148,16 @@ def rm(
     names = studies or []
     found = remove(*names, unused=unused, storage=storage, dry_run=True)
     runs = sum(path.startswith("runs/") for path in found.files)
-    sys.stdout.write(
+    write(
         f"{counted(len(found.files), 'file')}, {decimal(found.bytes)}: {runs} of seed runs, "
         f"{len(found.files) - runs} of studies\n"
     )
     if found.shared:
-        sys.stdout.write(f"{found.shared} seed runs stay: other studies share them.\n")
+        write(f"{found.shared} seed runs stay: other studies share them.\n")
     if names:
-        sys.stdout.write(f"MLflow: {found.tracked} runs in the storage's own database\n")
+        write(f"MLflow: {found.tracked} runs in the storage's own database\n")
     if dry_run:
-        sys.stdout.writelines(f"{path}\n" for path in sorted(found.files))
+        write("".join(f"{path}\n" for path in sorted(found.files)))
     if dry_run or not found.files:
         return
     if not yes:
@@ -168,7 +168,7 @@ def rm(
             )
         typer.confirm("Delete these files?", err=True, abort=True)
     remove(*names, unused=unused, storage=storage)
-    sys.stdout.write("Deleted.\n")
+    write("Deleted.\n")
 
 
 def searched_values(spec: dict[str, Any]) -> str:

@@ -1,22 +1,23 @@
 """Options of the commands, made from declared fields, and what the commands make of them."""
 
+import errno
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict
+from dataclasses import MISSING
 from inspect import Parameter
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sclsearch.api import chosen
 from sclsearch.arguments import declared, entries, expanded, fields_of
+from sclsearch.canonical import printable
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
 from sclsearch.methods import check_method_name
 from sclsearch.protocols import find_protocol
@@ -28,9 +29,6 @@ from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
-
-if TYPE_CHECKING:
-    from sclsearch.reports.report import Report
 
 HELP_ALL = "--help-all"
 REFIT, REFIT_ROWS = "--refit", ("validation", "all")
@@ -86,9 +84,9 @@ def _described(one: Parameter, helps: Mapping[str, tuple[str, str]]) -> Paramete
 
 
 class HomeCommand(TyperCommand):
-    """Command with `--help-all`, `--refit` without a value, and `~` in path options.
+    """Command with `--help-all`, `--refit` without a value, and checks of all values.
 
-    Shells do not expand `--option=~/folder`.
+    It expands `~` in paths, because shells do not expand `--option=~/folder`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -109,14 +107,30 @@ class HomeCommand(TyperCommand):
         return super().get_help(ctx)
 
     def invoke(self, ctx: Any) -> Any:
-        ctx.params = {name: _at_home(value) for name, value in ctx.params.items()}
+        names = {one.name: one.opts[0] for one in self.params}
+        ctx.params = {name: _checked(names[name], value) for name, value in ctx.params.items()}
         return super().invoke(ctx)
 
 
-def _at_home(value: Any) -> Any:
+def _checked(where: str, value: Any) -> Any:
+    """Return a value with `~` expanded; refuse what is invalid for any option."""
     if isinstance(value, list):
-        return [_at_home(item) for item in value]
+        return [_checked(where, item) for item in value]
+    if isinstance(value, int | float) and not abs(value) <= sys.maxsize:
+        raise SclsearchError(f"{where}: must be from -{sys.maxsize} to {sys.maxsize}, got {value}.")
+    if isinstance(value, str) and printable(value) != value:
+        raise SclsearchError(f"{where}: must have no control characters, got {value!r}.")
+    if isinstance(value, str | Path) and _is_loop(value):
+        raise SclsearchError(f"{where} {value}: is a link that leads to itself. Name another path.")
     return expanded(value) if isinstance(value, Path) else value
+
+
+def _is_loop(path: str | Path) -> bool:
+    try:
+        Path(path).stat()
+    except (OSError, ValueError) as error:
+        return getattr(error, "errno", None) == errno.ELOOP
+    return False
 
 
 class Commands(TyperGroup):
@@ -334,13 +348,3 @@ def _check_names(values: Values) -> None:
     if values["study"] is not None:
         StudyStore(values["storage"], values["study"])
     Size.of(values["train_size"], values["shots"])
-
-
-def print_json(named: Mapping[str, Any]) -> None:
-    """Print a mapping, which may contain dataclasses, as JSON to standard output."""
-    sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
-
-
-def report_json(found: "Report") -> dict[str, Any]:
-    """Return a report for JSON, with the number of the winner instead of its configuration."""
-    return {**asdict(found), "winner": found.winner and found.winner.number}

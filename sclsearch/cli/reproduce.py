@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from sclsearch.arguments import fields_of
 from sclsearch.cli import options as o
-from sclsearch.cli.options import print_json, repeat_options
+from sclsearch.cli.options import repeat_options
+from sclsearch.cli.output import print_json, write
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
 from sclsearch.papers.augmentation import BACKENDS, Options
-from sclsearch.papers.augmentation.write import Written, header, select_texts, write
+from sclsearch.papers.augmentation.write import Written, header, select_texts
+from sclsearch.papers.augmentation.write import write as write_paraphrases
 from sclsearch.papers.tables import Table, published_tables, select_cells
-from sclsearch.study.spec import StudySpec
+from sclsearch.reports.terminal import Terminal
+from sclsearch.study.spec import MOST_SEEDS, StudySpec
 from sclsearch.tasks import as_task, check_data_dir, load_task
 from sclsearch.tasks.custom import CustomTask
 
@@ -52,7 +54,7 @@ def reproduce(
     tables = published_tables()
     if table == "ls":
         _check_alone(context)
-        sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
+        write("".join(f"{name}\t{found.title}\n" for name, found in tables.items()))
         return
     found = lookup(tables, table, "table")
     from sclsearch.papers.reproduce import plan_cells
@@ -100,7 +102,7 @@ def _show_costs(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json
         ]
         print_json({"studies": costs_with_tasks, "not_reproduced": without})
     else:
-        show_costs(Console(), costs, planned)
+        show_costs(Terminal(), costs, planned)
 
 
 def _train_and_show(
@@ -109,7 +111,7 @@ def _train_and_show(
     from sclsearch.papers.reproduce import CellScore, compare_rows, reproduce_cell
     from sclsearch.papers.terminal import show_scores
 
-    progress = Console(stderr=True)
+    progress = Terminal(stderr=True)
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     scores: list[CellScore] = []
     stopped = False
@@ -126,7 +128,7 @@ def _train_and_show(
         rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in scores]
         print_json({"table": table.name, "scores": rows, "pairs": compare_rows(scores)})
     else:
-        show_scores(Console(), table, scores)
+        show_scores(Terminal(), table, scores)
     if stopped:
         sys.exit(INTERRUPTED)
     wanted = [score for score, one in zip(scores, planned, strict=True) if one.spec is not None]
@@ -135,6 +137,7 @@ def _train_and_show(
 
 
 PLAIN_SECONDS = 30.0
+MOST_VIEWS = 100
 BackendName = Literal["marian", "eda"]
 
 
@@ -142,11 +145,11 @@ def augment(
     texts: o.TextOptions,
     backend: BackendName,
     protocol: str | None = None,
-    replicates: Annotated[int | None, typer.Option(min=1)] = None,
+    replicates: Annotated[int | None, typer.Option(min=1, max=MOST_SEEDS)] = None,
     pivot: str | None = None,
     second_pivot: str | None = None,
     temperature: float | None = None,
-    views: Annotated[int | None, typer.Option(min=2)] = None,
+    views: Annotated[int | None, typer.Option(min=2, max=MOST_VIEWS)] = None,
     seed: int | None = None,
     models: Path | None = None,
     out: Path | None = None,
@@ -193,12 +196,12 @@ def augment(
     data = load_task(selection.task, data_dir)
     rows = selection.texts(data)
     first = header(backend, options.views, made, selection, data, rows)
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     console.print(
         f"{len(rows)} texts of {selection.name} ({data.source}): {first['source']}", soft_wrap=True
     )
     with _progress(console, len(rows)) as show_progress:
-        written = write(path, first, rows, made, show_progress)
+        written = write_paraphrases(path, first, rows, made, show_progress)
     given = [*selection.options, "--paraphrases", str(path)]
     given += ["--data-dir", str(data_dir)] if data_dir else []
     _print_summary(written, path, first, shlex.join(["sclsearch", "tune", *given]))
@@ -216,11 +219,11 @@ def _print_summary(written: "Written", path: Path, first: Mapping[str, Any], com
         )
     if first.get("note"):
         lines.append(f"Reports will say: {first['note']}")
-    sys.stdout.writelines(f"{line}\n" for line in (*lines, f"Use it: {command}"))
+    write("".join(f"{line}\n" for line in (*lines, f"Use it: {command}")))
 
 
 @contextmanager
-def _progress(console: "Console", wanted: int) -> "Iterator[Callable[[int], None]]":
+def _progress(console: Terminal, wanted: int) -> "Iterator[Callable[[int], None]]":
     """Yield a progress function that takes the number of finished texts.
 
     On a terminal it updates a live bar, elsewhere it prints a line every `PLAIN_SECONDS`.

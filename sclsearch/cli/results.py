@@ -18,13 +18,13 @@ from rich.markup import escape
 
 from sclsearch.canonical import counted, shown
 from sclsearch.cli.ls import searched_values
-from sclsearch.cli.options import print_json, report_json
+from sclsearch.cli.output import print_json, report_json
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.reports.commands import confirm_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
-from sclsearch.reports.terminal import duration, grid, race_sentence, show, show_savings
+from sclsearch.reports.terminal import Terminal, duration, grid, race_sentence, show, show_savings
 from sclsearch.search.plan import finished, plan_prepared
 from sclsearch.search.prepare import prepare_methods, unequal_rates
 from sclsearch.search.run import run, run_methods
@@ -53,7 +53,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     if as_json:
         print_json(plan)
         return
-    console = Console()
+    console = Terminal()
     _show_setup(console, _setup(plan) | {"study": plan["study"]}, plan["notes"])
     rows = [(name, searched_values(spec), "searched") for name, spec in plan["searched"].items()]
     rows += [(name, shown(one.value), one.source) for name, one in plan["fields"].items()]
@@ -112,7 +112,7 @@ def print_plans(
     """Print what each of several methods searches, its seed runs and time, and their sums."""
     studies = prepare_methods(methods, spec, options, dry=True)
     plans = [plan_prepared(one, partial(finished, options.storage)) for one in studies]
-    warning, console = unequal_rates(studies), Console()
+    warning, console = unequal_rates(studies), Terminal()
     if as_json:
         print_json({"plans": plans, "warning": warning})
         return
@@ -161,13 +161,13 @@ def _classes(rows: Mapping[str, int]) -> str:
 
 def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
     """Run one study, print its report, and exit."""
-    progress = Console(stderr=True)
+    progress = Terminal(stderr=True)
     done = run(spec, options, progress)
     found = done.report()
     if as_json:
         print_json(report_json(found))
     else:
-        console = Console()
+        console = Terminal()
         _show(console, found, done, MOST)
         _show_next_commands(console, _winner_commands(found, options.rule))
     _show_ending(progress, done)
@@ -178,7 +178,7 @@ def run_in_turn(
     methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
 ) -> None:
     """Search several methods in turn, print their reports and their comparison, and exit."""
-    progress, console = Console(stderr=True), Console(quiet=as_json)
+    progress, console = Terminal(stderr=True), Terminal(quiet=as_json)
     studies = prepare_methods(methods, spec, options)
     reports: list[Report] = []
     errors: dict[str, str] = {}

@@ -5,14 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-
 from sclsearch.api import compare as compared
 from sclsearch.api import select, write_report
+from sclsearch.canonical import printable
 from sclsearch.cli import options as o
-from sclsearch.cli.options import print_json, report_json
+from sclsearch.cli.output import print_json, report_json, write
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.reports.comparison_tables import show_comparison
+from sclsearch.reports.terminal import Terminal
 from sclsearch.reports.terminal import show as show_report
 from sclsearch.store.storage import DEFAULT_STORAGE, LocalPath
 
@@ -50,20 +50,22 @@ def show(
     reports = [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
     if format_ == "terminal":
         for number, found in enumerate(reports):
-            sys.stdout.write("\n" * bool(number))
-            show_report(Console(), found)
+            write("\n" * bool(number))
+            show_report(Terminal(), found)
     elif format_ == "json" and len(reports) == 1 and not (rows or output):
         print_json(report_json(reports[0]))
     else:
         _write(output, table_file(reports, rows or "configurations", format_))
     if damaged := sum(len(one.damaged) for one in reports):
-        sys.stderr.write(f"Damaged files: {damaged}, named in the notes.\n")
+        write(f"Damaged files: {damaged}, named in the notes.\n", error=True)
         sys.exit(INCOMPLETE)
 
 
 def _write(output: Path | None, content: bytes) -> None:
     """Write to standard output, or atomically to a file at the end of its links."""
     if output is None:
+        if sys.stdout.isatty():
+            content = printable(content.decode()).encode()
         sys.stdout.buffer.write(content)  # UTF-8, whatever the encoding of the terminal
         return
     try:
@@ -106,7 +108,7 @@ def report(
         data_dir=data_dir,
         method=method,
     )
-    sys.stdout.write(f"{page}\n")
+    write(f"{page}\n")
 
 
 def compare(
@@ -127,4 +129,4 @@ def compare(
     if json_:
         print_json(asdict(found))
     else:
-        show_comparison(Console(), found)
+        show_comparison(Terminal(), found)

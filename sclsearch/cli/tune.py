@@ -6,18 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from sclsearch.cli import options as o
-from sclsearch.cli.options import (
-    print_json,
-    repeat_options,
-    spec_and_options,
-)
+from sclsearch.cli.options import repeat_options, spec_and_options
+from sclsearch.cli.output import print_json, write
 from sclsearch.errors import INCOMPLETE
 from sclsearch.methods import check_method_name
+from sclsearch.reports.terminal import Terminal
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder
-from sclsearch.study.spec import SEARCH, RunOptions, StudySpec
+from sclsearch.study.spec import MOST_SEEDS, SEARCH, RunOptions, StudySpec
 
 if TYPE_CHECKING:
     from sclsearch.search.run import Comparison
@@ -79,7 +76,7 @@ def rerun(
     from sclsearch.search.run import rerun as again
 
     found = again(storage_folder(storage, make=False), key, data_dir, method)
-    sys.stdout.write(f"{found.key[:12]} {_ended(found)}\n")
+    write(f"{found.key[:12]} {_ended(found)}\n")
     if not found.same:
         sys.exit(1)
 
@@ -114,7 +111,7 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
 def confirm(
     study: o.StudyName,
     resources: o.ResourceOptions,
-    seeds: Annotated[int, typer.Option(min=1)] = 10,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS)] = 10,
     rule: o.StudyRule = None,
     method: o.OwnMethod = None,
 ) -> None:
@@ -135,11 +132,11 @@ def confirm(
         planned = plan_prepared(prepared, stored)
         print_plan(planned, as_json=resources["json_"])
         return
-    progress = Console(stderr=True)
+    progress = Terminal(stderr=True)
     chosen, fresh = again(study, seeds, options, progress)
     if resources["json_"]:
         print_json({"chosen": asdict(chosen), "fresh": asdict(fresh)})
     else:
-        show_confirmation(Console(), chosen, fresh)
+        show_confirmation(Terminal(), chosen, fresh)
     winner = fresh.winner
     sys.exit(INCOMPLETE if winner is None or winner.failed else 0)

@@ -365,9 +365,11 @@ def _device(name: str | None) -> "torch.device":
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.empty(0, device=name).device
+        found = torch.zeros(1, device=name)
+        found.item()
     except (RuntimeError, AssertionError) as error:
         reason = first_line(error).rstrip(".")
         raise SclsearchError(
             f"--device {name}: torch cannot use it: {reason}. Pass cpu, or leave it out."
         ) from error
+    return found.device

@@ -1,14 +1,15 @@
 """Terminal output of reports, 80 columns wide."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from sclsearch.canonical import counted, settings
+from sclsearch.canonical import counted, printable, settings
 from sclsearch.errors import RETRY
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.notes import seeds_lacking
@@ -23,6 +24,17 @@ FEWEST_SEEDS = 3
 BINS = 11
 _BLOCKS = " ▂▄▆█"
 RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
+
+
+class Terminal(Console):
+    """Console that shows control characters of data, names and paths as escapes."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the segments of a renderable; only Rich's own have control characters."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
 
 
 def show(console: Console, report: Report, *, most: int = 20) -> None:

@@ -84,12 +84,14 @@ def run_prepared(
         finally:
             if logger is not None:
                 logger.sync(scheduler.state)
-                scheduler.tracking = logger.close()
+                patient = scheduler.ending == "complete"
+                scheduler.tracking = logger.close(patient=patient)
         _show_skipped_failures(scheduler, console)
         if scheduler.ending == "complete":
             _delete_other_weights(scheduler)
             complete_baselines(scheduler, console)
-            scheduler.tracking = scheduler.tracking or _publish(uri, scheduler, console)
+            if uri is not None and logger is not None:
+                _publish(uri, logger, scheduler, console)
     return scheduler
 
 
@@ -152,24 +154,26 @@ def _show_skipped_failures(scheduler: Scheduler, console: Console) -> None:
         console.print(f"The race leaves out {failures}. Add --race off to train all.")
 
 
-def _publish(uri: str | None, scheduler: Scheduler, console: Console) -> str | None:
-    """Write the report and the winner to MLflow, if it is on; return the reason of a failure."""
-    if uri is None:
-        return None
+def _publish(uri: str, logger: MLflowLogger, scheduler: Scheduler, console: Console) -> None:
+    """Write the report and the winner to MLflow, if it answers; keep the reason of a failure."""
     from sclsearch.reports.page import PageOptions
 
-    found, registered = scheduler.report(), scheduler.options.register
+    found, name = scheduler.report(), scheduler.options.register
+    missing = [scheduler.tracking, name and f"the winner is not registered as {name}"]
     try:
-        # Anyone may read a shared server: the page there has no texts of the task.
-        page = PageOptions(texts=False)
-        done = publish(uri, found, scheduler.storage, page, registered_name=registered)
+        if logger.answers:
+            # Anyone may read a shared server: the page there has no texts of the task.
+            page = PageOptions(texts=False)
+            done = publish(uri, found, scheduler.storage, page, registered_name=name)
+            missing[1:] = []
+            if done.warning is not None:
+                console.print(done.warning, style="yellow", markup=False, soft_wrap=True)
+            if done.registered is not None:
+                text = f"Registered in MLflow: {done.registered}"
+                console.print(text, markup=False, soft_wrap=True)
     except Exception as error:
-        return failure_reason(error)
-    if done.warning is not None:
-        console.print(done.warning, style="yellow", markup=False, soft_wrap=True)
-    if done.registered is not None:
-        console.print(f"Registered in MLflow: {done.registered}", markup=False, soft_wrap=True)
-    return None
+        missing.insert(1, failure_reason(error))
+    scheduler.tracking = "; ".join(filter(None, missing)) or None
 
 
 def _delete_other_weights(scheduler: Scheduler) -> None:

@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -26,10 +26,14 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}
 
 @dataclass(slots=True)
 class _Study:
-    """Experiment of a study, and MLflow's runs by the value of their tag `ID`."""
+    """Experiment of a study, and MLflow's runs by the value of their tag `ID`.
+
+    `uncertain` has the tags of runs that a request without an answer may have changed.
+    """
 
     experiment_id: str
     runs: dict[str, Any]
+    uncertain: set[str] = field(default_factory=set)
 
 
 class Writer:
@@ -50,8 +54,11 @@ class Writer:
             try:
                 self._write(record)
             except Exception:
-                # A request without an answer may still have changed MLflow.
-                self._studies.clear()
+                if known := self._studies.get(record.study):
+                    path = record.path
+                    known.uncertain.update(
+                        _identity(record, path[:n]) for n in range(len(path) + 1)
+                    )
                 raise
 
     def run_of(self, study: str) -> tuple[str, str]:
@@ -123,8 +130,12 @@ class Writer:
         study = record.study
         if study not in self._studies:
             self._studies[study] = self._find_study(study, record.experiment)
-        known = self._studies[study]
-        identity = "/".join([study, *map(str, path)])
+        known, identity = self._studies[study], _identity(record, path)
+        if identity in known.uncertain:
+            query = f"tags.`{ID}` = '{identity}'"
+            found = self._client.search_runs([known.experiment_id], query)
+            known.runs.update((identity, run) for run in found)
+            known.uncertain.remove(identity)
         if identity not in known.runs:
             tags = {ID: identity, LEVEL: LEVELS[len(path)]}
             start = None if record.started is None else round(1000 * record.started)
@@ -174,6 +185,10 @@ def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[
         token = page.token
         if not token:
             return
+
+
+def _identity(record: RunRecord, path: tuple[int, ...]) -> str:
+    return "/".join([record.study, *map(str, path)])
 
 
 def _mark(record: RunRecord) -> dict[str, str]:
@@ -229,18 +244,27 @@ class MLflowLogger:
         self._put += 1
         self._queue.put(record)
 
-    def close(self, timeout: float | None = 60.0) -> str | None:
+    @property
+    def answers(self) -> bool:
+        """Whether MLflow has answered to the last record, after `close`."""
+        return not (self._server_down or self._thread.is_alive())
+
+    def close(self, timeout: float | None = 60.0, *, patient: bool = False) -> str | None:
         """Write the remaining records; return what MLflow lacks in one line, or None.
 
-        After `timeout` seconds the function gives up.
+        After `timeout` seconds the function gives up; if `patient`, only after as many seconds
+        without a written record.
         """
         self._closing.set()
         self._queue.put(None)
-        self._thread.join(timeout)
+        before = -1
+        while self._thread.is_alive() and (before < 0 or (patient and before < self._written)):
+            before = self._written
+            self._thread.join(timeout)
         missing = self._put - self._written
         if not missing:
             return None
-        late = f"not done after {timeout:g} s" if self._thread.is_alive() else ""
+        late = f"no answer for {timeout:g} s" if self._thread.is_alive() else ""
         entries = f"{missing} {'entry' if missing == 1 else 'entries'} missing"
         return f"{self._where}: {entries} ({late or self._reason})"
 

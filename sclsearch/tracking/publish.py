@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -130,11 +130,12 @@ def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> T
     logger = MLflowLogger(uri)
     logger.sync(state)
     missing = logger.close(timeout=None)
-    if missing:
+    if missing and not logger.answers:
         raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
     found = report(storage, store.name)
     try:
-        return publish(uri, found, storage, page)
+        done = publish(uri, found, storage, page)
+        return replace(done, warning=missing) if missing else done
     except SclsearchError:
         raise
     except Exception as error:

@@ -22,8 +22,16 @@ from urllib.request import urlopen
 from uuid import uuid4
 
 from sclsearch.arguments import expanded
+from sclsearch.canonical import check_regular
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.store.storage import Storage, nearest, publish, storage_path, try_writing
+from sclsearch.store.storage import (
+    Storage,
+    nearest,
+    permissions,
+    publish,
+    storage_path,
+    try_writing,
+)
 from sclsearch.study.spec import NO_TRACKING
 
 NO_DATABASE = (
@@ -51,6 +59,7 @@ LONGEST_WAIT = 120.0
 _LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
+_SQLITE_START = b"SQLite format 3\0"
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
 
 
@@ -114,22 +123,40 @@ def prepare(uri: str, *, dry: bool = False) -> None:
     if database is None:
         _check_driver(uri)
         return
-    if database.is_dir():  # MLflow would try to open it for minutes
-        raise SclsearchError(
-            f"--tracking: {database} must be a database file, got a folder. Name a file in it."
-        )
     if database.exists():
+        _check_database(database)
+        for path in (database, database.parent):
+            if not os.access(path, os.W_OK, effective_ids=True):
+                raise SclsearchError(
+                    f"--tracking: {path} must be writable, and its permissions are "
+                    f"{permissions(path)}. Change them, or choose another --tracking."
+                )
         return
     try:
-        if dry:
-            try_writing(nearest(database.parent))
-        else:
+        try_writing(nearest(database.parent))
+        if not dry:
             _create(database)
     except OSError as error:
         raise SclsearchError(
             f"{database}: cannot create MLflow's database: {error}. "
             "Choose another --tracking or --storage."
         ) from None
+
+
+def _check_database(database: Path) -> None:
+    """Raise SclsearchError for another file, which MLflow would try to open for minutes."""
+    try:
+        check_regular(database)
+        with database.open("rb") as file:
+            start = file.read(len(_SQLITE_START))
+    except OSError as error:
+        raise SclsearchError(
+            f"--tracking: {database} cannot be read: {error.strerror}. Name a database file."
+        ) from error
+    if start not in (b"", _SQLITE_START):
+        raise SclsearchError(
+            f"--tracking: {database} must be a SQLite database. Move it away or name another file."
+        )
 
 
 def _create(database: Path) -> None:
@@ -160,6 +187,8 @@ def _check_driver(uri: str) -> None:
 
 def connect(uri: str) -> Any:
     """Return an MLflow client after its server has answered."""
+    if (database := sqlite_file(uri)) is not None and database.exists():
+        _check_database(database)
     with quietly():
         from mlflow import MlflowClient
 

@@ -164,9 +164,11 @@ def test_an_unreachable_mlflow_server_is_reported_without_its_password(
     sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    result = sclsearch(*finished[:-1], "http://me:secret@127.0.0.1:9")
+    result = sclsearch(*finished[:-1], "http://me:secret@127.0.0.1:9", "--register", "mine")
     assert suggested(result.stdout) == WINNER_COMMANDS
     assert "http://***@127.0.0.1:9" in result.stderr
+    end = "the winner is not registered as mine. The same command completes it.\n"
+    assert result.stderr.endswith(end)
 
 
 def test_a_unique_prefix_of_a_studys_name_is_accepted(

@@ -11,7 +11,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from sclsearch.tracking.logger import Writer
+from sclsearch.tracking.records import RunRecord
 from tests.processes import listens, wait_for
+from tests.tracking.conftest import Shown
 from tests.workspace import Call
 
 
@@ -27,21 +30,32 @@ def test_an_invalid_option_or_a_used_port_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("finished")
-def test_the_ui_shows_the_stored_studies_that_mlflow_lacked(
-    sclsearch: Call, storage: Path, port: int, monkeypatch: pytest.MonkeyPatch
+def test_a_search_writes_its_report_although_mlflow_refuses_a_record_and_the_ui_completes_it(
+    sclsearch: Call,
+    storage: Path,
+    finished: tuple[str, ...],
+    port: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    uri, write = f"sqlite:///{storage}/mlflow.db", Writer._write
+
+    def refuse(writer: Writer, record: RunRecord) -> None:
+        if record.path == (0, 1):
+            raise ValueError("refused")
+        write(writer, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Writer, "_write", refuse)
+        assert "1 entry missing (refused)" in sclsearch(*finished[:-1], uri).stderr
+    shown = Shown(uri)
+    assert "report.json" in shown.files(shown.study())
     monkeypatch.setattr("os.execve", lambda *_: None)  # the server itself
     for _ in range(2):
-        shown = sclsearch("ui", "--port", str(port))
-        assert (shown.returncode, shown.stderr) == (0, "")
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{storage}/mlflow.db")
-    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
-    levels = sorted(run.data.tags["level"] for run in runs)
+        result = sclsearch("ui", "--port", str(port))
+        assert (result.returncode, result.stderr) == (0, "")
+    levels = sorted(run.data.tags["level"] for run in shown.runs().values())
     assert levels == ["configuration"] * 2 + ["seed run"] * 4 + ["study"]
-    assert sum(run.info.status == "FAILED" for run in runs) == 1
+    assert sum(run.info.status == "FAILED" for run in shown.runs().values()) == 1
 
 
 @pytest.mark.slow

@@ -258,8 +258,9 @@ def test_threads_can_share_a_classifier(winner: Path) -> None:
 def test_an_invalid_device_or_batch_size_is_refused(winner: Path) -> None:
     with pytest.raises(SclsearchError, match=r"^batch_size: must be at least 1, got 0\."):
         sclsearch.load(winner, batch_size=0)
-    with pytest.raises(SclsearchError, match=r"^device warp: torch cannot use it: "):
-        sclsearch.load(winner, device="warp")
+    for device in ("warp", "meta"):
+        with pytest.raises(SclsearchError, match=rf"^device {device}: torch cannot use it: "):
+            sclsearch.load(winner, device=device)
 
 
 def test_a_regression_has_no_probabilities(exported: Path) -> None:

@@ -8,14 +8,17 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sclsearch.tracking import logger as logger_module
-from sclsearch.tracking.logger import MLflowLogger
+from sclsearch.tracking.logger import MLflowLogger, Writer
 from sclsearch.tracking.records import DatasetRecord, RunRecord
 from sclsearch.tracking.server import ui_command
 from tests.processes import listens, wait_for
@@ -197,7 +200,7 @@ def test_close_returns_at_its_timeout_if_the_server_hangs() -> None:
         start = time.perf_counter()
         reason = missing(hanging, STUDY, timeout=0.5)
         assert time.perf_counter() - start < 2
-        assert reason == f"{hanging}: 1 entry missing (not done after 0.5 s)"
+        assert reason == f"{hanging}: 1 entry missing (no answer for 0.5 s)"
 
 
 def test_a_refused_record_is_reported_and_does_not_block_the_others(
@@ -237,3 +240,50 @@ def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
         finally:
             os.killpg(server.pid, signal.SIGTERM)
     assert write(*study) == 0
+
+
+def test_a_lost_answer_is_looked_up_once_and_nothing_is_written_twice(
+    uri: str, write: Write, shown: Shown, study: list[RunRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, calls, queries = Writer(uri), count(), list[str]()
+    writer.write(study[0])
+    client = writer._client
+    for name in ("create_run", "log_batch"):
+        request = getattr(client, name)
+
+        def lose_answer(*arguments: Any, request: Any = request, **options: Any) -> Any:
+            answer = request(*arguments, **options)
+            if next(calls) % 3 == 2:
+                raise ConnectionError
+            return answer
+
+        monkeypatch.setattr(client, name, lose_answer)
+    search = client.search_runs
+
+    def counted(ids: list[str], query: str) -> Any:
+        queries.append(query)
+        return search(ids, query)
+
+    monkeypatch.setattr(client, "search_runs", counted)
+    for record in study:
+        for _ in range(9):
+            with suppress(ConnectionError):
+                writer.write(record)
+                break
+    assert {query.partition("`")[2].partition("'")[0] for query in queries} == {"sclsearch.id` = "}
+    points = [shown.points(run) for run in shown.runs().values()]
+    assert points.count({"mcc": [(10, 0.1), (20, 0.2)], "test": [(20, 0.4)]}) == 6
+    assert sum(len(steps) for one in points for steps in one.values()) == 6 * 3 + 2 + 1
+    before = shown.everything()
+    assert write(*study) == 0
+    assert shown.everything() == before
+
+
+def test_close_waits_while_records_are_written(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "write", lambda *_: time.sleep(0.2))  # a slow server
+    for patient, missing in ((True, False), (False, True)):
+        logger = MLflowLogger(uri)
+        for _ in range(5):
+            logger.put(STUDY)
+        assert bool(logger.close(0.5, patient=patient)) == missing
+        assert logger.answers != missing

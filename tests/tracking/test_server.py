@@ -1,5 +1,6 @@
 """Tests of tracking URIs, the preparation of databases and the MLflow UI command."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -86,7 +87,9 @@ def test_two_processes_prepare_one_valid_database_without_output(
     ("uri", "message"),
     [
         ("sqlite:///{}/file/mlflow.db", "^{}/file/mlflow.db: cannot create"),
-        ("sqlite:///{}", "^--tracking: {} must be a database file"),
+        ("sqlite:///{}", "^--tracking: {} cannot be read: Is a directory"),
+        ("sqlite:///{}/file", "^--tracking: {}/file must be a SQLite database"),
+        ("sqlite:///{}/pipe", "^--tracking: {}/pipe cannot be read: not a regular file"),
         ("postgresql://me:secret@127.0.0.1/x", "psycopg"),
         ("postgresql+nothing://me:secret@127.0.0.1/x", "dialects:postgresql.nothing"),
     ],
@@ -95,11 +98,11 @@ def test_a_database_that_cannot_be_used_is_refused_and_a_file_is_not_changed(
     tmp_path: Path, uri: str, message: str
 ) -> None:
     (tmp_path / "file").write_bytes(b"someone's file")
-    prepare(f"sqlite:///{tmp_path}/file")
-    assert (tmp_path / "file").read_bytes() == b"someone's file"
+    os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SclsearchError, match=message.format(tmp_path)) as caught:
         prepare(uri.format(tmp_path))
     assert "secret" not in str(caught.value)
+    assert (tmp_path / "file").read_bytes() == b"someone's file"
 
 
 def test_the_ui_listens_only_on_localhost_and_its_command_hides_the_uri() -> None:

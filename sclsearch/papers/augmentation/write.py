@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sclsearch.canonical import digest
+from sclsearch.canonical import check_regular, digest
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation import Backend
 from sclsearch.protocols import PROTOCOLS, find_protocol
@@ -279,6 +279,7 @@ def _open(path: Path, first: Mapping[str, Any]) -> set[Texts]:
             part.replace(path)
         return set()
     with _writing(path):
+        check_regular(path)
         content = path.read_bytes()
     line, end, _ = content.partition(b"\n")
     try:

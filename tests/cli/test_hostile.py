@@ -1,0 +1,80 @@
+"""Tests of nonsense options, control characters and missing permissions in any command."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SEARCH
+from tests.workspace import Call
+
+HUGE = "9" * 400
+RED = "\x1b[31mred\x9b\u202e"
+REFUSED = [
+    ("predict model rows.csv --batch-size", HUGE),
+    ("predict model rows.csv --device", RED),
+    ("predict model", "pipe.csv"),
+    ("export mine out --refit --seeds", HUGE),
+    ("export mine out --push", RED),
+    ("export mine", "loop"),
+    ("confirm mine --seeds", HUGE),
+    ("confirm mine --concurrency", HUGE),
+    ("report mine --output", "loop"),
+    ("show mine --format csv --output", "loop"),
+    ("augment --backend eda --task demo --views", HUGE),
+    ("augment --backend eda --task demo --temperature", "nan"),
+    ("augment --backend eda --task demo --train-size 8 --out", "pipe.csv"),
+    ("train --method scl --task demo --learning-rate", "inf"),
+    ("train --method scl --task demo --model", "loop"),
+    ("reproduce lacon/table-6 --cells", "x" * 9_999),
+]
+
+
+@pytest.mark.parametrize(("command", "value"), REFUSED, ids=[one for one, _ in REFUSED])
+def test_a_nonsense_value_is_refused_in_one_short_line(
+    sclsearch: Call, workdir: Path, command: str, value: str
+) -> None:
+    (workdir / "loop").symlink_to("loop")
+    os.mkfifo(workdir / "pipe.csv")
+    result = sclsearch(*command.split(), value)
+    result.assert_refused()
+    assert len(result.stderr) < 2_500
+    assert not set(RED[0] + RED[-2:]) & set(result.stderr)
+
+
+def test_control_characters_of_names_and_data_reach_no_terminal(
+    sclsearch: Call, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    (workdir / "own.csv").write_text("text,label\n" + f"a,{RED}\nb,black\n" * 30, encoding="utf-8")
+    own = ("--task", "own.csv", "--text", "text", "--label", "label")
+    for arguments in (
+        (*SEARCH, *own, "--dry-run"),
+        ("augment", "--backend", "eda", *own, "--out", RED),
+        (*SEARCH, "--data-dir", RED),
+    ):
+        result = sclsearch(*arguments)
+        shown = result.stdout + result.stderr
+        assert r"\x1b[31mred\x9b\u202e" in shown
+        assert re.findall(r"[^\n\t -~\xa0-\u2029\u2030-\uffff]", shown) == []
+
+
+@pytest.mark.usefixtures("bound_by_permissions")
+def test_a_missing_permission_is_named_with_its_folder_or_database(
+    sclsearch: Call, storage: Path, finished: tuple[str, ...]
+) -> None:
+    folder, database = storage / "studies/mine", storage / "mlflow.db"
+    folder.chmod(0o555)
+    refused = sclsearch(*finished)
+    folder.chmod(0o755)
+    user = f"of user {os.getuid()}"
+    refused.assert_refused(f"{folder}: cannot be", f"its permissions are dr-xr-xr-x {user}.")
+    database.touch(0o444)
+    sclsearch("ui").assert_refused(f"{database} must be writable", f"-r--r--r-- {user}")
+    database.chmod(0o644)
+    storage.chmod(0o555)
+    sclsearch("ui").assert_refused(f"--tracking: {storage} must be writable", f"r-x {user}")
+    storage.chmod(0o755)
