@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 Thing = TypeVar("Thing")
+SHOWN_NAMES = 40
 STOPPED = "Stopped. The same command goes on; nothing finished is lost."
 RETRY = "Fix the cause, then run the same command with --retry-failed."
 INTERRUPTED = 130
@@ -40,6 +41,13 @@ def first_sentence(text: str | None) -> str:
     return re.split(r"\.\s|\n", (text or "no reason given").strip())[0].rstrip(".")
 
 
+def listed(names: Iterable[str], most: int = 10) -> str:
+    """Return the first names, separated by commas, and how many more there are."""
+    shown = list(names)
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return f"{', '.join(shown[:most])}{more}"
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ` Did you mean 'x'? Known: x, y.` for an unknown name.
 
@@ -51,7 +59,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     begun = [one for one in meant if asked and one.startswith(asked)]
     near = [meant[one] for one in begun or get_close_matches(asked, meant, n=1, cutoff=0.5)]
     question = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{question} Known: {', '.join(names) or 'none'}."
+    return f"{question} Known: {listed(names, SHOWN_NAMES) or 'none'}."
 
 
 def lookup(table: Mapping[str, Thing], name: str, kind: str) -> Thing:

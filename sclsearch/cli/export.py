@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,7 +24,7 @@ from sclsearch.reports.predictor import ExportRecord, Prediction, read_record
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import MOST_SEEDS
 from sclsearch.tasks.custom import known_delimiter
-from sclsearch.tasks.tables import check_quotes, has_blank, parse, read_table, text_columns
+from sclsearch.tasks.tables import has_blank, parse, read_table, text_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +188,7 @@ def predict(
     header = _header(record, [first, *columns, *(keep or ())], format_, proba=proba)
     header = [name for name in header if name in printed or name not in columns]
     where = "standard input" if file == STDIN else str(file)
-    raw = _rows(file, where, format_, delimiter, columns)
+    raw = _rows(file, where, format_, delimiter)
     if id_ is None:
         raw = raw.assign(**{ROW: range(1, len(raw) + 1)})
     cells = text_columns(raw, list(dict.fromkeys([*columns, *printed])), where)
@@ -251,15 +250,11 @@ def _header(
     return header
 
 
-def _rows(
-    file: Path, where: str, form: Format, delimiter: str | None, columns: Sequence[str]
-) -> "pd.DataFrame":
+def _rows(file: Path, where: str, form: Format, delimiter: str | None) -> "pd.DataFrame":
     delimiter = None if delimiter is None else known_delimiter(delimiter)
     if file == STDIN:
-        return parse(BytesIO(sys.stdin.buffer.read()), where, f".{form}", delimiter)
-    rows = read_table(file, delimiter)
-    check_quotes(text_columns(rows, columns, where), file, delimiter)
-    return rows
+        return parse(sys.stdin.buffer.read(), where, f".{form}", delimiter)
+    return read_table(file, delimiter)
 
 
 class _StandardOutput:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import torch
@@ -43,6 +44,8 @@ class Encoder(nn.Module):
         self.width: int = model.config.hidden_size
         self.max_tokens = _max_tokens(model)
         self.chunk_tokens = 0  # as in `Training`
+        # In Longformer, which its authors fine-tuned with global attention of position 0.
+        self.has_global_attention = "global_attention_mask" in signature(model.forward).parameters
         self.mask_token = mask_token
         self.masked_lm = masked_lm  # not parameters: a stage that needs the head copies them
         self.masked_lm_activation = masked_lm_activation
@@ -157,6 +160,10 @@ class Encoder(nn.Module):
             inputs["attention_mask"] = self._attention_mask(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
+        if self.has_global_attention:
+            inputs["global_attention_mask"] = (
+                (torch.arange(mask.shape[1], device=ids.device) < 1).expand(mask.shape).long()
+            )
         # Not on a GPU: counting tokens blocks the host, and padding of short rows costs little.
         packed = self.can_pack and not ids.is_cuda
         with (

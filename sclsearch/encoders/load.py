@@ -1,24 +1,36 @@
 """Loading of an encoder and its tokenizer from a folder."""
 
 import copy
+import inspect
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.modules.module import register_module_module_registration_hook
 
 from sclsearch.canonical import counted, one_line
 from sclsearch.encoders.encoder import FORWARD_ERRORS, Encoder
 from sclsearch.encoders.heads import load_head_weights
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, listed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CPU = torch.device("cpu")
+MOST_MODULES = 5_000
+"""Modules of a model at most: 48 layers have about 1,000, and many take minutes to build."""
+INPUTS = re.compile(
+    r"(input|token_type|task_type|position|sequence|entity\w*)_ids|\w*attention_mask|encoder_\w+|"
+    r"(head|perm|input)_mask|inputs_embeds|target_mapping|lengths|(use_)?mems|\w*cache\w*|past_\w+|"
+    r"num_hashes|output_\w+|return_dict|labels|kwargs|args"
+)
+"""Parameters of a forward pass that an encoder of texts gets, or does without."""
 
 
 def load_encoder(folder: Path, name: str, device: torch.device = CPU) -> Encoder:
@@ -63,16 +75,8 @@ def _pretrained(
 ) -> Encoder:
     model, missing = _read(folder, name)
     kind = model.config.model_type
-    lacking = [key for key in missing if not key.startswith("pooler.")]
-    if lacking:
-        raise SclsearchError(
-            f"--model {name}: model.safetensors lacks {counted(len(lacking), 'weight')} of {kind}, "
-            f"or has other shapes, the first {lacking[0]}. Take a complete checkpoint."
-        )
     if missing:
         model.pooler = None  # type: ignore[assignment]  # its weights would be random
-    if model.config.is_encoder_decoder and hasattr(model, "decoder"):
-        raise SclsearchError(f"--model {name}: {kind} has a decoder. Choose an encoder.")
     mask_token: int | None = None
     with suppress(SclsearchError):  # tokenization reports this error; the encoder itself is valid
         mask_token = load_tokenizer(folder).mask_token_id
@@ -88,33 +92,48 @@ def _pretrained(
             f"ones: {_text(error)}. Choose a model such as BERT or RoBERTa."
         ) from error
     if encoder.causal:
-        raise SclsearchError(f"--model {name}: {kind} is a decoder. Choose an encoder.")
+        raise SclsearchError(
+            f"--model {name}: {kind} is a decoder: tokens do not see later ones. Choose an encoder."
+        )
     if not encoder.noise_free:
         raise SclsearchError(
-            f"--model {name}: {kind} has dropout with fixed rates. Set them to 0 in config.json "
-            "or choose another model."
+            f"--model {name}: {kind} has noise in training that dropout=0 does not turn off, such "
+            "as dropout with fixed rates. Set these to 0 in config.json or choose another model."
         )
     return encoder.eval().to(device)
 
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
-    """Return the model and the names of the weights that its file lacks or has in other shapes."""
-    from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoConfig, AutoModel
+    """Return the model and the names of its pooler's weights if the file lacks them."""
+    from transformers import (
+        MODEL_FOR_TEXT_ENCODING_MAPPING,
+        AutoConfig,
+        AutoModel,
+        AutoModelForTextEncoding,
+    )
 
     with quiet_transformers():
         try:
             config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
             # T5 has a class for its encoder alone; AutoModel would load the decoder, too.
-            kind: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), AutoModel)
+            texts = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
+            kind: Any = AutoModelForTextEncoding if texts else AutoModel
+            if getattr(config, "attention_type", "") == "block_sparse":
+                # Otherwise BigBird replaces its modules at the first short text.
+                config.attention_type = "original_full"
+            _check_outline(_outline(kind, copy.deepcopy(config)), folder, name)
             # Otherwise the checkpoint's dtype is kept, and half precision cannot be trained.
             model, loading = kind.from_pretrained(
                 str(folder),
+                config=config,
                 dtype=torch.float32,
                 use_safetensors=True,
                 trust_remote_code=False,
                 ignore_mismatched_sizes=True,  # otherwise its error does not name them
                 output_loading_info=True,
             )
+        except SclsearchError:
+            raise
         except Exception as error:  # transformers documents no errors for damaged files
             raise SclsearchError(
                 f"--model {name}: transformers cannot load it as an encoder: {_text(error)}"
@@ -125,8 +144,55 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
                 f"--model {name}: model.safetensors: {weight} holds NaN or infinite values. Take "
                 "an undamaged checkpoint."
             )
-    mismatched = {name for name, *_ in loading["mismatched_keys"]}
+    for fault, keys in (
+        ("lacks", loading["missing_keys"]),
+        ("has in other shapes than config.json", {key for key, *_ in loading["mismatched_keys"]}),
+    ):
+        if lacking := sorted(key for key in keys if not key.startswith("pooler.")):
+            raise SclsearchError(
+                f"--model {name}: model.safetensors {fault} {counted(len(lacking), 'weight')} of "
+                f"{config.model_type}, the first {lacking[0]}. Take a complete checkpoint."
+            )
+    mismatched = {key for key, *_ in loading["mismatched_keys"]}
     return model, sorted(mismatched | loading["missing_keys"])
+
+
+def _outline(kind: Any, config: Any) -> "PreTrainedModel":
+    """Return the model without its weights, which takes no memory."""
+    modules = count(1)
+
+    def limit(*_: object) -> None:
+        if next(modules) > MOST_MODULES:
+            raise ValueError(f"config.json describes more than {MOST_MODULES:,} modules")
+
+    hook = register_module_module_registration_hook(limit)
+    try:
+        with torch.device("meta"):
+            model: PreTrainedModel = kind.from_config(config)
+    finally:
+        hook.remove()
+    return model
+
+
+def _check_outline(model: "PreTrainedModel", folder: Path, name: str) -> None:
+    """Raise SclsearchError for a decoder, for other inputs and for more weights than the file's."""
+    kind, config = model.config.model_type, model.config
+    if config.is_encoder_decoder and hasattr(model, "decoder"):
+        raise SclsearchError(f"--model {name}: {kind} has a decoder. Choose an encoder.")
+    known = {"langs"} if getattr(config, "n_langs", 1) == 1 else {}
+    inputs = inspect.signature(model.forward).parameters
+    others = [one for one in inputs if one not in known and not INPUTS.fullmatch(one)]
+    if others:
+        raise SclsearchError(
+            f"--model {name}: {kind} also reads {listed(others)}, which texts do not have. "
+            "Choose a model such as BERT or RoBERTa."
+        )
+    weights, size = model.num_parameters(), (folder / "model.safetensors").stat().st_size
+    if weights > size:
+        raise SclsearchError(
+            f"--model {name}: config.json describes {weights:,} weights, but model.safetensors has "
+            f"{size:,} bytes. Take a complete checkpoint."
+        )
 
 
 def _text(error: Exception) -> str:

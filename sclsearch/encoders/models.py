@@ -119,6 +119,11 @@ def _checked(folder: Path, name: str) -> Path:
             f"--model {name}: must be an alias, a folder, or owner/name on the hub; there is no "
             f"such folder.{suggestion(name, ALIASES)}"
         )
+    for path in folder.iterdir():
+        if not (path.is_file() or path.is_dir()):
+            raise SclsearchError(
+                f"--model {name}: {path.name} is not a regular file. Take the model's own files."
+            )
     missing = [file for file in NEEDED if not (folder / file).is_file()]
     if missing:
         raise SclsearchError(
@@ -143,7 +148,7 @@ def _fetch(name: str, hub: str) -> Path:
     return _checked(folder, name)
 
 
-WIDTH_KEYS = ("hidden_size", "dim", "d_model", "n_embd")
+WIDTH_KEYS = ("hidden_size", "dim", "d_model", "n_embd", "emb_dim")
 """Names of an encoder's width in config.json, by architecture."""
 LAYER_KEYS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 POSITION_KEYS = ("max_position_embeddings", "n_positions")
@@ -211,24 +216,26 @@ def encoder_traits(folder: Path) -> EncoderTraits:
     try:
         config = json.loads(file.read_bytes())
         width, layers = _first(config, WIDTH_KEYS), _first(config, LAYER_KEYS)
+        file = folder / SENTENCE_POOLING
+        pooling = json.loads(file.read_bytes()) if file.is_file() else {}
+        modes = [one for key, one in POOLING_MODES.items() if pooling.get(key)]
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise SclsearchError(
             f"{file}: cannot be read: {error}. Take the model's own file."
         ) from error
     if width is None or layers is None:
         raise SclsearchError(
-            f"{file}: must state {' or '.join(WIDTH_KEYS)}, and {' or '.join(LAYER_KEYS)}. Take an "
-            "encoder that transformers supports."
+            f"{folder / 'config.json'}: must state {' or '.join(WIDTH_KEYS)}, and "
+            f"{' or '.join(LAYER_KEYS)}. Take an encoder that transformers supports."
         )
-    positions, file = _first(config, POSITION_KEYS), folder / SENTENCE_POOLING
-    pooling = json.loads(file.read_bytes()) if file.is_file() else {}
+    positions = _first(config, POSITION_KEYS)
     return EncoderTraits(
         width=width,
         layers=layers,
         kind=str(config.get("model_type", "")),
         positions=positions and positions - positions % POSITION_MULTIPLE,
         pooler=has_pooler(folder),
-        sentence_pooling=next((one for key, one in POOLING_MODES.items() if pooling.get(key)), ""),
+        sentence_pooling=next(iter(modes), ""),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.selection.rules import Rule
-from sclsearch.tasks.base import Index, Labels, TaskData, first_classes
+from sclsearch.tasks.base import Index, Labels, TaskData, Texts, first_classes
 from sclsearch.tasks.metrics import METRICS
 
 Evaluate = Literal["epoch", "end", "tenth"] | int
@@ -31,6 +31,10 @@ class Rows:
     def labels(self, data: TaskData) -> Labels:
         found: Labels = data.splits[self.split].y[self.index]
         return found
+
+    def texts(self, data: TaskData) -> list[Texts]:
+        texts = data.splits[self.split].texts
+        return [texts[row] for row in self.index]
 
     def take(self, places: Index) -> "Rows":
         """Return the rows at some places among these."""
@@ -136,6 +140,27 @@ def least_epochs(rows: int, batch_size: int) -> int:
     return -(-LEAST_UPDATES * min(batch_size, rows) // rows)
 
 
+def _apart(data: TaskData, splits: Splits) -> Splits:
+    """Leave out validation and test rows whose texts are in earlier rows of the same split."""
+
+    def others(rows: Rows, *before: Rows) -> Rows:
+        texts = {text for one in before if one.split == rows.split for text in one.texts(data)}
+        new = [text not in texts for text in rows.texts(data)] if texts else True
+        return rows.take(np.flatnonzero(np.broadcast_to(new, len(rows.index))))
+
+    validation, test = others(splits.validation, splits.train), splits.test
+    if test.split != validation.split or not np.isin(test.index, validation.index).any():
+        test = others(test, splits.train, validation)
+    before, after = (
+        sum(len(rows.index) for rows in both)
+        for both in ((splits.validation, splits.test), (validation, test))
+    )
+    if before == after:
+        return splits
+    note = f"{before - after} validation and test rows left out: their texts are also in other rows"
+    return replace(splits, validation=validation, test=test).noted(note)
+
+
 @dataclass(frozen=True, slots=True)
 class Protocol:
     """Evaluation protocol: a function that chooses the rows, and the constants of a paper."""
@@ -204,8 +229,10 @@ class Protocol:
         return first_classes(whole, self.classes)
 
     def splits(self, data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
-        """Return the rows of one replicate."""
+        """Return the rows of one replicate; raise SclsearchError if some are missing."""
         splits = self.rows(data, size, replicate)
+        if data.task.own:
+            splits = _apart(data, splits)
         for kind, rows in {**splits.rows, "test": splits.test}.items():
             if not len(rows.index) and (kind != "test" or NO_TEST_ROWS not in splits.notes):
                 where = f"its {rows.split} split with {data.splits[rows.split].labeled} rows"

@@ -12,7 +12,7 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS, Protocol, Replicate, Rows, Size, Splits
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Labels, TaskData, by_counts, per_class, stratified
+from sclsearch.tasks.base import Labels, TaskData, by_counts, equal_texts, per_class, stratified
 
 Unlabeled = int | Literal["all"]
 """Number of texts for stages that read no labels, or `all`."""
@@ -76,13 +76,18 @@ def plain_pool(data: TaskData) -> Splits:
 def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Splits:
     """Return the splits after moving a stratified share of the training rows to validation.
 
-    Training has a row of every class, so a class with a single row is absent from validation.
+    Training has a row of every class, so a class with a single row is absent from validation. In a
+    user's own task, rows with equal texts stay together and are drawn as one, of the first one's
+    class.
     """
-    pool = splits.train
-    rows = len(pool.index)
-    size = rows - max(1, round(share * rows))
-    train = pool.take(stratified(pool.labels(data), size, stream(seed, "validation")))
-    held = Rows(pool.split, np.setdiff1d(pool.index, train.index))
+    pool, rng = splits.train, stream(seed, "validation")
+    first = group = np.arange(len(pool.index))
+    if data.task.own:
+        first, group = equal_texts(pool.texts(data))
+    size = len(first) - max(1, round(share * len(first)))
+    drawn = stratified(pool.labels(data)[first], size, rng)
+    train = pool.take(np.flatnonzero(np.isin(group, drawn)))
+    held, rows = Rows(pool.split, np.setdiff1d(pool.index, train.index)), len(pool.index)
     note = f"validation: {len(held.index)} rows, {100 * share:.2g}% of the {rows} training rows"
     return replace(splits, train=train, validation=held).noted(note)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sclsearch.canonical import counted, one_line, shown
+from sclsearch.errors import listed
 from sclsearch.reports.commands import report_command, search_command
 from sclsearch.reports.report import ConfigurationLine, Report, paired
 from sclsearch.selection.significance import FEWEST_PAIRS, Comparison, in_points
@@ -187,7 +188,7 @@ def _few_rows_per_class(counts: Sequence[Any], state: SearchState) -> Iterator[N
         if count < FEW_ROWS
     ]
     if few:
-        text = f"classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
+        text = f"classes with fewer than {FEW_ROWS} validation rows: {listed(few)}"
         yield Note(f"{WARNING}{text}", "warning")
 
 

@@ -97,7 +97,7 @@ def as_task(task: Any, **options: Any) -> str | CustomTask:
             )
         return task
     in_file = isinstance(task, str) and not task.startswith(HUB_PREFIX)
-    if in_file and not expanded(Path(task)).is_file():
+    if in_file and not expanded(Path(task)).exists():
         raise SclsearchError(
             f"--task {task}: the file is missing. Check the path, or take a task of "
             "`sclsearch ls tasks`."

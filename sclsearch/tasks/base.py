@@ -132,6 +132,14 @@ def _texts_digest(texts: tuple[Texts, ...]) -> str:
     return json.hexdigest()
 
 
+def equal_texts(texts: Sequence[Texts]) -> tuple[Index, Index]:
+    """Return the first row of each distinct text, ascending, and the place there of each row."""
+    first: dict[Texts, int] = {}
+    rows = [first.setdefault(text, row) for row, text in enumerate(texts)]
+    distinct, group = np.unique(np.array(rows, np.int64), return_inverse=True)
+    return distinct, group
+
+
 def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:
     """Return `size` row numbers, ascending, with the classes in the proportions of `y`.
 

@@ -139,7 +139,9 @@ def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
 def _read(corpus: Corpus, path: Path) -> tuple[Split, Mapping[str, int]]:
     import pandas as pd
 
-    rows = text_columns(read_table(path, header=corpus.header), corpus.columns, str(path))
+    rows = text_columns(
+        read_table(path, header=corpus.header, literal=True), corpus.columns, str(path)
+    )
     *texts, labels = (rows.pop(name) for name in corpus.columns)
     cells = pd.Series(map(corpus.texts, zip(*texts, strict=True)), rows.index, dtype=object)
     broken = labels == ""

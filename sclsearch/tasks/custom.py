@@ -14,7 +14,8 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from sclsearch.arguments import OWN, Option, check_fields
-from sclsearch.errors import SclsearchError
+from sclsearch.canonical import one_line
+from sclsearch.errors import SclsearchError, listed
 from sclsearch.tasks.corpus import Hub, download
 from sclsearch.tasks.tables import read_table, text_columns, to_frame
 
@@ -174,7 +175,7 @@ def _found_columns(files: CustomTask, frame: "pd.DataFrame", where: str) -> dict
     if text is None or label is None:
         raise SclsearchError(
             f"{where}: the columns of text and label are not clear. Pass --text (twice for a pair "
-            f"of texts) and --label; the columns are {', '.join(map(str, frame)) or 'none'}."
+            f"of texts) and --label; the columns are {listed(map(one_line, names)) or 'none'}."
         )
     return {"text": text, "label": label}
 

@@ -5,20 +5,27 @@ import re
 import reprlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sclsearch.canonical import counted
-from sclsearch.errors import SclsearchError, lookup
+from sclsearch.errors import SclsearchError, listed, lookup
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Index, Labels, Split, Task, TaskData, Texts, stratified
+from sclsearch.tasks.base import (
+    Index,
+    Labels,
+    Split,
+    Task,
+    TaskData,
+    Texts,
+    equal_texts,
+    stratified,
+)
 from sclsearch.tasks.custom import SPLIT_VALUES, CustomTask
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.tables import (
-    SHOWN_NAMES,
-    check_quotes,
     check_values,
     has_blank,
     read_table,
@@ -31,6 +38,10 @@ if TYPE_CHECKING:
 
 IMBALANCED = 2 / 3  # share of the largest class above which accuracy is uninformative
 MANY_NUMBERS = 20  # numeric classes above which numbers with decimals are taken for scores
+MISSING = frozenset({"nan", "n/a", "#n/a", "<na>", "na", "null", "none", "nil", "nat", "-", "?"})
+"""Labels that programs write for a missing one, in lower case."""
+NUMBER = re.compile(r"\s*([-+]?[\d.]+(e[-+]?\d+)?)?\s*", re.IGNORECASE)
+QUOTES = re.compile(r"""(["'`]).*\1|[“‘«].*[”’»]""", re.DOTALL)
 NAMES = ("train", "validation", "test")
 """Names of the splits, in the order in which they get a row of every class."""
 
@@ -84,15 +95,18 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
     parts = {}
     for name, path in files.paths.items():
         rows = text_columns(read_table(path, files.delimiter), files.columns, str(path))
-        check_quotes(rows, path, files.delimiter)
         blank = np.array([has_blank(texts) for texts in _texts(files, rows)], bool)
         if blank.any():
             left_out = counted(int(blank.sum()), "row")
             columns = " or ".join(files.text or ())
             notes.append(f"{left_out} of {path.name} with an empty {columns} left out")
-        # 1 and 1.0 are one class, and NaN is none.
+        # 1 and 1.0 are one class.
         names = rows[files.label].replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
-        rows[files.label] = names.mask(names.str.fullmatch(r"\s*(nan)?\s*", case=False), "")
+        names = names.mask(names.str.isspace(), "")
+        nan = names.str.strip().str.casefold() == "nan"
+        if names[~nan].str.fullmatch(NUMBER).all():
+            names = names.mask(nan, "")  # among words it may be a class
+        rows[files.label] = names
         parts[name] = rows[~blank]
     if {*parts["train"][files.label].str.casefold()} <= {"", "true", "false"}:
         # Programs write True, TRUE and true.
@@ -162,9 +176,13 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
                 f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
                 "Make them one."
             )
-    number = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
+    if all(map(QUOTES.fullmatch, classes)):
+        raise SclsearchError(
+            f"{where}: all classes are in quotes, such as {reprlib.repr(classes[0])}. Remove the "
+            'quotes, or write them as in CSV: ", doubled within a cell.'
+        )
     fractional = any("." in name for name in classes)
-    numeric = all(number.fullmatch(name.strip()) for name in classes)
+    numeric = all(map(NUMBER.fullmatch, classes))
     if len(classes) > MANY_NUMBERS and fractional and numeric:
         raise SclsearchError(
             f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
@@ -194,11 +212,7 @@ def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     yield from lacking(task, splits)
-    folded = {name: _visible(name).casefold() for name in task.labels}
-    counted = Counter(folded.values())
-    alike = [reprlib.repr(name) for name in task.labels if counted[folded[name]] > 1]
-    if alike:
-        yield f"classes that differ in case or spaces alone: {', '.join(alike)}"
+    yield from _doubtful_classes(task.labels)
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {reprlib.repr(task.labels[1])}, the last by name"
     train = splits["train"]
@@ -211,6 +225,7 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
                 f"{share:.0%} of the training rows are {largest}, and predicting it alone has "
                 "that accuracy: --metric macro_f1 counts all classes alike"
             )
+    yield from _contradictions(splits) if task.labels else ()
     for kind, texts in (
         ("training texts", set(train.texts[: train.labeled])),
         ("texts without a label", set(train.texts[train.labeled :])),
@@ -219,6 +234,30 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
             repeated = sum(text in texts for text in splits[name].texts) if name in splits else 0
             if repeated:
                 yield f"{repeated} of {len(splits[name])} {name} texts are also {kind}"
+
+
+def _doubtful_classes(labels: Sequence[str]) -> Iterator[str]:
+    folded = [_visible(name).casefold() for name in labels]
+    counts = Counter(folded)
+    named = [*zip(map(reprlib.repr, labels), folded, strict=True)]
+    if alike := [name for name, one in named if counts[one] > 1]:
+        yield f"classes that differ in case or spaces alone: {listed(alike)}"
+    if missing := [name for name, one in named if one in MISSING]:
+        yield f"classes that may mean no label: {listed(missing)}. Empty these cells to drop them"
+
+
+def _contradictions(splits: Mapping[str, Split]) -> Iterator[str]:
+    found: dict[Texts, set[float]] = {}
+    for split in splits.values():
+        for text, label in zip(split.texts, split.y.tolist(), strict=True):
+            if label >= 0:
+                found.setdefault(text, set()).add(label)
+    both = [text for text, labels in found.items() if len(labels) > 1]
+    if both:
+        yield (
+            f"{len(both)} of {len(found)} texts have more than one label, the first "
+            f"{reprlib.repr(both[0][0])}: no model can predict all their rows"
+        )
 
 
 def _source(files: CustomTask, fractions: tuple[float, float, float] | None) -> str:
@@ -241,28 +280,31 @@ def draw_splits(
     """Return `train`, `validation` and `test` splits; omit those whose fraction is 0.
 
     The draw is deterministic given the rows. `train` has a row of every class. So have `validation`
-    and then `test`, as far as the class has enough rows and the split enough places.
+    and then `test`, as far as the class has enough rows and the split enough places. Rows with
+    equal texts are in one split, and the draw counts them as one row, of the first one's class.
 
     `where` is the file, for the error. The fractions sum to 1.
     """
     rng = stream(0, "fractions")
-    held_out = [max(1, round(share * len(split))) if share else 0 for share in fractions[1:]]
-    size = len(split) - sum(held_out)
-    classes = 1 if split.y.dtype == np.float64 else len(np.unique(split.y))
+    first, group = equal_texts(split.texts)
+    y, rows = split.y[first], len(first)
+    held_out = [max(1, round(share * rows)) if share else 0 for share in fractions[1:]]
+    size = rows - sum(held_out)
+    classes = 1 if y.dtype == np.float64 else len(np.unique(y))
     if size < classes:
         raise SclsearchError(
-            f"{where}: has {len(split)} rows of {classes} classes, too few for "
+            f"{where}: has {rows} different texts of {classes} classes, too few for "
             f"one of each class in train and {sum(held_out)} in validation and test. Add rows, or "
             "name another label column."
         )
-    train = stratified(split.y, size, rng)
-    held = np.setdiff1d(np.arange(len(split)), train)
-    tested = held[stratified(split.y[held], held_out[1], rng)] if held_out[1] else held[:0]
-    place = np.ones(len(split), np.int64)
+    train = stratified(y, size, rng)
+    held = np.setdiff1d(np.arange(rows), train)
+    tested = held[stratified(y[held], held_out[1], rng)] if held_out[1] else held[:0]
+    place = np.ones(rows, np.int64)
     place[train], place[tested] = 0, 2
-    if split.y.dtype != np.float64:
-        _exchange(split.y, place, rng)
-    drawn = {name: np.flatnonzero(place == number) for number, name in enumerate(NAMES)}
+    if y.dtype != np.float64:
+        _exchange(y, place, rng)
+    drawn = {name: np.flatnonzero(place[group] == number) for number, name in enumerate(NAMES)}
     return {name: split.take(index) for name, index in drawn.items() if len(index)}
 
 
@@ -278,8 +320,7 @@ def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
             f"{label!r} ({every[n]} in all)" for n, label in enumerate(task.labels) if not rows[n]
         ]
         if lacks:
-            more = f" and {len(lacks) - SHOWN_NAMES} more" if len(lacks) > SHOWN_NAMES else ""
-            yield f"{name} has no row of class {', '.join(lacks[:SHOWN_NAMES])}{more}"
+            yield f"{name} has no row of class {listed(lacks)}"
 
 
 def _exchange(y: Labels, place: Index, rng: np.random.Generator) -> None:

@@ -7,14 +7,14 @@ import reprlib
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sclsearch.canonical import check_regular, one_line
-from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.errors import SclsearchError, listed, suggestion
 from sclsearch.tasks.base import Labels, Split, Texts
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 FORMATS = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".parquet")
 """Endings of the files that can be read; each may be followed by `.gz`."""
 DELIMITERS = ",;\t"
+NEWLINE = "\n"
+_NOT_SPACE = re.compile(r"[^ \t\r\n]")
 SHOWN_FAULTS = 5
-SHOWN_NAMES = 10
 
 
 def ending_of(path: Path) -> str:
@@ -34,139 +35,155 @@ def ending_of(path: Path) -> str:
 
 
 def read_table(
-    path: Path, delimiter: str | None = None, header: Sequence[str] | None = None
+    path: Path,
+    delimiter: str | None = None,
+    header: Sequence[str] | None = None,
+    *,
+    literal: bool = False,
 ) -> "pd.DataFrame":
     """Return all rows of a file, in the format of its ending; blank lines are skipped.
 
-    Without a delimiter, that of CSV cells is detected, and a TSV file is read as GLUE's are
-    written: its quotes are text. A CSV or TSV file without a header needs `header`, the names of
-    all columns.
+    Without a delimiter, that of CSV cells is detected, and quotes in a TSV file are text, as in
+    GLUE's files, unless it is written with the quotes of CSV; `literal` excludes that. A CSV or TSV
+    file without a header needs `header`, the names of all columns.
     """
-    ending = ending_of(path)
-    if ending not in FORMATS:
-        raise SclsearchError(
-            f"{path}: the file extension must be one of {', '.join(FORMATS)}, or one of these with "
-            f".gz, got {ending or 'none'}. Convert the file."
-        )
-    with _opened(path) as file:
-        return parse(file, str(path), ending, delimiter, header)
+    return parse(_content(path), str(path), ending_of(path), delimiter, header, literal=literal)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON Lines file, or of a JSON array; raise as `read_table` does."""
-    with _opened(path) as file:
-        return _json_objects(file, str(path))
+    """Return the objects of a JSON file; raise as `read_table` does."""
+    with _errors(str(path)):
+        return _records(_content(path).decode("utf-8-sig"))
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _content(path: Path) -> bytes:
     try:
         check_regular(path)
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            yield cast("IO[bytes]", file)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise SclsearchError(f"{path}: cannot be read: {error}. Check the file.") from error
+            return file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        reason = f"{error}".removesuffix(f": {str(path)!r}")
+        raise SclsearchError(f"{path}: cannot be read: {reason}. Check the file.") from error
 
 
-def check_quotes(rows: "pd.DataFrame", path: Path, delimiter: str | None) -> None:
-    """Raise SclsearchError if a cell of a TSV file is quoted as in CSV: its quotes would stay."""
-    if delimiter is None and ending_of(path) == ".tsv":
-        quoted = rows.apply(lambda column: column.map(_is_quoted)).any(axis=1)
-        fault = (
-            "quoted as in CSV, but quotes in a TSV file are text. If they are not, pass "
-            "--delimiter tab."
-        )
-        check_values(str(path), [(row, fault) for row in rows.index[quoted]])
-
-
-def _is_quoted(cell: str) -> bool:
-    inner = cell[1:-1]
-    quotes = cell[:1] == cell[-1:] == '"' and '""' in inner
-    return quotes and '"' not in inner.replace('""', "")
+@contextmanager
+def _errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, RecursionError) as error:  # also those of pandas and pyarrow
+        reason = one_line(str(error), 300).rstrip(".")
+        raise SclsearchError(f"{where}: cannot be read: {reason}. Correct the file.") from error
 
 
 def parse(
-    file: IO[bytes],
+    content: bytes,
     where: str,
     ending: str,
     delimiter: str | None = None,
     header: Sequence[str] | None = None,
+    *,
+    literal: bool = False,
 ) -> "pd.DataFrame":
-    """Return the rows of an open file; `where` is its name, for errors."""
+    """Return the rows of a file's content; `where` is its name, for errors."""
     import pandas as pd
 
-    try:
-        if ending == ".parquet":
-            return pd.read_parquet(BytesIO(file.read()), dtype_backend="numpy_nullable")
-        if ending in (".csv", ".tsv"):
-            return _read_csv(file, ending, delimiter, header)
-        # Objects keep large integers beside missing values.
-        return pd.DataFrame(_json_objects(file, where), dtype=object)
-    except pd.errors.EmptyDataError:
-        return pd.DataFrame()
-    except (ValueError, pd.errors.ParserError) as error:
-        reason = str(error).strip().rstrip(".")
+    if ending not in FORMATS:
         raise SclsearchError(
-            f"{where}: cannot be read: {reason}. Correct the file; text must be UTF-8."
-        ) from error
+            f"{where}: the file extension must be one of {', '.join(FORMATS)}, or one of these "
+            f"with .gz, got {ending or 'none'}. Convert the file."
+        )
+    with _errors(where):
+        if ending == ".parquet":
+            return pd.read_parquet(BytesIO(content), dtype_backend="numpy_nullable")
+        text = content.decode("utf-8-sig")
+        if ending in (".csv", ".tsv"):
+            frame = pd.DataFrame()
+            return _read_csv(text, ending, delimiter, header, literal) if text.strip() else frame
+        # Objects keep large integers beside missing values.
+        return pd.DataFrame(_records(text), dtype=object)
 
 
 def _read_csv(
-    file: IO[bytes], ending: str, delimiter: str | None, header: Sequence[str] | None
+    text: str, ending: str, delimiter: str | None, header: Sequence[str] | None, literal: bool
 ) -> "pd.DataFrame":
     import pandas as pd
 
-    first = next((line for line in iter(file.readline, b"") if line.strip()), b"")
-    first = first.removeprefix(b"\xef\xbb\xbf")
-    file.seek(0)
-    options: dict[str, Any] = {}
-    if delimiter is None and ending == ".tsv":
-        delimiter = "\t"
-        if not first.startswith(b'"'):
-            # Only line feeds end lines, since texts may contain other line separators.
-            options = {"quoting": 3, "lineterminator": "\n"}
+    first = text.lstrip("\r\n").partition("\n")[0]
+    quoted = ending == ".csv" or delimiter is not None or first.startswith('"')
     if delimiter is None:
-        unquoted = re.sub(r'"[^"]*"', "", first.decode("utf-8", "replace"))
-        delimiter = max(DELIMITERS, key=unquoted.count)
+        unquoted = re.sub(r'"[^"]*"', "", first)
+        delimiter = "\t" if ending == ".tsv" else max(DELIMITERS, key=unquoted.count)
+    if quoted and (end := _end_of_cells(text, delimiter)) < len(text):
+        raise ValueError(
+            f"line {text.count(NEWLINE, 0, end) + 1}: a cell that begins with a quote must end "
+            'with one, and a quote within it must be doubled, as ""'
+        )
+    quoted = quoted or (not literal and "\t" in first and _needs_quotes(text))
+    # Only line feeds end lines, since texts may contain other line separators.
+    options: dict[str, Any] = {} if quoted else {"quoting": 3, "lineterminator": NEWLINE}
     frame: pd.DataFrame = pd.read_csv(
-        file,
+        StringIO(text, newline=""),
         sep=delimiter,
         names=None if header is None else tuple(header),
         dtype=str,
         keep_default_na=False,
-        encoding="utf-8-sig",
         **options,
     )
-    without_index = isinstance(frame.index, pd.RangeIndex)
-    if not without_index:
+    wrong = not isinstance(frame.index, pd.RangeIndex)
+    if wrong:
         raise ValueError(
             f"rows have more cells than the header, which is {frame.columns.tolist()} with the "
             f"delimiter {delimiter!r}"
         )
-    if options:
+    if not quoted:
         frame.columns = frame.columns.str.removesuffix("\r")
         frame[frame.columns[-1]] = frame.iloc[:, -1].str.removesuffix("\r")
     return frame
 
 
-def _json_objects(file: IO[bytes], where: str) -> list[dict[str, Any]]:
-    """Return the objects of a JSON array, or of JSON Lines; only line feeds end lines."""
-    text = file.read().decode("utf-8-sig")
-    array = text.lstrip().startswith("[")
-    lines = [text] if array else text.split("\n")
-    found: list[Any] = []
-    for place, line in enumerate(lines, 1):
-        try:
-            found += (json.loads(line) if array else [json.loads(line)]) if line.strip() else []
-        except (ValueError, RecursionError) as error:
-            raise SclsearchError(
-                f"{where}: line {place}: invalid JSON: {error}. Correct the file."
-            ) from error
-    for place, record in enumerate(found, 1):
-        if not isinstance(record, dict):
-            raise SclsearchError(
-                f"{where}: row {place}: must be a JSON object, got {reprlib.repr(record)}. "
-                "Correct the file."
+def _needs_quotes(text: str) -> bool:
+    """Return whether a TSV file without quotes in its header has the quotes of CSV.
+
+    All cells must be valid CSV, and either a cell needs its quotes or a column has them everywhere.
+    A cell with both tabs and line feeds is not valid: two texts that begin and end with a quote
+    would be one.
+    """
+    rows = text.rstrip().count(NEWLINE)
+    quoted = len(re.findall(r'^"|\t"', text, re.MULTILINE))
+    needed = re.search(r'(?:^|\t)"(?:[^"]*""|[^"\t\n]*[\t\n])', text, re.MULTILINE)
+    return bool(quoted >= rows or needed) and _end_of_cells(text, "\t", r"\t", r"\n") == len(text)
+
+
+def _end_of_cells(text: str, delimiter: str, *excluded: str) -> int:
+    """Return where the first cell begins whose quotes are not those of CSV, or the text's length.
+
+    A quoted cell must lack one of the excluded characters.
+    """
+    d = re.escape(delimiter)
+    inner = "|".join(rf'[^"{one}]*+(?:""[^"{one}]*+)*+' for one in excluded or ("",))
+    cell = rf'(?:"(?:{inner})"|(?!")[^{d}\n]*+)(?:{d}|\r?\n|\Z)'
+    found = re.match(f"(?:{cell})*+", text)
+    return found.end() if found else 0
+
+
+def _records(text: str) -> list[dict[str, Any]]:
+    """Return the objects of JSON Lines, of a JSON array, or of a JSON object of columns."""
+    import pandas as pd
+
+    decoder, found, place = json.JSONDecoder(), [], 0
+    while start := _NOT_SPACE.search(text, place):
+        value, place = decoder.raw_decode(text, start.start())
+        found.append(value)
+    if len(found) == 1 and isinstance(found[0], list):
+        found = found[0]
+    elif [*map(type, found)] == [dict] and all(
+        isinstance(one, list | dict) for one in found[0].values()
+    ):
+        found = pd.DataFrame(found[0], dtype=object).to_dict("records")
+    for row, wrong in enumerate((not isinstance(record, dict) for record in found), 1):
+        if wrong:
+            raise ValueError(
+                f"row {row}: must be a JSON object, got {reprlib.repr(found[row - 1])}"
             )
     return found
 
@@ -272,8 +289,7 @@ def to_split(
     else:
         numbers = {name: n for n, name in enumerate(classes)}
         y = np.array([numbers.get(label, -1) for label in labels], np.int64)
-        names = [*map(one_line, classes[:SHOWN_NAMES]), *["…"] * (len(classes) > SHOWN_NAMES)]
-        valid, expected = y >= 0, f"one of {', '.join(names)}"
+        valid, expected = y >= 0, f"one of {listed(map(one_line, classes))}"
     faults = [
         (row, f"the label must be {expected}, got {reprlib.repr(label)}")
         for row, label in labels[~valid].items()

@@ -1,6 +1,7 @@
 """Batches of token ids, and encoders of each family."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
@@ -24,6 +25,14 @@ def encoder(request: pytest.FixtureRequest) -> Encoder:
 @pytest.fixture
 def bert(tiny_bert: Path) -> Encoder:
     return load_encoder(tiny_bert, "tiny")
+
+
+@pytest.fixture
+def copied(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return `models/tiny` in the working directory, whose parent is the home directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "models"))
+    return copytree(tiny_bert, tmp_path / "models" / "tiny")
 
 
 @pytest.fixture

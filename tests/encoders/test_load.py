@@ -1,5 +1,6 @@
 """Tests of loading encoders, and of the errors for unsupported ones."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel
+from transformers import AutoModel, T5EncoderModel
 
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
@@ -24,8 +25,10 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     # OPT has dropout with fixed rates too; the error must name the decoder.
     "OPT": ({**OPT, "word_embed_proj_dim": 16}, "is a decoder"),
     "Bart": ({**SIZES, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1}, "has a decoder"),
-    "Longformer": (SIZES, "has dropout with fixed rates"),
-    "XLM": (XLM, "has dropout with fixed rates"),
+    "Longformer": (SIZES, "has noise in training that .* dropout with fixed rates"),
+    "XLM": ({**XLM, "n_langs": 2}, "also reads langs, which texts do not have"),
+    "LayoutLM": ({**SIZES, "max_2d_position_embeddings": 8}, "also reads bbox"),
+    "LED": ({**SIZES, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1}, "has a decoder"),
     "Nystromformer": ({**SIZES, "num_landmarks": 4}, "must encode a text of any length"),
 }
 
@@ -42,10 +45,64 @@ def test_an_encoder_whose_fixed_dropout_rates_are_0_is_loaded(save_tiny: Save) -
     assert load_encoder(save_tiny("XLM", {**XLM, **still}), "still").noise_free
 
 
-def test_each_encoder_is_a_new_copy_of_the_current_file_in_evaluation_mode(
-    tiny_bert: Path, tmp_path: Path
+def test_an_encoder_without_the_decoder_is_loaded_or_refused_for_its_architecture(
+    save_tiny: Save, tmp_path: Path
 ) -> None:
-    folder = copytree(tiny_bert, tmp_path / "bert")
+    t5 = {"vocab_size": 100, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    whole = save_tiny("T5", t5)
+    T5EncoderModel.from_pretrained(whole).save_pretrained(copytree(whole, tmp_path / "t5"))
+    states = load_encoder(whole, "m").model.state_dict()
+    half = load_encoder(tmp_path / "t5", "m").model.state_dict()
+    assert all(torch.equal(half[name], weight) for name, weight in states.items())
+    bart = save_tiny("Bart", REFUSED["Bart"][0])
+    AutoModel.from_pretrained(bart).get_encoder().save_pretrained(bart)
+    with pytest.raises(SclsearchError, match=r"^--model m: bart has a decoder\."):
+        load_encoder(bart, "m")
+
+
+def test_position_0_of_longformer_attends_to_all_tokens(save_tiny: Save) -> None:
+    sizes = {**SIZES, "attention_window": [4, 4], "attention_probs_dropout_prob": 0.0}
+    encoder = load_encoder(save_tiny("Longformer", sizes), "m")
+    ids = torch.arange(5, 37)[None].repeat(2, 1)
+    ids[1, -1] = 40
+    first = encoder.hidden(ids, torch.ones_like(ids).bool(), torch.zeros_like(ids), (0.0,))[:, 0]
+    assert not torch.allclose(first[0], first[1])
+
+
+def test_states_of_big_bird_do_not_depend_on_earlier_texts(save_tiny: Save) -> None:
+    folder = save_tiny("BigBird", {**SIZES, "block_size": 4, "num_random_blocks": 1})
+    ids = torch.arange(5, 69)[None]
+    mask, types = torch.ones_like(ids).bool(), torch.zeros_like(ids)
+    first, second = (load_encoder(folder, "m") for _ in range(2))
+    second.hidden(ids[:, :3], mask[:, :3], types[:, :3], (0.0,))
+    states = [encoder.hidden(ids, mask, types, (0.0,)) for encoder in (first, second)]
+    assert torch.equal(*states)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": 20_000}, "describes more than 5,000 modules"),
+        ({"vocab_size": 10**9}, "config.json describes 16,000,.* weights, but .* bytes"),
+        ({"hidden_size": 10**9}, "config.json describes .* weights, but .* bytes"),
+        ({"intermediate_size": 33}, "has in other shapes than config.json 6 weights of bert"),
+        ({"num_hidden_layers": 3}, "lacks 16 weights of bert, the first encoder.layer.2"),
+    ],
+)
+@pytest.mark.timeout(20)
+def test_a_config_that_does_not_describe_the_weights_is_refused_at_once(
+    copied: Path, changes: Mapping[str, int], message: str
+) -> None:
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**config, **changes}))
+    with pytest.raises(SclsearchError, match=rf"^--model m: [^\n]*{message}[^\n]*\.?$"):
+        load_encoder(copied, "m")
+
+
+def test_each_encoder_is_a_new_copy_of_the_current_file_in_evaluation_mode(
+    copied: Path,
+) -> None:
+    folder = copied
     weights = load_file(folder / "model.safetensors")
     first = load_encoder(folder, "tiny")
     assert not first.training

@@ -1,6 +1,7 @@
 """Tests of the lookup of encoders, and of the traits of their files."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from shutil import copytree
@@ -22,14 +23,6 @@ from sclsearch.encoders.models import (
 )
 from sclsearch.errors import SclsearchError
 from tests.tiny import SIZES
-
-
-@pytest.fixture
-def copied(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return `models/tiny` in the working directory, whose parent is the home directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "models"))
-    return copytree(tiny_bert, tmp_path / "models" / "tiny")
 
 
 def test_a_folder_has_a_relative_absolute_or_home_path(copied: Path) -> None:
@@ -67,6 +60,15 @@ def test_the_digest_depends_on_the_files_of_the_model_and_on_nothing_else(
     with (copied / file).open("ab") as changed:  # the tiny model has no files of further tokens
         changed.write(b" ")
     assert model_digest(copied) != before
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer_config.json"])
+@pytest.mark.timeout(20)
+def test_a_pipe_among_the_files_is_refused(copied: Path, file: str) -> None:
+    (copied / file).unlink()
+    os.mkfifo(copied / file)
+    with pytest.raises(SclsearchError, match=f"^--model {copied}: {file} is not a regular file"):
+        model_folder(str(copied))
 
 
 def test_an_exported_encoder_has_the_base_model_of_its_metadata(copied: Path) -> None:

@@ -17,6 +17,7 @@ from tests.protocols.conftest import labeled, row_ids, splits_of
 NAMES = [*(name for name in PROTOCOLS if ":" not in name), "lacon-imbalance:20", "lacon-classes:14"]
 FEW_SHOT = {name for name in NAMES if PROTOCOLS[name].few_shot}
 DRAWN = FEW_SHOT | {"lacon-imbalance:20", "lacon-classes:14"}
+SHARED = {"supcl-seq", "gunel-full-overlap"}  # validation rows are test rows
 DATA = labeled(train=[0, 1, 1] * 700, validation=[0, 1, 1] * 400)
 
 # First digits of the SHA-256 of CoLA's training, validation and test rows. If one changes, stored
@@ -85,7 +86,21 @@ def test_training_shares_no_row_with_validation_or_test(name: str, number: int) 
     assert validation
     assert test
     assert not train & (validation | test)
-    assert bool(validation & test) == (name in {"supcl-seq", "gunel-full-overlap"})
+    assert bool(validation & test) == (name in SHARED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_texts_in_a_users_file_are_in_one_part(name: str) -> None:
+    copied = {
+        split: replace(rows, texts=tuple((f"{split} {n % 700}",) for n in range(len(rows))))
+        for split, rows in DATA.splits.items()
+    }
+    own = replace(DATA, task=replace(DATA.task, own=True), splits=copied)
+    splits = splits_of(name, own, 0, 30)
+    parts = [splits.train, splits.validation, *[splits.test] * (name not in SHARED)]
+    texts = [{text for (text,) in rows.texts(own)} for rows in parts]
+    assert len(set.union(*texts)) == sum(map(len, texts))
+    assert all(texts[:2])
 
 
 def test_the_metric_of_the_protocol_overrides_that_of_the_task() -> None:

@@ -160,7 +160,11 @@ def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
         ("body\na\n", (), "--text: must name one column of"),
         ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'?"),
         ('{"body": "a"}\n', (*BODY, "--keep", "body", "--format", "jsonl"), "printed twice"),
-        ("[1]\n", (*BODY, "--format", "jsonl"), "row 1: must be a JSON object, got 1."),
+        (
+            "[1]\n",
+            (*BODY, "--format", "jsonl"),
+            "cannot be read: row 1: must be a JSON object, got 1.",
+        ),
         (b"body\ngood\n\xff\n", BODY, "cannot be read: 'utf-8' codec"),
     ):
         result = invoke(winner, "-", *options, texts=content)

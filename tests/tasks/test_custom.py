@@ -38,10 +38,6 @@ def sizes(splits: Mapping[str, Split]) -> dict[str, int]:
     return {name: len(split) for name, split in splits.items()}
 
 
-def all_texts(own: CustomTask) -> list[tuple[str, ...]]:
-    return [text for split in load_custom_task(own).splits.values() for text in split.texts]
-
-
 def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
     packed = own.path.with_name("reviews.csv.gz")
     packed.write_bytes(gzip.compress(own.path.read_bytes()))
@@ -112,7 +108,8 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         ("a,b,c\n", {"text": None}, r".* text and label are not clear\..* are a, b, c\.$"),
         (f"{HEADER}a,\n", {}, ".*there are no labeled training rows"),
         (f"{HEADER}a,x\nb,x\n", {}, r".*at least two classes, got \['x'\]"),
-        (f"{HEADER}a,x\nb,y\n", {}, ".*has 2 rows of 2 classes, too few"),
+        (f"{HEADER}a,x\nb,y\nb,y\n", {}, ".*has 2 different texts of 2 classes, too few"),
+        (f"{HEADER}a,'x'\nb,'y'\n", {}, """.*all classes are in quotes, such as "'x'"."""),
         (BALANCED + "more,pos \n" * 9, {}, ".*'pos' and 'pos ' differ only in invisible"),
         (SCORES, {}, ".*40 different numbers.*--regression"),
         (f"{PARTS}d,x,eval\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'eval'$"),
@@ -147,6 +144,8 @@ def test_notes_warn_of_repeated_texts_lacking_classes_and_unsuitable_metrics(
 
     Path("test.csv").write_text(f"{HEADER}row 1,pos\nrow 2,pos\nnew,neg\n")
     assert notes(f"{BALANCED}new,\n", **TEST) == (
+        "1 of 41 texts have more than one label, the first 'row 2': no model can predict all their "
+        "rows",
         "2 of 3 test texts are also training texts",
         "1 of 3 test texts are also texts without a label",
     )
@@ -154,6 +153,15 @@ def test_notes_warn_of_repeated_texts_lacking_classes_and_unsuitable_metrics(
     assert notes(BALANCED.replace("pos", "Neg").replace("neg", "neg ")) == (
         "classes that differ in case or spaces alone: 'Neg', 'neg '",
     )
+    for names in (("n/a", "nan"), ("None", "null")):
+        missing = BALANCED.replace("neg", names[0]).replace("pos", names[1])
+        assert notes(missing) == (
+            f"classes that may mean no label: {names[0]!r}, {names[1]!r}. Empty these cells to "
+            "drop them",
+        )
+    many = HEADER + "".join(f"row {n},class {n % 150}\n" for n in range(450))
+    assert notes(many)[0].count("class ") == 11
+    assert notes(many)[0].endswith(" and 28 more")
     rare = HEADER + "".join(f"row {n},{int(n < 2)}\n" for n in range(40))
     assert notes(rare, **FRACTIONS)[0] == "test has no row of class '1' (2 in all)"
     large = HEADER + "".join(f"row {n},{int(n % 5 < 1)}\n" for n in range(99))
@@ -173,18 +181,6 @@ def test_a_task_is_described_in_python_and_on_the_command_line(own: CustomTask) 
     drawn = replace(own, fractions=(0.5, 0.25, 0.25), delimiter="\\t")
     assert as_options(drawn)[-4:] == ["--fractions", "0.5,0.25,0.25", "--delimiter", "tab"]
     assert as_options("cola") == ["--task", "cola"]
-
-
-def test_a_tsv_file_with_csv_quoting_is_refused(own: CustomTask) -> None:
-    path = own.path.with_suffix(".tsv")
-    rows = BALANCED.replace(",", "\t").replace("row 2", '"said ""hi"""')
-    path.write_text(rows)
-    own = replace(own, path=path)
-    with pytest.raises(SclsearchError, match=r"row 3: quoted as in CSV, .* pass --delimiter tab"):
-        load_custom_task(own)
-    assert ('said "hi"',) in all_texts(replace(own, delimiter="tab"))
-    path.write_text(rows.replace('"said ""hi"""', '"said" he "hi"'))
-    assert ('"said" he "hi"',) in all_texts(own)
 
 
 def test_a_label_has_one_spelling(own: CustomTask) -> None:
@@ -226,6 +222,8 @@ def test_a_task_is_a_name_or_a_file(own: CustomTask) -> None:
     assert as_task("cola") == "cola"
     for task, options, message in (
         ("no/such", {}, "--task no/such: the file is missing"),
+        (str(own.path.parent), {}, f"{own.path.parent}: cannot be read: .*Is a directory"),
+        ("/dev/zero", {}, "/dev/zero: cannot be read: .*not a regular file"),
         (own, {"metric": "f1"}, "--metric: is a field of the CustomTask"),
         ("demo", {"metric": "f1"}, "--metric: describes a file of your own, but demo"),
         ("cola", {"delimiter": ","}, "cola: the file extension must be"),
@@ -349,6 +347,16 @@ def test_the_draw_is_pinned_also_of_scores() -> None:
         splits = draw_splits(split, (0.8, 0.1, 0.1), "rows.csv")
         found = [[text for (text,) in splits[name].texts] for name in ("validation", "test")]
         assert found == [[*validation], [*test]]
+
+
+def test_rows_with_equal_texts_are_drawn_together(own: CustomTask) -> None:
+    rows = [f"row {n % 20},{'pos' if n % 3 else 'neg'}\n" for n in range(60)]
+    own.path.write_text(HEADER + "".join(rows))
+    loaded = load_custom_task(replace(own, fractions=(0.6, 0.2, 0.2)))
+    texts = [set(split.texts) for split in loaded.splits.values()]
+    assert [*map(len, texts)] == [12, 4, 4]
+    assert len(set.union(*texts)) == 20
+    assert loaded.notes[-1].startswith("20 of 20 texts have more than one label")
 
 
 def test_rows_of_a_rare_class_go_to_training_then_validation_then_test() -> None:

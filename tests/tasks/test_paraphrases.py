@@ -89,7 +89,7 @@ def test_an_invalid_header_or_row_is_reported_with_its_number(file: Path) -> Non
         write(file, *((HEADER, FILM, "", line) if row == 3 else (line, FILM)), PAIR)
         with pytest.raises(SclsearchError) as raised:
             paraphrase_source(file)
-        assert str(raised.value).startswith(f"{file}: row {row}: {message}")
+        assert f"row {row}: {message}" in str(raised.value)
 
 
 PINNED = {

@@ -12,6 +12,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.tables import read_table, text_columns
 
+PAIR = ("text", "label")
 RECORDS: list[dict[str, object]] = [
     {"text": "one", "label": "x"},
     {"text": "two \u2028 three", "label": "y"},
@@ -25,13 +26,16 @@ CONTENTS = {
     ".tab.csv": "\ntext\tlabel\none\tx\ntwo \u2028 three\ty\n",
     ".tsv": "text\tlabel\none\tx\ntwo \u2028 three\ty\n",
     ".TSV": "\ufefflabel\tid\ttext\r\nx\t1\tone\r\ny\t2\ttwo \u2028 three",
+    ".cells.tsv": 'text\tlabel\n"one"\t"x"\n"two \u2028 three"\t"y"\n',
     ".quoted.tsv": '"text"\t"label"\n"one"\t"x"\n"two \u2028 three"\t"y"\n',
     ".jsonl": LINES,
     ".json": f"\ufeff{LINES}",
-    ".array.json": json.dumps(RECORDS),
+    ".array.json": json.dumps(RECORDS, indent=2),
+    ".objects.json": "".join(json.dumps(record, indent=2) + "\n" for record in RECORDS),
+    ".columns.json": json.dumps({name: [one[name] for one in RECORDS] for name in PAIR}, indent=2),
+    ".pandas.json": json.dumps({name: {5: RECORDS[0][name], 3: RECORDS[1][name]} for name in PAIR}),
     ".ndjson": LINES.replace("\n", "\r\n\n"),
 }
-PAIR = ("text", "label")
 LONG = "long " * 40_000  # more than the limit of the csv module
 
 
@@ -80,11 +84,25 @@ def test_parquet_and_json_give_the_same_cells_also_of_numbers_and_booleans(tmp_p
             'text\tlabel\n\n"an open\x85 quote\tx\nb\rc\t\r\n',
             [('"an open\x85 quote', "x"), ("b\rc", "")],
         ),
+        (
+            "rows.tsv",
+            'text\tlabel\n"say ""hi"""\tx\n"a\tb"\ty\n"c\nd"\tz\nplain\tx\n',
+            [('say "hi"', "x"), ("a\tb", "y"), ("c\nd", "z"), ("plain", "x")],
+        ),
+        ("rows.tsv", 'text\tlabel\n"I am."\tx\nno\ty\n', [('"I am."', "x"), ("no", "y")]),
+        (
+            "rows.tsv",
+            'text\tlabel\n"I am here.\tx\nI leave."\ty\n',
+            [('"I am here.', "x"), ('I leave."', "y")],
+        ),
         ("rows.tsv", "\nlabel\ttext\n01\t 1.0 \n", [(" 1.0 ", "01")]),
         ("rows.csv", "text,label\none\n\ntwo,x\n", [("one", ""), ("two", "x")]),
         ("rows.csv", f'text,label\n"{LONG}",x\n', [(LONG, "x")]),
     ],
-    ids=["quotes in CSV", "quotes in TSV", "blanks", "a short row", "a long cell"],
+    ids=[
+        *("quotes in CSV", "quotes in TSV", "a TSV that needs quotes", "a quoted sentence"),
+        *("a quotation in two rows", "blanks", "a short row", "a long cell"),
+    ],
 )
 def test_cells_are_the_characters_of_the_file(
     tmp_path: Path, name: str, content: str, rows: list[tuple[str, str]]
@@ -97,9 +115,17 @@ def test_cells_are_the_characters_of_the_file(
     [
         ("rows.csv", "text,label\na,x\none,two,x\n", "Expected 2 fields in line 3, saw 3"),
         ("rows.csv", "text,label\none,two,x\n", "rows have more cells than the header"),
-        ("rows.csv", "text,label\nsch\udcf6n,gut\n", "text must be UTF-8."),
-        ("rows.jsonl", '{"text": "one", "label": 1}\n{"text": \n', "line 2: invalid JSON"),
-        ("rows.json", "[1]", "row 1: must be a JSON object, got 1"),
+        ("rows.csv", "text,label\nsch\udcf6n,gut\n", "cannot be read: 'utf-8' codec"),
+        (
+            "rows.csv",
+            '"text","label"\n"say \\"hi\\"",x\n',
+            "line 2: a cell that begins with a quote",
+        ),
+        ("rows.tsv", '"text"\t"label"\n"a" b\tx\n', "line 2: a cell that begins with a quote"),
+        ("rows.jsonl", '{"text": "one", "label": 1}\n{"text": ?\n', "Expecting value: line 2"),
+        ("rows.jsonl", '["one", 1]\n["two", 2]\n', "row 1: must be a JSON object, got ['one', 1]"),
+        ("rows.json", '{"text": ["one"], "label": [1, 2]}', "must be of the same length"),
+        ("rows.json", "[" * 100_000, "cannot be read: "),
         ("rows.jsonl", '{"text": ["one"], "label": 1}', "row 1: must be text or a number"),
         ("rows.jsonl", r'{"text": "fine \ud83d", "label": 1}', r"row 1: character 6 is '\ud83d'"),
         ("rows.parquet", "text,label\n", "cannot be read: "),
