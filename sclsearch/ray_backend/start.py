@@ -1,5 +1,6 @@
 """Start of Ray here or on a cluster, this machine's resources, and folders of killed searches."""
 
+import atexit
 import gc
 import json
 import logging
@@ -14,12 +15,14 @@ from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
 from tempfile import TemporaryDirectory, gettempdir
+from threading import Event, Thread
 from types import ModuleType
 from typing import Any
 
 import joblib
 import ray
 from ray._private import ray_constants, services
+from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError, first_sentence
@@ -27,6 +30,7 @@ from sclsearch.methods import NamedMethod
 from sclsearch.ray_backend.signals import restored_signal_handlers
 from sclsearch.store.lock import UNREADABLE, pid_namespace, process_start
 
+RAYLET, GCS = ray_constants.PROCESS_TYPE_RAYLET, ray_constants.PROCESS_TYPE_GCS_SERVER
 PREFIX = "sclsearch-ray-"
 OWNER = "owner.json"
 
@@ -37,7 +41,7 @@ def scratch_folder(session: Path | None) -> Iterator[Path]:
 
     `session` is the folder of a Ray that belongs to this process; None on a cluster.
     """
-    with TemporaryDirectory(prefix=PREFIX) as name:
+    with TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
         owner = {
             "pid": os.getpid(),
             "process_start": process_start(os.getpid()),
@@ -109,6 +113,7 @@ START_MPS = "nvidia-cuda-mps-control -d"
 
 _ANSWER_SECONDS = 5.0
 _MPS_SECONDS = 1.0
+_WATCH_SECONDS, _STUCK_SECONDS = 1.0, 10.0
 
 
 @contextmanager
@@ -139,10 +144,64 @@ def started_ray(address: str | None) -> Iterator[Path]:
                 if address is not None:
                     _join(address, quiet)
                 session = _start(quiet) if address is None else None
-            with scratch_folder(session) as folder:
+            with scratch_folder(session) as folder, _ended_if_stuck():
                 yield folder
+    except RayKilledError as error:
+        raise SclsearchError(str(error)) from None
     finally:
         _shut_down()
+
+
+class RayKilledError(BaseException):
+    """Death of a process of this search's own Ray.
+
+    It is no `Exception`, for which Ray Tune would clean up, and wait for the dead process.
+    """
+
+
+def check_own_ray() -> None:
+    """Raise RayKilledError if a process is dead without which Ray's core ends this process."""
+    if dead := _dead():
+        raise RayKilledError(
+            f"Ray: its process {dead[0]} on this machine was killed. Run the same command again to "
+            "resume; finished seed runs are stored."
+        )
+
+
+def _dead() -> list[str]:
+    node = ray_worker._global_node
+    found = [] if node is None else [kind for kind, _ in node.dead_processes()]
+    return [kind for kind in found if kind in {RAYLET, GCS}]
+
+
+@contextmanager
+def _ended_if_stuck() -> Iterator[None]:
+    """End this process if a process of its own Ray dies and the body does not end soon.
+
+    A call of Ray's core that waits for a dead process returns never, or ends this one.
+    """
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(_WATCH_SECONDS):
+            try:
+                check_own_ray()
+            except RayKilledError as error:
+                if not over.wait(_STUCK_SECONDS):
+                    sys.stderr.write(f"{error}\n")
+                    _exit_at_once()
+
+    Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _exit_at_once() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(2)
 
 
 def _shut_down() -> None:
@@ -151,6 +210,13 @@ def _shut_down() -> None:
     If a reference to a Ray object is freed just after the shutdown, Ray's core silently ends the
     process with exit code 1. The garbage collector may free one in any thread.
     """
+    if GCS in _dead():
+        # Ray's core would wait for it, in this call or at the end of Python, and end this process
+        # after a minute.
+        ray_worker.global_worker.set_is_connected(False)
+        ray_worker._global_node.kill_all_processes(check_alive=False)
+        atexit.register(_exit_at_once)
+        return
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -175,6 +241,8 @@ def _start(quiet: Mapping[str, Any]) -> Path:
         with (
             _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False),
             _replaced(services, "ConsolePopen", partial(services.ConsolePopen, **apart)),
+            # It prints the log of a killed process.
+            _replaced(ray_worker, "listen_error_messages", lambda *_: None),
         ):
             context = ray.init(address="local", num_cpus=cores(), include_dashboard=False, **quiet)
     except Exception as error:

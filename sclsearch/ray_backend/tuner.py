@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,11 +28,12 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import first_line
 from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
 from sclsearch.ray_backend.signals import END_SIGNAL, announce_ctrl_c
-from sclsearch.ray_backend.start import send_own_code
+from sclsearch.ray_backend.start import check_own_ray, send_own_code
 from sclsearch.ray_backend.worker import (
     BrokenStorageError,
     UnfitNodeError,
     WorkerContext,
+    save_context,
     seed_run_trial,
 )
 from sclsearch.selection.rules import SeedRunId
@@ -281,6 +282,7 @@ class Watchdog(_Stateless, tune.Callback):
 
     def on_step_end(self, **_: Any) -> None:
         """Kill hung trials; only the end of the process stops a call that holds the GIL."""
+        check_own_ray()
         now = time.monotonic()
         trials = [trial for trial, _ in self.running.values()]
         starts = [start for _, start in self.running.values()]
@@ -320,9 +322,13 @@ def fit(
     searcher = SeedSearcher(scheduler, time.monotonic() + budget, timed=timed)
     watchdog = Watchdog(searcher, options.trial_timeout, tick, stopping)
     send_own_code(context.study.method)
+    if options.address is None:
+        trainable = partial(seed_run_trial, context=save_context(context, scratch))
+    else:
+        trainable = tune.with_parameters(seed_run_trial, context=context)
     tune.Tuner(
         tune.with_resources(
-            tune.with_parameters(seed_run_trial, context=context),
+            trainable,
             {"cpu": options.cpus_per_trial, "gpu": gpus},
         ),
         tune_config=tune.TuneConfig(

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import joblib
 import torch
 
 from sclsearch.encoders.load import forget_encoder
@@ -161,7 +162,32 @@ class WorkerContext:
     graphs: bool = True  # whether to replay updates on a GPU as CUDA graphs
 
 
-def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
+def save_context(context: WorkerContext, folder: Path) -> Path:
+    """Write the context to a file for the workers of this machine, which share its arrays.
+
+    If an agent of Ray is killed, its raylet ends, and then Ray's core ends a process that owns
+    objects in its store. Thus the driver owns none.
+    """
+    from ray import cloudpickle
+
+    file = folder / "context"
+    arrays = {"tokens": context.tokens, "splits": context.splits}
+    rest = cloudpickle.dumps(replace(context, tokens={}, splits={}))
+    joblib.dump((arrays, rest), file)
+    return file
+
+
+@cache
+def load_context(file: Path) -> WorkerContext:
+    """Return the context of a file, with arrays that all workers of this machine share."""
+    from ray import cloudpickle
+
+    arrays, rest = joblib.load(file, mmap_mode="r")
+    context: WorkerContext = cloudpickle.loads(rest)
+    return replace(context, **arrays)
+
+
+def seed_run_trial(config: Mapping[str, Any], context: WorkerContext | Path) -> None:
     """Train a seed run unless it is stored, and test it if asked; Ray Tune calls this trainable.
 
     `config` has the numbers `configuration` and `replicate`, `fields` as JSON, whether the result
@@ -170,6 +196,8 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
     """
     from ray import tune
 
+    if isinstance(context, Path):
+        context = load_context(context)
     return_freed_memory()
     # A worker trains many seed runs; Ray sets the thread count for its first trial only.
     torch.set_num_threads(context.threads)

@@ -112,6 +112,20 @@ def test_a_second_driver_is_refused_and_sigterm_ends_the_first_in_order(
     wait_for("the end of Ray's processes", lambda: not processes.titles())
 
 
+def test_the_death_of_an_agent_of_ray_is_one_line_with_exit_code_2(
+    start: Start, study: Path, processes: Processes
+) -> None:
+    driver = start()
+    driver.wait("a trial", lambda: processes.named("ray::ImplicitFunc.train"))
+    os.kill(processes.named("ray::RuntimeEnvAgent")[-1], signal.SIGKILL)
+    code, _, err = driver.ended()
+    assert code == 2, err
+    last = err.splitlines()[-1]
+    assert "Ray: its process " in last
+    assert "was killed. Run the same command again to resume" in last
+    assert not list(study.glob("driver*"))
+
+
 def test_ctrl_c_before_training_leaves_no_lock(start: Start, study: Path) -> None:
     driver = start()
     driver.wait("the study's record", (study / "study.json").exists)
