@@ -1,8 +1,10 @@
 """Lock that allows one live driver process per study, by heartbeat objects that expire.
 
 A driver first writes a claim to the study, then lists all other claims, and only then starts.
-Of two drivers, at least one therefore sees the other. The protocol needs only writes and listings,
-which every storage supports.
+Of two drivers, at least one therefore sees the other. A driver that was stopped between the check
+and the write of its heartbeat may return beside its successor. After each heartbeat it therefore
+lists the claims again, and ends if one began later. Until then, two drivers do no harm: records are
+created once. The protocol needs only writes and listings, which every storage supports.
 """
 
 import os
@@ -51,10 +53,11 @@ def sole_driver(
         "pid": os.getpid(),
         "process_start": process_start(os.getpid()),
         "token": token,
+        "begun": time.time(),
         "drives": False,
     }
     stop, lost = threading.Event(), threading.Event()
-    beat = threading.Thread(target=_beat, args=(mine, me, stop, lost), daemon=True)
+    beat = threading.Thread(target=_beat, args=(folder, mine, me, stop, lost), daemon=True)
     write(mine, {**me, "time": time.time()})
     beat.start()
     try:
@@ -142,16 +145,27 @@ def _end(claim: StoragePath, content: dict[str, Any]) -> None:
 
 
 def _beat(
-    mine: StoragePath, me: dict[str, Any], stop: threading.Event, lost: threading.Event
+    folder: StoragePath,
+    mine: StoragePath,
+    me: dict[str, Any],
+    stop: threading.Event,
+    lost: threading.Event,
 ) -> None:
     while not stop.wait(BEAT_SECONDS):
         # A temporary storage outage must not end the heartbeat thread.
         with suppress(OSError, SclsearchError):
             found = read(mine)
-            if found is None or found.get("ended"):
+            gone = found is None or found.get("ended")
+            if not gone:
+                write(mine, {**me, "time": time.time()})
+            if gone or (me["drives"] and _has_successor(folder.without_retries(), me)):
                 lost.set()  # this driver was silent so long that another took the study
                 return
-            write(mine, {**me, "time": time.time()})
+
+
+def _has_successor(folder: StoragePath, me: dict[str, Any]) -> bool:
+    others = [one for one in _others(folder, me["token"], {}) if one.get("drives")]
+    return any((one.get("begun", 0.0), one["token"]) > (me["begun"], me["token"]) for one in others)
 
 
 def _alive(other: dict[str, Any], heard: float | None) -> bool:

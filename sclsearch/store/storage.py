@@ -213,7 +213,11 @@ def publish(part: Path, place: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        part.replace(place)  # without hard links, of two writers at one moment the later one wins
+        try:  # without hard links, an empty file reserves the name
+            os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        part.replace(place)
     _sync(place.parent)
     return True
 

@@ -154,6 +154,17 @@ def test_a_driver_notices_that_its_lock_is_gone_and_does_not_restore_it(
         assert folder.names() == []
 
 
+def test_a_driver_that_returns_beside_its_successor_ends_and_the_successor_goes_on(
+    folder: StoragePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.02)
+    with sole_driver(folder) as lost:
+        lock(folder, drives=True, begun=0.0)
+        assert not lost.wait(0.3)
+        lock(folder, drives=True, begun=time.time() + 60)
+        assert lost.wait(10)
+
+
 def test_only_one_of_eight_simultaneous_drivers_gets_the_lock(folder: StoragePath) -> None:
     others = threading.Semaphore(0)
 
