@@ -329,7 +329,6 @@ def write_report(
     from sclsearch.reports.page import PageOptions, write_page
 
     options = PageOptions(
-        rule=rule,
         texts=texts,
         data_dir=None if data_dir is None else expanded(Path(data_dir)),
         method=method,

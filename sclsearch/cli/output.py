@@ -4,12 +4,9 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sclsearch.canonical import printable
-
-if TYPE_CHECKING:
-    from sclsearch.reports.report import Report
 
 
 def write(text: str, *, error: bool = False) -> None:
@@ -21,8 +18,3 @@ def write(text: str, *, error: bool = False) -> None:
 def print_json(named: Mapping[str, Any]) -> None:
     """Print a mapping, which may contain dataclasses, as JSON to standard output."""
     write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
-
-
-def report_json(found: "Report") -> dict[str, Any]:
-    """Return a report for JSON, with the number of the winner instead of its configuration."""
-    return {**asdict(found), "winner": found.winner and found.winner.number}

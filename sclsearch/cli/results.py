@@ -6,7 +6,6 @@ This module imports the search at once; the commands import it when they start o
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from shutil import which
@@ -18,20 +17,28 @@ from rich.markup import escape
 
 from sclsearch.canonical import counted, shown
 from sclsearch.cli.ls import searched_values
-from sclsearch.cli.output import print_json, report_json
+from sclsearch.cli.output import print_json
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
-from sclsearch.reports.commands import confirm_command
+from sclsearch.reports.commands import export_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
-from sclsearch.reports.terminal import Terminal, duration, grid, race_sentence, show, show_savings
+from sclsearch.reports.summary import Summary, summarize_comparison, summary_of
+from sclsearch.reports.terminal import (
+    Terminal,
+    duration,
+    grid,
+    race_sentence,
+    show,
+    show_savings,
+    show_summary,
+)
 from sclsearch.search.plan import finished, plan_prepared
 from sclsearch.search.prepare import prepare_methods, unequal_rates
 from sclsearch.search.run import run, run_methods
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tasks import TASKS
 from sclsearch.tracking.server import find_tracking_uri
 
 Plan = Mapping[str, Any]
@@ -165,11 +172,13 @@ def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
     done = run(spec, options, progress)
     found = done.report()
     if as_json:
-        print_json(report_json(found))
+        print_json(found.as_dict())
     else:
         console = Terminal()
         _show(console, found, done, MOST)
-        _show_next_commands(console, _winner_commands(found, options.rule))
+        summary = summary_of(found)
+        _show_commands(console, _winner_commands(found, summary, options.rule))
+        show_summary(console, summary)
     _show_ending(progress, done)
     sys.exit(_exit_code(done))
 
@@ -199,8 +208,9 @@ def run_in_turn(
         codes.add(INTERRUPTED)
     comparison = _compared(reports, len(methods), progress)
     if as_json:
-        compared = asdict(comparison) if comparison else {}
-        print_json({**compared, "reports": list(map(report_json, reports)), "errors": errors})
+        compared = comparison.as_dict() if comparison else {}
+        documents = [one.as_dict() for one in reports]
+        print_json({**compared, "reports": documents, "errors": errors})
     elif comparison:
         _show_comparison(console, comparison, options)
     sys.exit(2 if errors and INTERRUPTED not in codes else max(codes))
@@ -238,32 +248,26 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
             named = os.environ.get("MLFLOW_TRACKING_URI")
             storage = "" if named else storage_option(options.storage)
             commands.append((f"ui{storage}", "browse all runs in MLflow"))
-    _show_next_commands(console, commands)
+    _show_commands(console, commands)
+    show_summary(console, summarize_comparison(found))
 
 
-def _winner_commands(found: Report, rule: str | None) -> list[tuple[str, str]]:
+def _winner_commands(found: Report, summary: Summary, rule: str | None) -> list[tuple[str, str]]:
     where = _reading_options(rule, found.storage)
-    refit, effect = " --refit all", "train the winner on all rows"
-    if found.task in TASKS:
-        refit, effect = "", "save the winner as a model"
     if found.winner is None:
         return [(f"show {found.study}{where}", "show the ranking so far")]
-    return [
-        (f"report {found.study} --output report{where}", "write figures and tables"),
-        (f"export {found.study} model{refit}{where}", effect),
-        *(
-            [(confirm_command(found).removeprefix("sclsearch "), "test the winner on new seeds")]
-            if found.has_test
-            else []
-        ),
-    ]
+    export = export_command(found)
+    commands = [(f"report {found.study} --output report{where}", "write figures and tables")]
+    if export != summary.command:
+        commands.append((export.removeprefix("sclsearch "), "save the winner as a model"))
+    return commands
 
 
 def _reading_options(rule: str | None, storage: Storage) -> str:
     return f"{f' --rule {rule}' if rule else ''}{storage_option(storage)}"
 
 
-def _show_next_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:
+def _show_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:
     """Print commands with their effects as lines that a shell accepts; add the program's name."""
     lines = [(f"sclsearch {command}", f"# {effect}") for command, effect in commands]
     if which("sclsearch") is None:
@@ -271,10 +275,11 @@ def _show_next_commands(console: Console, commands: Sequence[tuple[str, str]]) -
         lines.insert(0, (activate, "# make the command available"))
     widest = max(len(command) for command, _ in lines)
     beside = all(len(f"  {' ' * widest}  {effect}") <= WIDTH for _, effect in lines)
-    console.print("\nNext:", style="bold")
+    console.print()
     for command, effect in lines:
         text = f"  {command:<{widest}}  {effect}" if beside else f"  {effect}\n  {command}"
         console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+    console.print()
 
 
 def _exit_code(done: Scheduler) -> int:

@@ -1,7 +1,6 @@
 """Commands that show studies without training: `show`, `compare` and `report`."""
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -9,10 +8,11 @@ from sclsearch.api import compare as compared
 from sclsearch.api import select, write_report
 from sclsearch.canonical import printable
 from sclsearch.cli import options as o
-from sclsearch.cli.output import print_json, report_json, write
+from sclsearch.cli.output import print_json, write
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.reports.comparison_tables import show_comparison
-from sclsearch.reports.terminal import Terminal
+from sclsearch.reports.summary import summarize_comparison, summary_of
+from sclsearch.reports.terminal import Terminal, show_summary
 from sclsearch.reports.terminal import show as show_report
 from sclsearch.store.storage import DEFAULT_STORAGE, LocalPath
 
@@ -52,8 +52,9 @@ def show(
         for number, found in enumerate(reports):
             write("\n" * bool(number))
             show_report(Terminal(), found)
+            show_summary(Terminal(), summary_of(found))
     elif format_ == "json" and len(reports) == 1 and not (rows or output):
-        print_json(report_json(reports[0]))
+        print_json(reports[0].as_dict())
     else:
         _write(output, table_file(reports, rows or "configurations", format_))
     if damaged := sum(len(one.damaged) for one in reports):
@@ -127,6 +128,7 @@ def compare(
     """
     found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
     if json_:
-        print_json(asdict(found))
+        print_json(found.as_dict())
     else:
         show_comparison(Terminal(), found)
+        show_summary(Terminal(), summarize_comparison(found))

@@ -1,7 +1,6 @@
 """Commands that train: `tune`, `train`, `confirm` and `rerun`."""
 
 import sys
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,7 +134,7 @@ def confirm(
     progress = Terminal(stderr=True)
     chosen, fresh = again(study, seeds, options, progress)
     if resources["json_"]:
-        print_json({"chosen": asdict(chosen), "fresh": asdict(fresh)})
+        print_json({"chosen": chosen.as_dict(), "fresh": fresh.as_dict()})
     else:
         show_confirmation(Terminal(), chosen, fresh)
     winner = fresh.winner

@@ -13,7 +13,7 @@ from sclsearch.encoders.models import ENCODER
 from sclsearch.methods import is_own
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.storage import storage_option
-from sclsearch.store.studies import StudyRecord, existing_study
+from sclsearch.tasks import TASKS
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -33,19 +33,23 @@ def method_option(report: "Report") -> str:
 
 def rule_option(report: "Report") -> str:
     """Return the option ` --rule RULE`; empty for the rule of the study's record."""
-    _, record = existing_study(report.storage, report.study)
-    return "" if report.rule == str(parse_rule(record.origin["rule"])) else f" --rule {report.rule}"
+    usual = str(parse_rule(report.record.origin["rule"]))
+    return "" if report.rule == usual else f" --rule {report.rule}"
 
 
-def confirm_command(report: "Report", command: str = "confirm") -> str:
-    """Return the command that tests the winner of a report on fresh seeds, or another one."""
-    options = f"{method_option(report)}{rule_option(report)}{storage_option(report.storage)}"
-    return f"sclsearch {command} {report.study}{options}"
+def study_command(command: str, *reports: "Report") -> str:
+    """Return a command about studies, such as `confirm`, with the options that they need."""
+    first = reports[0]
+    method = next(filter(None, map(method_option, reports)), "")
+    names = " ".join(one.study for one in reports)
+    options = f"{method}{rule_option(first)}{storage_option(first.storage)}"
+    return f"sclsearch {command} {names}{options}"
 
 
-def report_command(report: "Report") -> str:
-    """Return the command that writes the page of a study."""
-    return confirm_command(report, "report")
+def export_command(report: "Report") -> str:
+    """Return the command that saves the winner as a model, trained on all rows of an own task."""
+    refit = "" if report.task in TASKS else " --refit all"
+    return f"{study_command('export', report)} model{refit}"
 
 
 def rerun_command(report: "Report", key: str) -> str:
@@ -54,9 +58,7 @@ def rerun_command(report: "Report", key: str) -> str:
     return f"sclsearch rerun {key[:12]}{options}"
 
 
-def search_command(
-    report: "Report", record: StudyRecord, changes: Mapping[str, Any] | None = None
-) -> str:
+def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -> str:
     """Return the command of a study's search, from its stored record.
 
     With `changes` it is the command of a new search: `train_size`, `shots` and hyperparameters to
@@ -65,6 +67,7 @@ def search_command(
     from sclsearch.study.restore import restore_task
     from sclsearch.tasks.custom import as_options
 
+    record = report.record
     origin, searched = record.origin, record.identity["space"]["parameters"]
     changed = {} if changes is None else dict(changes)
     size, shots = (changed.pop(name, origin.get(name)) for name in SIZES)
@@ -116,7 +119,7 @@ def winner_spec(
     from sclsearch.study.restore import restore_path, restore_study_spec
 
     winner = finished_winner(found)
-    _, record = existing_study(found.storage, found.study)
+    record = found.record
     spec, settings = restore_study_spec(record, winner.fields, method), changes.get("settings", {})
     if not changes.keys().isdisjoint(SIZES):
         spec = replace(spec, train_size=None, shots=None)

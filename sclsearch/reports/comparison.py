@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 from sclsearch.tasks.metrics import METRICS
 
 WINNERS = (
-    "The test is about winners, not methods: two searches of one method may differ at p ≤ 0.05 in "
-    "a quarter of cases."
+    "This compares two configurations, not two methods. In simulations, two searches with the "
+    "same method differ with p ≤ 0.05 in 25 % of cases."
 )
 """Limit of a comparison of winners; benchmarks/significance.md has the measurement."""
 SAME = 1.1
@@ -88,10 +88,21 @@ class ComparedStudy:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Test of two studies' winners: the better mean test score minus the other one."""
+
+    better: str
+    other: str
+    comparison: Comparison
+    adjusted: float
+    """P-value after Holm's correction for all pairs of the studies."""
+
+
+@dataclass(frozen=True, slots=True)
 class StudyComparison:
     """Comparison of studies of one task over their first `seeds`; the first is the reference.
 
-    `reports` are those of the studies, in the same order.
+    `reports` are those of the studies, in the same order. `pairs` has every pair of them.
     """
 
     task: str
@@ -100,10 +111,50 @@ class StudyComparison:
     studies: tuple[ComparedStudy, ...]
     notes: tuple[Note, ...]
     reports: tuple[Report, ...]
+    pairs: tuple[Pair, ...]
 
     @property
     def tested(self) -> bool:
         return self.reports[0].has_test
+
+    @property
+    def ranked(self) -> list[ComparedStudy]:
+        """The studies by their score: mean test score, or validation score without test rows."""
+        return sorted(self.studies, key=lambda one: -_mean(one))
+
+    def pair(self, better: ComparedStudy, other: ComparedStudy) -> Pair:
+        """Return the test of two studies in the order of `ranked`."""
+        names = better.study, other.study
+        return next(one for one in self.pairs if (one.better, one.other) == names)
+
+    def report_of(self, one: ComparedStudy) -> Report:
+        return self.reports[self.studies.index(one)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison for JSON, with the summary's sentences."""
+        from sclsearch.reports.summary import summarize_comparison
+
+        summary = asdict(summarize_comparison(self))
+        return {
+            **asdict(replace(self, reports=())),
+            "reports": [one.as_dict() for one in self.reports],
+            "summary": summary,
+        }
+
+    def __repr__(self) -> str:
+        from sclsearch.reports.summary import summarize_comparison
+
+        names = ", ".join(one.study for one in self.studies)
+        return "\n".join((f"<Comparison of {names}>", *summarize_comparison(self).lines))
+
+    def _repr_html_(self) -> str:
+        from sclsearch.reports.comparison_tables import comparison_html
+
+        return comparison_html(self)
+
+
+def _mean(one: ComparedStudy) -> float:
+    return (one.validation if one.test_mean is None else one.test_mean) or 0.0
 
 
 def compare_studies(reports: Sequence[Report]) -> StudyComparison:
@@ -155,6 +206,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 confirmed=confirmed,
             )
         )
+    ranked = sorted(range(len(reports)), key=lambda place: -_mean(studies[place]))
     return StudyComparison(
         task=base.task,
         metric=base.metric,
@@ -162,7 +214,25 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         studies=tuple(studies),
         notes=(*_notes(reports, seeds), *chain.from_iterable(notes for _, notes in confirmations)),
         reports=tuple(reports),
+        pairs=_pairs([reports[place] for place in ranked], [tests[place] for place in ranked]),
     )
+
+
+def _pairs(reports: Sequence[Report], tests: Sequence[Sequence[float | None]]) -> tuple[Pair, ...]:
+    """Return the tests of all pairs of reports, in the order of their scores."""
+    if not reports[0].has_test:
+        return ()
+    largest, seeds = METRICS[reports[0].metric].span, len(tests[0])
+    pairs = [
+        (
+            one.study,
+            other.study,
+            compare(own, its, _subsets(other, one, seeds), largest=largest),
+        )
+        for (one, own), (other, its) in combinations(zip(reports, tests, strict=True), 2)
+    ]
+    adjusted = holm([found.p for *_, found in pairs])
+    return tuple(Pair(*pair, p) for pair, p in zip(pairs, adjusted, strict=True))
 
 
 def _with_search(

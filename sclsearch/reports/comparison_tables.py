@@ -10,12 +10,12 @@ from rich.markup import escape
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.commands import confirm_command
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
 from sclsearch.reports.report import Report, report
+from sclsearch.reports.table import summary_html
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
-from sclsearch.store.storage import Storage, storage_option
+from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 BASELINE = "ce"
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted", "Wilcoxon")
 COLUMNS = (
-    "95 %: interval of the mean difference; pairs: seeds, or means of seeds with one training "
-    "subset where it is one of several; p: sign-flip permutation test of the mean difference; "
-    "adjusted: p for all rows here, by Holm; Wilcoxon: p of the signed-rank test, as papers print"
+    "95 %: interval of the mean difference; pairs: number of seeds (seeds with the same training "
+    "rows are averaged and count once); p: sign-flip permutation test of the mean difference; "
+    "adjusted: p after Holm's correction for the rows of this table; Wilcoxon: p of the "
+    "signed-rank test, as papers print it"
 )
 """Meaning of the columns `COMPARED`."""
 
@@ -52,11 +53,6 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
         _show_table(console, difference_table(found), first=2)
         show_limits(console, [one.comparison for one in found.studies if one.comparison])
         console.print(limit_of_winners(found))
-    sentence, commands = confirmations(found)
-    if sentence:
-        console.print(sentence)
-    for command in commands:
-        console.print(f"  {escape(command)}", soft_wrap=True, highlight=False)
     for note in found.notes:
         console.print(f"- {escape(note)}")
 
@@ -150,32 +146,6 @@ def limit_of_winners(found: StudyComparison) -> str:
     return WINNERS + (" 95 %, search: includes the choice of winners." if searched else "")
 
 
-def confirmations(found: StudyComparison) -> tuple[str, list[str]]:
-    """Return a sentence and the commands that test the winners on fresh seeds.
-
-    If all winners have such tests, the command compares these. Both are empty if there is no
-    command.
-    """
-    if not found.tested:
-        return "", []
-    fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
-    verb = "Test"
-    commands = [
-        confirm_command(report)
-        for one, report in zip(found.studies, found.reports, strict=True)
-        if not one.repeats and one.confirmed is None
-    ]
-    if len(fresh) == len(found.studies):
-        where = storage_option(found.reports[0].storage)
-        verb, commands = "Compare", [f"sclsearch compare {' '.join(fresh)}{where}"]
-    if not commands:
-        return "", []
-    return (
-        f"Scores on the seeds that chose the winner are too high. {verb} on fresh seeds:",
-        commands,
-    )
-
-
 def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
     """Return the table cells of a comparison, in the order of the headings `COMPARED`."""
     return (
@@ -200,17 +170,25 @@ def show_limits(console: Console, found: Sequence[Comparison]) -> None:
 
 
 def limits(found: Sequence[Comparison]) -> str:
-    """Return a sentence with the smallest p-value of the tests."""
+    """Return a sentence with the smallest p-value that the tests can reach."""
     n, rows = max(one.n - one.n_equal for one in found), len(found)
     if not n:
         return "All pairs are equal: there is nothing to test."
     smallest = min(1.0, rows * smallest_p(n))
     pairs = counted(n, "unequal pair" if any(one.n_equal for one in found) else "pair")
-    limit = f"{pairs} cannot go below {'adjusted ' * (rows > 1)}p = {smallest:.3g}"
+    limit = f"With {pairs} the smallest possible {'adjusted ' * (rows > 1)}p is {smallest:.3g}"
     if smallest > ALPHA:
         fewest = math.ceil(math.log2(2 * rows / ALPHA))
-        return f"{limit}: too few to show a difference at {ALPHA:g}, which takes {fewest}."
+        return f"{limit}. A significant difference needs at least {fewest} pairs."
     return f"{limit}."
+
+
+def comparison_html(found: StudyComparison) -> str:
+    """Return the summary of a comparison, and the winners as a table."""
+    from sclsearch.reports.summary import summarize_comparison
+
+    lines = summary_html(summarize_comparison(found))
+    return "\n".join([*lines, winner_table(found).to_html(index=False, border=0)])
 
 
 def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> str:

@@ -34,7 +34,7 @@ from sclsearch.reports.predictor import (
 from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import LocalPath, Storage, check_writable, new_folder
-from sclsearch.store.studies import StudyRecord, StudyStore, existing_study
+from sclsearch.store.studies import StudyRecord, StudyStore
 from sclsearch.study.spec import AtLeastOne
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def describe_winner(found: Report) -> ExportRecord:
 
 def _described(found: Report, seed: SeedLine) -> ExportRecord:
     winner = finished_winner(found)
-    _, record = existing_study(found.storage, found.study)
+    record = found.record
     origin, own = record.origin, record.origin["task"]
     run = RunStore(found.storage).get(seed.key)
     base = base_model(found.model_place)
@@ -160,7 +160,7 @@ def export(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
             f"{len(winner.reported)}. Pass --rule top-3, for example."
         )
-    _, record = existing_study(storage, found.study)
+    record = found.record
     members: list[_Member] = []
     if not (options.baseline or options.refit):
         seeds = [winner.seeds[position] for position in winner.reported]

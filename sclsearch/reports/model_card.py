@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.protocols.base import NO_TEST_ROWS
@@ -15,6 +17,7 @@ from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.predictor import CARD_FILE, ExportRecord
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
+from sclsearch.reports.summary import summarize
 from sclsearch.reports.terminal import (
     race_statement,
     rule_of,
@@ -26,6 +29,7 @@ from sclsearch.reports.terminal import (
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyRecord
+from sclsearch.tasks.metrics import scores_by_class
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
@@ -49,10 +53,17 @@ TEMPLATE = """\
 {{ card_data }}
 ---
 
-{% for line in verdict %}{{ line }}
-{% endfor %}# {{ record.method }} on {{ record.task }}
+# {{ record.method }} on {{ record.task }}
 
 {{ introduction }}
+
+{{ summary_quote }}
+
+## Use
+
+Intended use: classification of texts like those of {{ record.task }}. The score is that of the test
+rows below. It is not a score on other sources, languages or times, and it says nothing about single
+texts: look at examples of yours before you rely on it.
 
 ## Load it
 
@@ -93,7 +104,8 @@ configurations) }}
 {% if not record.baseline %}Winner: configuration {{ winner.number }}, `{{ values }}`.
 
 {% endif %}{{ table(["seed", "validation " ~ record.metric, "test " ~ record.metric], seeds) }}
-{% for line in summary %}- {{ line }}
+{% if classes %}{{ table(["class", "precision", "recall", "F1", "test rows"], classes) }}
+{% endif %}{% for line in summary %}- {{ line }}
 {% endfor %}
 {% if comparison %}{{ comparison }}
 
@@ -139,7 +151,7 @@ def write_model_card(
         template_str=TEMPLATE,
         record=record,
         found=found,
-        verdict=_verdict(found),
+        summary_quote=_summary_quote(found, fresh),
         introduction=_introduction(record, winner),
         loading=list(loading_examples(folder.name, record)),
         loading_note=loading_note(folder.name, record),
@@ -167,6 +179,7 @@ def write_model_card(
         winner=winner,
         values=values_of(found, winner),
         seeds=list(_seeds(record, winner)),
+        classes=list(_classes(record, run)),
         summary=list(_summary(found, winner, fresh, run)),
         comparison="" if record.baseline else baseline_comparison(found, study, storage),
         training=_training(record, run),
@@ -176,18 +189,17 @@ def write_model_card(
     (folder / CARD_FILE).write_text(str(card).rstrip() + "\n", encoding="utf-8")
 
 
-def _verdict(found: Report) -> list[str]:
-    """Return the verdict on a useless winner as a quote, without folders of this machine."""
-    if found.verdict is None:
-        return []
-    words, public = iter(shlex.split(found.verdict.command)), list[str]()
+def _summary_quote(found: Report, fresh: ConfirmedScore | None) -> str:
+    """Return the summary as a quote, without folders of this machine."""
+    summary = summarize(found, fresh)
+    words, public = iter(shlex.split(summary.command)), list[str]()
     for word in words:
         if word in PRIVATE:
             next(words)
         else:
             public.append(Path(word).name if Path(word).is_absolute() else word)
-    lines = replace(found.verdict, command=shlex.join(public)).lines
-    return ["> " + "  \n> ".join(lines), ""]
+    lines = replace(summary, command=shlex.join(public)).lines
+    return "> " + "  \n> ".join(lines)
 
 
 def _card_data(
@@ -269,8 +281,9 @@ def _introduction(record: ExportRecord, winner: ConfigurationLine) -> str:
 
 def _data(record: ExportRecord, found: Report, run: SeedRun | None) -> Iterator[tuple[str, str]]:
     yield "task", f"{record.task}, protocol {record.protocol}"
-    if record.refit is None:
-        yield "training rows", record.size or "the whole training split"
+    rows = (found.record.origin.get("training_rows") or [None])[0]
+    if record.refit is None and rows is not None:
+        yield "training rows", str(rows)
     for kind, evaluation in (run.counted if run else {}).items():
         if "confusion" in evaluation:
             yield f"{kind} rows", str(sum(map(sum, evaluation["confusion"])))
@@ -301,6 +314,16 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
         else:
             test = "–" if seed.test is None else f"{seed.test:.4f}"
             yield name, f"{seed.validation:.4f}", test
+
+
+def _classes(record: ExportRecord, run: SeedRun | None) -> Iterator[tuple[str, ...]]:
+    """Yield the test scores of each class of the seed run that the export describes."""
+    if record.baseline or run is None or "confusion" not in run.test:
+        return
+    counts = np.array(run.test["confusion"], float)
+    scores = zip(record.labels, scores_by_class(counts), counts.sum(1), strict=True)
+    for label, of_class, rows in scores:
+        yield f"`{one_line(label)}`", *(f"{score:.4f}" for score in of_class), f"{rows:g}"
 
 
 def _sampling_error(metric: str, accuracy: float, run: SeedRun | None) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 
 from sclsearch.canonical import counted, one_line, shown
 from sclsearch.errors import listed
-from sclsearch.reports.commands import report_command, search_command
-from sclsearch.reports.report import ConfigurationLine, Report, paired
-from sclsearch.selection.significance import FEWEST_PAIRS, Comparison, in_points
+from sclsearch.reports.commands import search_command, study_command
+from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report, Split, paired
+from sclsearch.selection.significance import in_points
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import uneven_seeds
 from sclsearch.study.state import SearchState
@@ -37,7 +37,6 @@ CUT = "max_length "
 """Start of the stored note on truncated texts."""
 WARNING = "warning: "
 
-Split = Literal["test", "validation"]
 Cause = tuple[str, Mapping[str, Any]]
 """Likely cause, and the hyperparameters and sizes to change; None removes a setting."""
 
@@ -99,8 +98,6 @@ def report_notes(report: Report, state: SearchState, stored: int) -> tuple[Note,
     winner = report.winner
     if winner is not None:
         notes += _untested(winner, report)
-        for baseline in () if report.verdict else report.baselines:  # a verdict names one
-            notes += _not_above(winner, baseline, state)
         notes += _few_rows_per_class(_confusions(state, winner), state)
     if state.replicates:
         notes += map(Note, [*state.replicates[0].notes, *uneven_seeds(state.replicates)])
@@ -208,29 +205,6 @@ def _mixed_devices(state: SearchState) -> Iterator[Note]:
         )
 
 
-def _not_above(
-    winner: ConfigurationLine, baseline: ConfigurationLine, state: SearchState
-) -> Iterator[Note]:
-    compared = against(winner, baseline, state)
-    if compared is None:
-        return
-    found, split = compared
-    low, interval = found.difference, ""
-    if found.interval is not None:
-        low, high = found.interval
-        interval = f" (95 %: {100 * low:+.1f} to {100 * high:+.1f})"
-    elif found.n < FEWEST_PAIRS and is_linear(baseline):
-        low, interval = 0.0, f" over {counted(found.n, 'pair')}; an interval takes {FEWEST_PAIRS}"
-    if low <= 0:
-        how = "reliably " if found.difference > 0 else ""
-        seeds = " over all seeds" if len(winner.reported) < winner.succeeded else ""
-        points = round(100 * found.difference, 1) + 0.0
-        yield doubt(
-            f"the winner is not {how}above the baseline {baseline.origin}: its {split} "
-            f"score{seeds} differs by {points:+.1f} points{interval}"
-        )
-
-
 def verdict(report: Report, state: SearchState) -> Verdict | None:
     """Return the verdict on a study's winner; None if it is fine, or if there is none.
 
@@ -240,45 +214,45 @@ def verdict(report: Report, state: SearchState) -> Verdict | None:
     winner = report.winner
     if winner is None:
         return None
-    fault = _collapse(_confusions(state, winner)) or _below(report, winner, state)
+    fault = _collapse(_confusions(state, winner)) or _below(report)
     if not fault:
         return None
     if report.repeats:
         cause = "that of the search which chose this configuration"
-        return Verdict(fault, cause, report_command(report))
+        return Verdict(fault, cause, study_command("report", report))
     found = next(_causes(report, state, winner), None)
     if found is None:
         cause = "unknown; the page shows learning curves and wrong texts"
-        return Verdict(fault, cause, report_command(report))
+        return Verdict(fault, cause, study_command("report", report))
     cause, changes = found
-    return Verdict(fault, cause, search_command(report, state.record, changes))
+    return Verdict(fault, cause, search_command(report, changes))
 
 
-def against(
-    winner: ConfigurationLine, baseline: ConfigurationLine, state: SearchState
-) -> tuple[Comparison, Split] | None:
-    """Return the paired comparison of a winner with a baseline, and the rows of the scores.
-
-    These are the test rows, or the validation rows if no seed of the winner has been tested.
-    """
+def against_baselines(report: Report, state: SearchState) -> tuple[AgainstBaseline, ...]:
+    """Return the comparison of the winner with each baseline that shares a seed with it."""
     subsets = {one.number: one.rows["train"] for one in state.replicates}
     splits: tuple[Split, ...] = ("test", "validation")
-    for split in splits:
-        found = paired(winner, baseline, subsets, state.metric, split)
-        if found is not None:
-            return found, split
-    return None
+    if report.winner is None:
+        return ()
+    found = []
+    for line in report.baselines:
+        for split in splits:
+            compared = paired(report.winner, line, subsets, state.metric, split)
+            if compared is not None:
+                found.append(AgainstBaseline(line.origin, compared, split))
+                break
+    return tuple(found)
 
 
-def _is_useless(comparison: Comparison, baseline: ConfigurationLine) -> bool:
+def _is_useless(one: AgainstBaseline) -> bool:
     """Return whether a winner is not above the majority class, or is below a linear model."""
-    equal = comparison.difference == 0
-    return comparison.difference < 0 or (equal and not is_linear(baseline))
+    equal = one.comparison.difference == 0
+    return one.comparison.difference < 0 or (equal and not is_linear(one.name))
 
 
-def is_linear(baseline: ConfigurationLine) -> bool:
+def is_linear(baseline: str) -> bool:
     """Return whether a baseline is a linear model on the frozen encoder, not the majority class."""
-    return "encoder" in baseline.origin
+    return "encoder" in baseline
 
 
 def _collapse(counts: Sequence[Any]) -> str:
@@ -291,18 +265,16 @@ def _collapse(counts: Sequence[Any]) -> str:
     )
 
 
-def _below(report: Report, winner: ConfigurationLine, state: SearchState) -> str:
-    for baseline in report.baselines:
-        found = against(winner, baseline, state)
-        if found is None or not _is_useless(found[0], baseline):
-            continue
-        difference, split = found[0].difference, found[1]
-        level = f"{in_points(-difference)} points below" if difference else "equal to"
-        return (
-            f"The winner is useless: its mean {split} {report.metric} is {level} that of the "
-            f"baseline {baseline.origin}."
-        )
-    return ""
+def _below(report: Report) -> str:
+    one = next(filter(_is_useless, report.against), None)
+    if one is None:
+        return ""
+    difference = one.comparison.difference
+    level = f"{in_points(-difference)} points below" if difference else "equal to"
+    return (
+        f"The winner is useless: its mean {one.split} {report.metric} is {level} that of the "
+        f"baseline {one.name}."
+    )
 
 
 def _causes(report: Report, state: SearchState, winner: ConfigurationLine) -> Iterator[Cause]:

@@ -183,7 +183,7 @@ def linear_baseline(found: Report) -> ConfigurationLine:
         SclsearchError: The report has none.
     """
     for line in found.baselines:
-        if is_linear(line) and line.reported:
+        if is_linear(line.origin) and line.reported:
             return line
     raise SclsearchError(
         f"--baseline: {found.study} has no linear model on the frozen encoder. Run its search "

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sclsearch.errors import RETRY, SclsearchError
@@ -10,7 +10,7 @@ from sclsearch.selection.rules import Band, Rule, mean_std, parse_rule, reported
 from sclsearch.selection.significance import Comparison, compare
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
-from sclsearch.store.studies import ConfigurationRecord, StudyStore, existing_study
+from sclsearch.store.studies import ConfigurationRecord, StudyRecord, StudyStore, existing_study
 from sclsearch.study.state import SearchState, stored_state
 from sclsearch.tasks.metrics import METRICS
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sclsearch.reports.notes import Note, Verdict
 
 DRAWN = ("initialization", "order")
+Split = Literal["test", "validation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def paired(
     other: ConfigurationLine,
     subsets: Mapping[int, str],
     metric: str,
-    split: Literal["test", "validation"] = "test",
+    split: Split = "test",
 ) -> Comparison | None:
     """Return the paired comparison of scores, `line` minus `other`; None without a pair.
 
@@ -129,11 +130,25 @@ def paired(
 
 
 @dataclass(frozen=True, slots=True)
+class AgainstBaseline:
+    """Paired comparison of the winner with a baseline: the winner's scores minus the baseline's.
+
+    The scores are of test rows, or of validation rows if no seed of the winner has been tested.
+    """
+
+    name: str
+    comparison: Comparison
+    split: Split
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Ranking, winner and test scores of a study under a selection rule."""
 
     study: str
     storage: str
+    record: StudyRecord = field(repr=False)
+    """Stored record of the study."""
     method: str
     method_place: str
     """Reference for a later lookup: the method's name, or `FILE.py:CLASS`."""
@@ -178,6 +193,8 @@ class Report:
     """Parameter of each searched hyperparameter, and value of each fixed one, by name."""
     damaged: tuple[str, ...] = ()
     """Messages about damaged files of the study, which the ranking leaves out."""
+    against: tuple[AgainstBaseline, ...] = ()
+    """Comparison of the winner with each baseline that shares a seed with it."""
     verdict: "Verdict | None" = None
     """Fault of a useless winner; None if the winner is fine."""
     space_note: str = ""
@@ -193,22 +210,19 @@ class Report:
         return all("test" in rows for rows in self.rows)
 
     @property
-    def choice(self) -> str:
-        """Sentence on the part of the test rows in the choice of the winner."""
-        if any(rows.get("test") == rows.get("validation") for rows in self.rows):
-            return (
-                "The test rows are the validation rows, which chose the winner, so the test score "
-                "is too high for new texts."
-            )
-        return "The test rows played no part in the choice."
+    def tests_apart(self) -> bool:
+        """True if no seed's test rows are its validation rows."""
+        return all(rows.get("test") != rows.get("validation") for rows in self.rows)
 
     @property
-    def lead(self) -> float | None:
-        others = [line for line in self.configurations if line is not self.winner]
-        best, second = self.winner, best_line(others)
-        if best is None or second is None or best.score is None or second.score is None:
-            return None
-        return best.score - second.score
+    def choice(self) -> str:
+        """Sentence on the part of the test rows in the choice of the winner."""
+        if self.tests_apart:
+            return "The test rows played no part in the choice."
+        return (
+            "The test rows are the validation rows, which chose the winner, so the test score is "
+            "too high for new texts."
+        )
 
     @property
     def seed_runs(self) -> list[SeedLine]:
@@ -243,10 +257,19 @@ class Report:
 
         return prediction_frame(self)
 
-    def __repr__(self) -> str:
-        from sclsearch.reports.terminal import in_one_line
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for JSON, with the winner's number and the summary's sentences."""
+        from sclsearch.reports.summary import summarize
 
-        return f"<Report {in_one_line(self)}>"
+        found = asdict(self)
+        del found["record"]
+        winner = self.winner and self.winner.number
+        return {**found, "winner": winner, "summary": asdict(summarize(self))}
+
+    def __repr__(self) -> str:
+        from sclsearch.reports.summary import summarize
+
+        return "\n".join((f"<Report {self.study}>", *summarize(self).lines))
 
     def _repr_html_(self) -> str:
         from sclsearch.reports.table import as_html
@@ -300,7 +323,7 @@ def report(
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.
     """
-    from sclsearch.reports.notes import report_notes, verdict
+    from sclsearch.reports.notes import against_baselines, report_notes, verdict
 
     store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
@@ -330,6 +353,7 @@ def report(
     found = Report(
         study=store.name,
         storage=str(storage_path(storage)),
+        record=record,
         method=str(record.training["method"]),
         method_place=str(origin.get("method", record.training["method"])),
         **{name: record.identity[name] for name in ("task", "model", "protocol", "size")},
@@ -357,6 +381,7 @@ def report(
         damaged=(*faults, *more, *damaged),
         space_note=origin.get("space", ""),
     )
+    found = replace(found, against=against_baselines(found, state))
     found = replace(found, verdict=verdict(found, state))
     return replace(found, notes=report_notes(found, state, len(configurations)))
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,11 @@ from sclsearch.canonical import canonical, one_line, shown
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.reports.notes import device_name
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import in_one_line, values_of
 from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
-from sclsearch.store.studies import existing_study
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
+
+if TYPE_CHECKING:
+    from sclsearch.reports.summary import Summary
 
 TableRows = Literal["configurations", "seed-runs", "winners"]
 TableFormat = Literal["csv", "parquet", "json", "md", "latex"]
@@ -180,8 +181,7 @@ def _batches(report: Report) -> Iterator[list[StoredSeedRun]]:
 
 
 def _labels(report: Report) -> Sequence[str]:
-    _, record = existing_study(report.storage, report.study)
-    return [str(label) for label in record.origin.get("labels", ())]
+    return [str(label) for label in report.record.origin.get("labels", ())]
 
 
 def _seed_run_row(
@@ -317,12 +317,17 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     return (markdown if form == "md" else _latex)(cells, bold).encode()
 
 
+def summary_html(summary: "Summary") -> list[str]:
+    """Return the paragraphs of a summary, the answer in bold."""
+    first, *rest = map(escape, summary.lines)
+    return [f"<p><b>{first}</b></p>", *(f"<p>{line}</p>" for line in rest)]
+
+
 def as_html(report: Report) -> str:
-    """Return the winner with its hyperparameters, and the best configurations as a table."""
-    lines = [f"<p><b>{escape(in_one_line(report))}</b></p>"]
-    if report.winner is not None:
-        values = escape(values_of(report, report.winner))
-        lines.append(f"<p>Winner: <code>{values}</code></p>")
+    """Return the summary of a report, and its best configurations as a table."""
+    from sclsearch.reports.summary import summarize
+
+    lines = summary_html(summarize(report))
     lines.append(paper_table([report]).head(MOST).to_html(index=False, border=0))
     if len(report.configurations) > MOST:
         lines.append(f"<p>… and {len(report.configurations) - MOST} more</p>")

@@ -1,6 +1,7 @@
 """Terminal output of reports, 80 columns wide."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
@@ -10,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sclsearch.canonical import counted, printable, settings
-from sclsearch.errors import RETRY
-from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.rules import Band
+
+if TYPE_CHECKING:
+    from sclsearch.reports.summary import Summary
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
@@ -39,9 +41,6 @@ class Terminal(Console):
 
 def show(console: Console, report: Report, *, most: int = 20) -> None:
     """Print the ranking, with at most `most` configurations, the winner and its test score."""
-    if report.verdict is not None:
-        for line in report.verdict.lines:
-            console.print(Text(line), style="bold", soft_wrap=True)
     size = f", {report.size} training examples" if report.size else ""
     console.print(
         f"[bold]{report.method}[/] on [bold]{escape(report.task)}[/]{size}, "
@@ -54,15 +53,20 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
     console.print(_table(report, most, histograms=histograms))
     if len(report.configurations) > most:
         console.print(f"… and {len(report.configurations) - most} more (--json shows all)")
-    if report.winner is None:
-        if failures := report.failures:
-            console.print(f"No configuration finished a seed run; {len(failures)} failed.")
-            console.print(f"  first failure: {escape(failures[0])}\n  {RETRY}", soft_wrap=True)
-        else:
-            console.print("No configuration is finished yet.")
-        show_notes(console, report)
-        return
-    _show_winner(console, report, report.winner)
+    if report.winner is not None:
+        _show_winner(console, report, report.winner)
+    show_notes(console, report)
+
+
+def show_summary(console: Console, summary: "Summary") -> None:
+    """Print the answer, its certainty, and the next step with its command on a line of its own."""
+    console.print(Text(summary.answer), style="bold")
+    if summary.certainty:
+        console.print(Text(summary.certainty))
+    if summary.next_step:
+        console.print(Text(f"Next: {summary.next_step}"))
+    if summary.command:
+        console.print(f"  {escape(summary.command)}", soft_wrap=True, highlight=False)
 
 
 def _table(report: Report, most: int, *, histograms: bool) -> Table:
@@ -124,47 +128,6 @@ def histogram(scores: Sequence[float], low: float, high: float) -> str:
     return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
 
 
-def in_one_line(report: Report) -> str:
-    """Return study, winner, validation score and test score as one line."""
-    subject = f"{report.study}: {report.method} on {report.task}"
-    if report.winner is None:
-        failed = f": {len(report.failures)} seed runs failed" * bool(report.failures)
-        return f"{subject}, no configuration is finished{failed}"
-    test = f"test {test_result(report.winner)}" if report.has_test else "no test rows"
-    return (
-        f"{subject}, winner #{report.winner.number}, validation {report.metric} "
-        f"{report.winner.score:.4f}, {test}"
-    )
-
-
-def answer_sentences(report: Report) -> Iterator[str]:
-    """Yield sentences on the winner, its validation score and its test score."""
-    winner = report.winner
-    if winner is None:
-        yield "No configuration is finished."
-        return
-    values = values_of(report, winner)
-    count = counted(len(report.configurations), "configuration")
-    lead = "" if report.lead is None else f", {report.lead:.4f} above the second configuration"
-    if tied := tie_statement(report, winner):
-        lead = f", {tied}"
-    yield (
-        f"Of {count}, #{winner.number} ({values}) is the winner: validation {report.metric} "
-        f"{winner.score:.4f}, {rule_of(report)}{lead}."
-    )
-    if not report.has_test:
-        yield f"There are {NO_TEST_ROWS}."
-        return
-    scored = [(line.plain[0], line.origin) for line in report.baselines if line.plain is not None]
-    above = ""
-    if scored and winner.plain is not None:
-        mean, name = max(scored)
-        points = f"{100 * (winner.plain[0] - mean):+.1f} points"
-        above = f"; over all seeds it differs by {points} from the baseline {name}"
-    tested = f"{test_result(winner)}, {seeds_in_words(report, winner)}"
-    yield f"Its test {report.metric} is {tested}{above}."
-
-
 def tie_statement(report: Report, winner: ConfigurationLine) -> str:
     """Return which configurations have the winner's score, and what decides; empty without any.
 
@@ -191,16 +154,7 @@ def tie_statement(report: Report, winner: ConfigurationLine) -> str:
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
-    values = values_of(report, winner)
-    console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
-    console.print(
-        f"  validation {report.metric} {winner.score:.4f}, {rule_of(report)} (rule {report.rule})"
-    )
-    if tied := tie_statement(report, winner):
-        console.print(Padding(Text(tied), (0, 0, 0, 2), expand=False))
-    if report.has_test:
-        tested = f"[bold]test {report.metric} {test_result(winner)}[/]"
-        console.print(f"  {tested}, {seeds_in_words(report, winner)}")
+    console.print(f"\nValidation {report.metric}: {rule_of(report)} (rule {report.rule})")
     if winner.plain and 0 < len(winner.reported) < winner.succeeded:
         every = with_spread(*winner.plain)
         console.print(f"  test {report.metric} {every} over all seeds, none left out")
@@ -214,7 +168,6 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  first failure: {escape(cause)}", soft_wrap=True)
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
-    show_notes(console, report)
     if report.weights:
         folder = next(iter(report.weights.values())).rpartition("/")[0]
         names = ", ".join(f"{key[:12]}…" for key in report.weights)

@@ -157,7 +157,15 @@ def validation_loss(evaluation: Mapping[str, Any]) -> float:
     return float(evaluation.get("log_loss", evaluation.get("mse", math.inf)))
 
 
-def f1_by_class(counts: Counts) -> npt.NDArray[np.float64]:
+def scores_by_class(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return precision, recall and F1 of each class, `[C, 3]`; a share of no rows is 0."""
+    hits = np.diag(counts)
+    precision = hits / np.maximum(counts.sum(0), 1)
+    recall = hits / np.maximum(counts.sum(1), 1)
+    return np.stack([precision, recall, f1_by_class(counts)], axis=1)
+
+
+def f1_by_class(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return F1 of each class, `[C]`; 0 for a class that neither occurs nor is predicted."""
     hits = 2 * np.diag(counts)
     shares: npt.NDArray[np.float64] = hits / np.maximum(counts.sum(0) + counts.sum(1), 1)

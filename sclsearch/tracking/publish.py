@@ -13,7 +13,7 @@ from sclsearch.errors import SclsearchError, first_line
 from sclsearch.reports.export import ExportOptions, export
 from sclsearch.reports.predictor import ExportRecord
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.reports.terminal import answer_sentences
+from sclsearch.reports.summary import summarize
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.lock import check_no_driver
 from sclsearch.store.runs import RunStore
@@ -62,7 +62,7 @@ def publish(
     all configurations. The winner becomes a model if its weights are stored, its method belongs to
     sclsearch and no configuration needs a further seed.
     """
-    _, record = existing_study(storage, found.study)
+    record = found.record
     with quietly():
         writer, client = Writer(uri), connect(uri)
         results = _report_record(found, record)
@@ -158,15 +158,14 @@ def _report_record(found: Report, record: StudyRecord) -> RunRecord:
 
 
 def study_text(found: Report) -> str:
-    """Return the verdict, the winner and the notes of a study as Markdown."""
+    """Return the summary and the notes of a study as Markdown."""
     size = f", training size {found.size}" if found.size else ""
     about = (
         f"{found.method} on {found.task}{size}, {found.model}, protocol {found.protocol}, "
         f"rule {found.rule}, {counted(found.seeds, 'seed')} per configuration."
     )
-    verdict = ["\n".join(found.verdict.lines)] if found.verdict else []
     notes = ["\n".join(f"- {note}" for note in found.notes)] if found.notes else []
-    return "\n\n".join([*verdict, " ".join(answer_sentences(found)), about, *notes])
+    return "\n\n".join([*summarize(found).lines, about, *notes])
 
 
 def check_model_name(name: str | None, uri: str | None) -> None:

@@ -8,9 +8,8 @@ import pytest
 import typer.main
 
 from sclsearch.cli import app
-from sclsearch.reports.commands import confirm_command, rerun_command, search_command
+from sclsearch.reports.commands import rerun_command, search_command, study_command
 from sclsearch.reports.report import report
-from sclsearch.store.studies import existing_study
 from tests.reports.conftest import WriteStudy
 
 
@@ -39,9 +38,9 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
         "rule": "top-2",
     }
     storage = write_study(*[[(70, 60)] * 3] * 4, settings={"dropouts": [0, 0.1]})
-    _, record = existing_study(storage, "made-up")
-    record = replace(record, origin={**record.origin, **given})
-    command = search_command(report(storage, "made-up"), record)
+    found = report(storage, "made-up")
+    record = replace(found.record, origin={**found.record.origin, **given})
+    command = search_command(replace(found, record=record))
     assert command.startswith("sclsearch tune --method scl --task cola --model 'my bert' ")
     words = shlex.split(command)
     options = {name: words[place + 1] for place, name in enumerate(words) if name[:2] == "--"}
@@ -51,7 +50,7 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
     assert (options["--set"], options["--storage"]) == ("dropouts=[0,0.1]", str(storage))
     assert parsed(command)
     automatic = replace(record, origin={**record.origin, "precision": "auto"})
-    assert "--precision" not in search_command(report(storage, "made-up"), automatic)
+    assert "--precision" not in search_command(replace(found, record=automatic))
 
 
 @pytest.mark.parametrize("method", ["scl", "/my files/mine.py:Mine"])
@@ -69,6 +68,6 @@ def test_commands_on_a_study_name_storage_and_only_a_custom_method_and_another_r
 
     assert parsed(rerun_command(found, "0123456789abcdef"))["key"] == "0123456789ab"
     assert named(rerun_command(found, "0123456789abcdef")) == given
-    assert parsed(confirm_command(found))["study"] == "made-up"
-    assert named(confirm_command(found)) == given
-    assert named(confirm_command(replace(found, rule="mean"))) == {**given, "rule": "mean"}
+    assert parsed(study_command("confirm", found))["study"] == "made-up"
+    assert named(study_command("confirm", found)) == given
+    assert named(study_command("confirm", replace(found, rule="mean"))) == {**given, "rule": "mean"}

@@ -195,21 +195,3 @@ def test_predictions_of_a_regression_have_scores_and_no_probabilities(regression
     test = predictions[(predictions.split == "test") & (predictions.replicate == 0)]
     assert test.label.corr(test.predicted) == pytest.approx(found.frame().test[0])
     assert {"validation.pearson", "validation.spearman"} < set(found.curves().name)
-
-
-def test_a_notebook_shows_the_first_configurations_with_escaped_text(
-    write_study: WriteStudy,
-) -> None:
-    values = [{"kind": "<script>"}, *({"kind": f"k{number}"} for number in range(24))]
-    scores = [[(90 - number, 50), (90 - number, 60)] for number in range(25)]
-    report = select("made-up", storage=write_study(*scores, values=values))
-    assert repr(report) == (
-        "<Report made-up: scl on cola, winner #0, validation accuracy 0.9000, test 0.5500 ± 0.0707>"
-    )
-    page = report._repr_html_()
-    assert "winner #0" in page
-    assert ("<script>" in page, page.count("&lt;script&gt;")) == (False, 2)
-    assert ("k18" in page, "k19" in page, "… and 5 more" in page) == (True, False, True)
-    begun = select("begun", storage=write_study([(60, 50), None], name="begun"))
-    assert "no configuration is finished" in repr(begun)
-    assert "no configuration is finished" in begun._repr_html_()

@@ -6,18 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 import sclsearch
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.notes import Verdict
-from sclsearch.reports.page import _rendered
-from sclsearch.reports.page.sections import read_results
 from sclsearch.reports.report import Report, report
-from sclsearch.reports.terminal import show
-from sclsearch.tracking.publish import study_text
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
@@ -62,27 +57,6 @@ def test_a_useless_winner_has_a_verdict_and_no_warning_of_the_same(
     assert verdict_of(found).sentence.startswith("The winner is useless: ")
     assert all(fault in verdict_of(found).sentence for fault in faults)
     assert not [note for note in found.notes if "baseline" in note or "one class" in note]
-
-
-@pytest.mark.parametrize(
-    ("scores", "rule", "warnings"),
-    [
-        ([(90, 90), (90, 91), (90, 92)], "mean", []),
-        ([(ONE_CLASS, 85), (85, 85), (85, 86)], "mean", []),
-        ([(90, 71), (90, 70), (90, 72)], "mean", ["test score differs by +1.0 points (95 %: -1.5"]),
-        ([(90, 71), (91, 70), (90, 72)], "best", ["over all seeds differs by +1.0 points"]),
-        ([(ONE_CLASS, 80), (90, 82)], "mean", ["+11.0 points over 2 pairs; an interval takes 3"]),
-    ],
-    ids=["good", "one seed collapsed", "interval with 0", "best", "half collapsed"],
-)
-def test_a_winner_that_is_not_reliably_above_a_linear_model_gets_a_warning(
-    judged: Judged, scores: Sequence[Any], rule: str, warnings: Sequence[str]
-) -> None:
-    found = judged(scores, rule=rule)
-    assert found.verdict is None
-    notes = [note for note in found.notes if "baseline" in note]
-    assert [note.kind for note in notes] == ["doubt"] * len(warnings)
-    assert all(warning in note for warning, note in zip(warnings, notes, strict=True))
 
 
 def test_a_class_with_few_validation_rows_is_reported(write_study: WriteStudy) -> None:
@@ -133,18 +107,7 @@ def test_the_verdict_names_the_likeliest_cause_and_the_next_command(
     assert "--study" not in found.command
 
 
-def test_the_first_line_everywhere_is_the_verdict(judged: Judged) -> None:
-    found = judged([(60, 60), (60, 60)])
-    first = verdict_of(found).sentence
-    console = Console(width=80, record=True)
-    show(console, found)
-    assert console.export_text().splitlines()[0] == first
-    assert study_text(found).splitlines()[0] == first
-    body = _rendered([read_results(found, "")], [], {}).partition("</h1>")[2].replace("<br>", "\n")
-    assert re.sub(r"<[^>]+>", "", body).strip().splitlines()[0] == first
-
-
-def test_an_export_of_a_useless_winner_needs_force_and_its_card_begins_with_the_verdict(
+def test_an_export_of_a_useless_winner_needs_force_and_its_card_has_the_verdict(
     trained: Trained, tmp_path: Path
 ) -> None:
     found = verdict_of(sclsearch.select("mine", storage=trained.storage))
@@ -155,4 +118,4 @@ def test_an_export_of_a_useless_winner_needs_force_and_its_card_begins_with_the_
     assert not (tmp_path / "winner").exists()
     assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
     card = (tmp_path / "winner" / "README.md").read_text(encoding="utf-8")
-    assert card.rpartition("---\n")[2].lstrip().startswith(f"> {found.sentence}")
+    assert f"> No configuration of scl is useful. {found.sentence}" in card

@@ -3,24 +3,27 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
+from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.page import sections as parts
 from sclsearch.reports.page import winner
 from sclsearch.reports.page.plots import (
     COLORS,
     ON_DARK,
     Section,
+    Table,
     as_png,
     as_svg,
     inline_svg,
     style,
 )
-from sclsearch.reports.page.sections import StudyResults, read_results
+from sclsearch.reports.page.sections import Answer, StudyResults, read_results
 from sclsearch.reports.report import Report
 from sclsearch.reports.table import TableFormat, TableRows, table_file
 from sclsearch.store.storage import LocalPath, check_writable, new_folder
@@ -37,13 +40,12 @@ _FILES: Mapping[TableFormat, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """Options of a page: the rule that the user chose, and whether to show texts of the task.
+    """Options of a page: whether to show texts of the task, and where its files are.
 
     `data_dir` is the folder of the task's files, if they moved; `method` the custom method of the
     studies, if it is in a file.
     """
 
-    rule: str | None = None
     texts: bool = True
     data_dir: Path | None = None
     method: "str | type[Method] | None" = None
@@ -65,8 +67,8 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
     with new_folder(folder, replace=True) as part:
         (part / "figures").mkdir()
         (part / "tables").mkdir()
-        page, sections = _page(found, options, part / "figures")
-        _write_tables(reports, sections, part / "tables")
+        page, tables = _page(found, options, part / "figures")
+        _write_tables(reports, tables, part / "tables")
         (part / PAGE).write_text(page, encoding="utf-8")
         _check_folder(folder)  # its content is deleted now, and may have changed meanwhile
     return folder / PAGE
@@ -79,18 +81,23 @@ def page_html(reports: Sequence[Report], options: PageOptions) -> str:
 
 def _page(
     found: Sequence[StudyResults], options: PageOptions, folder: Path | None = None
-) -> tuple[str, list[Section]]:
-    """Return the page and its sections; write the figures as SVG and PNG to a folder, if any."""
+) -> tuple[str, list[Table]]:
+    """Return the page and its tables; write the figures as SVG and PNG to a folder, if any."""
     inline = {}
+    compared = parts.compare_results(found) if len(found) > 1 else None
     with style():
-        sections = list(_sections(found, options))
-        for plot in (plot for section in sections for plot in section.plots):
+        answer = parts.answer(found, compared)
+        sections = list(_sections(found, compared, options))
+        shown = [*sections, *chain.from_iterable(one.parts for one in sections)]
+        figures = [plot for section in shown for plot in section.plots]
+        for plot in filter(None, (answer.plot, *figures)):
             name, content = _file_name(plot.name), as_svg(plot.figure)
             inline[plot.name] = inline_svg(content, name)
             if folder is not None:
                 (folder / f"{name}.svg").write_bytes(content)
                 (folder / f"{name}.png").write_bytes(as_png(plot.figure))
-    return _rendered(found, sections, inline), sections
+    tables = [answer.table, *(table for section in shown for table in section.tables)]
+    return _rendered(answer, sections, inline), tables
 
 
 def _read(reports: Sequence[Report]) -> list[StudyResults]:
@@ -100,7 +107,7 @@ def _read(reports: Sequence[Report]) -> list[StudyResults]:
             f"report: needs one or more different studies, got {', '.join(names) or 'none'}. "
             "`sclsearch ls studies` lists them."
         )
-    return [read_results(one, f"{one.study}-" if len(names) > 1 else "") for one in reports]
+    return read_results(reports)
 
 
 def _check_folder(folder: Path) -> None:
@@ -116,40 +123,48 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _sections(found: Sequence[StudyResults], options: PageOptions) -> Iterator[Section]:
-    compared = parts.compare_results(found) if len(found) > 1 else None
-    yield parts.answer(found, compared)
-    for results in found:
-        if len(found) > 1:
-            name = results.report.study
-            yield Section(f"{results.prefix}study", f"Study {name}", level=1)
-        yield from _study_sections(results, options)
-    if compared is not None:
-        yield Section("all-studies", "All studies", level=1)
+def _sections(
+    found: Sequence[StudyResults], compared: StudyComparison | str | None, options: PageOptions
+) -> Iterator[Section]:
+    restored = [winner.restore_winner(one, options.data_dir, options.method) for one in found]
+    tested = all(one.report.has_test for one in found)
+    warnings = parts.warnings(found, compared)
+    if warnings.notes:
+        yield warnings
+    if isinstance(compared, StudyComparison):
         yield parts.comparison(compared)
-        yield parts.budget(found)
+    yield parts.settings_table(found)
+    details = [_study_sections(*one, options) for one in zip(found, restored, strict=True)]
+    if compared is None:
+        yield from details[0]
+    elif tested and len({one.labels for one in found}) == 1:
+        yield winner.classes_side_by_side(found)
+    if tested:
+        yield winner.embeddings(found, restored)
+        yield parts.reported_scores(found)
+    if compared is None:
+        yield parts.hyperparameters(found[0])
+    for one, sections in zip(found, details if compared is not None else (), strict=False):
+        title = f"Details of {one.name}"
+        inner = [*sections, parts.hyperparameters(one)]
+        yield Section(f"{one.prefix}study", title, parts=inner, folded=True)
     yield parts.cost(found)
     yield parts.environment(found)
-    yield parts.commands(found, options.rule)
+    yield parts.commands(found)
 
 
-def _study_sections(results: StudyResults, options: PageOptions) -> Iterator[Section]:
-    yield parts.ranking(results)
-    if results.report.has_test:
-        yield parts.reported_scores(results)
-    yield parts.seeds(results)
-    yield parts.hyperparameters(results)
+def _study_sections(
+    results: StudyResults, restored: winner.Restored, options: PageOptions
+) -> list[Section]:
+    sections = [parts.ranking(results), parts.seeds(results)]
     if not results.report.has_test:
-        yield Section(f"{results.prefix}test", "Test rows", [f"The study has {NO_TEST_ROWS}."])
-        return
-    yield winner.classes(results)
-    yield winner.reliability(results)
-    restored = winner.restore_winner(results, options.data_dir, options.method)
-    yield winner.wrong_texts(results, restored, texts=options.texts)
-    yield winner.embeddings(results, restored)
+        name = f"{results.prefix}test"
+        return [*sections, Section(name, "Test rows", [f"The study has {NO_TEST_ROWS}."])]
+    mistakes = winner.wrong_texts(results, restored, texts=options.texts)
+    return [*sections, winner.classes(results), winner.reliability(results), mistakes]
 
 
-def _write_tables(reports: Sequence[Report], sections: Sequence[Section], folder: Path) -> None:
+def _write_tables(reports: Sequence[Report], tables: Sequence[Table], folder: Path) -> None:
     for form, suffix in _FILES.items():
         kinds: dict[TableRows, str] = {"configurations": "configurations"}
         if form in {"csv", "parquet"}:
@@ -158,18 +173,15 @@ def _write_tables(reports: Sequence[Report], sections: Sequence[Section], folder
             kinds["winners"] = "methods-by-tasks"
         for rows, name in kinds.items():
             (folder / f"{name}.{suffix}").write_bytes(table_file(reports, rows, form))
-    for section in sections:
-        for table in section.tables:
-            table.cells.to_csv(folder / f"{_file_name(table.name)}.csv", index=False)
+    for table in tables:
+        table.cells.to_csv(folder / f"{_file_name(table.name)}.csv", index=False)
 
 
 def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
-def _rendered(
-    found: Sequence[StudyResults], sections: Sequence[Section], figures: Mapping[str, str]
-) -> str:
+def _rendered(answer: Answer, sections: Sequence[Section], figures: Mapping[str, str]) -> str:
     from importlib.resources import files
 
     from jinja2 import Environment, StrictUndefined
@@ -179,8 +191,7 @@ def _rendered(
     )
     text = files(__name__).joinpath("template.html").read_text(encoding="utf-8")
     return environment.from_string(text).render(
-        title=parts.title(found),
-        verdicts=parts.verdicts(found),
+        answer=answer,
         sections=sections,
         figures=figures,
         generator=GENERATOR,

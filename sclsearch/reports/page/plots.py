@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,18 +99,19 @@ class Table:
 class Section:
     """Section of the page: paragraphs, a list, shell commands, figures and tables.
 
-    `name` is its unique anchor. Parts of the paragraphs in backquotes are code. The heading has
-    level 2, or 1 for that of a study among several.
+    `name` is its unique anchor. Parts of the paragraphs in backquotes are code. A folded section
+    opens by a click. `parts` are sections within it.
     """
 
     name: str
     title: str
     text: list[str] = field(default_factory=list)
-    notes: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
-    level: int = 2
+    parts: "list[Section]" = field(default_factory=list)
+    folded: bool = False
 
 
 @contextmanager
@@ -334,25 +336,21 @@ def embedding_plot(
 
 
 def forest_plot(
-    names: Sequence[str],
-    comparisons: Sequence[Comparison],
-    searches: Sequence[tuple[float, float] | None],
-    metric: str,
+    names: Sequence[str], comparisons: Sequence[Comparison], methods: int, metric: str
 ) -> "Figure":
-    """Return differences from the first study with their 95 % intervals, one row per study.
+    """Return differences from the best study with their 95 % intervals, one row each.
 
-    Thin lines are the intervals `searches`, which include the search.
+    `comparisons` are those of the best study with each other one. The first `methods` rows are
+    studies, the others baselines.
     """
     figure, axes = new_figure(1.0 + 0.34 * len(names))
-    for row, (one, search) in enumerate(zip(comparisons, searches, strict=True)):
-        for interval, width in ((search, 0.9), (one.interval, 2.4)):
-            if interval is not None:
-                ends = [100 * end for end in interval]
-                axes.plot(ends, [row, row], color=COLORS[0], lw=width)
-        marker = MARKERS[row % len(MARKERS)]
-        axes.plot(100 * one.difference, row, marker=marker, ms=7, color=COLORS[0])
+    for row, one in enumerate(comparisons):
+        color, marker, _ = looks(2)[row >= methods]
+        if one.interval is not None:
+            axes.plot([-100 * end for end in one.interval], [row, row], color=color, lw=2.4)
+        axes.plot(-100 * one.difference, row, marker=marker, ms=7, color=color)
     axes.axvline(0, color=INK, lw=1, ls="--")
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), ["\n".join(wrap(name, 24)) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel(f"difference of the test {metric} from the first study, points")
+    axes.set_xlabel(f"difference of the test {metric} from the best, points")
     return figure

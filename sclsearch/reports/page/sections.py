@@ -1,32 +1,23 @@
-"""Sections of the page on the search of each study, and on all studies together."""
+"""Sections of the page on studies: answer, data, ranking, seeds, comparison, cost and commands.
+
+Each function takes all studies of the page. With several, tables have a first column that names
+the study, by its method where that is enough.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sclsearch.canonical import counted
+from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.commands import (
-    as_setting,
-    confirm_command,
-    method_option,
-    rerun_command,
-    search_command,
-)
-from sclsearch.reports.comparison import (
-    StudyComparison,
-    compare_studies,
-    confirmed_score,
-    unequal_budgets,
-)
+from sclsearch.reports.commands import as_setting, rerun_command, search_command, study_command
+from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
 from sclsearch.reports.comparison_tables import (
     COLUMNS,
     budget_table,
-    confirmations,
-    difference_in_words,
     difference_table,
     limit_of_winners,
     limits,
@@ -36,10 +27,10 @@ from sclsearch.reports.comparison_tables import (
 )
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Section, Table
-from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
+from sclsearch.reports.report import ConfigurationLine, Report, best_line, tested_winner
+from sclsearch.reports.summary import Summary, name_of, summarize, summarize_comparison
 from sclsearch.reports.table import stored_seed_runs
 from sclsearch.reports.terminal import (
-    answer_sentences,
     duration,
     race_statement,
     rule_in_words,
@@ -51,31 +42,35 @@ from sclsearch.reports.terminal import (
 )
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
 from sclsearch.store.runs import SeedRun
-from sclsearch.store.storage import storage_option
-from sclsearch.store.studies import StudyRecord, existing_study
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MOST = 20
 """Number of configurations in the ranking on the page."""
+MOST_IN_ANSWER = 4
+"""Number of configurations in the figure beside the answer."""
+LONGEST_NAME = 40
+"""Characters up to which the beginning of a fact, before its colon, is the name of a value."""
 KINDS = {
     "mean": "score to expect of one training",
     "top-3": "score to expect of the 3 best of all seeds by validation",
     "best": "score of the best of all seeds by validation: one value, without a spread",
 }
+Rows = list[list[object]]
 
 
 @dataclass(frozen=True)
 class StudyResults:
     """Report of a study with the stored results behind it, read once for all sections.
 
-    `runs` are the seed runs of all configurations without their predictions, by key. `prefix` is
-    that of anchors and file names; it is empty if the page has only one study.
+    `runs` are the seed runs of all configurations without their predictions, by key. `name` is the
+    method, or the study where several studies of the page have that method. `prefix` is that of
+    anchors and file names; it is empty if the page has only one study.
     """
 
     report: Report
-    record: StudyRecord
+    name: str
     winner: ConfigurationLine
     runs: Mapping[str, SeedRun]
     prefix: str
@@ -86,16 +81,205 @@ class StudyResults:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(map(str, self.record.origin.get("labels", ())))
+        return tuple(map(str, self.report.record.origin.get("labels", ())))
 
 
-def read_results(report: Report, prefix: str) -> StudyResults:
-    """Return the results of a study."""
-    winner = tested_winner(report)
-    _, record = existing_study(report.storage, report.study)
-    # Predictions of thousands of seed runs would fill the memory.
-    runs = {run.key: replace(run, predictions={}) for _, _, run in stored_seed_runs(report)}
-    return StudyResults(report, record, winner, runs, prefix)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """First screen of the page: question, sentences, a small table and one figure."""
+
+    question: str
+    summary: Summary
+    table: Table
+    plot: Plot | None
+
+
+def read_results(reports: Sequence[Report]) -> list[StudyResults]:
+    """Return the results of studies."""
+    methods = [report.method for report in reports]
+    found = []
+    for report in reports:
+        # Predictions of thousands of seed runs would fill the memory.
+        runs = {run.key: replace(run, predictions={}) for _, _, run in stored_seed_runs(report)}
+        name = report.method if methods.count(report.method) == 1 else report.study
+        prefix = f"{report.study}-" if len(reports) > 1 else ""
+        found.append(StudyResults(report, name, tested_winner(report), runs, prefix))
+    return found
+
+
+def named(found: Sequence[StudyResults], rows: Iterator[tuple[StudyResults, list[object]]]) -> Rows:
+    """Return table rows, each after the name of its study if the page has several."""
+    several = len(found) > 1
+    return [[results.name, *row] if several else row for results, row in rows]
+
+
+def headed(found: Sequence[StudyResults], *header: str) -> tuple[str, ...]:
+    """Return the header of the rows of `named`."""
+    return ("study", *header) if len(found) > 1 else header
+
+
+def compare_results(found: Sequence[StudyResults]) -> StudyComparison | str:
+    """Return the comparison of the studies, or why there is none."""
+    try:
+        return compare_studies([one.report for one in found])
+    except SclsearchError as error:
+        return f"The studies cannot be compared. {error}"
+
+
+def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None) -> Answer:
+    """Return the first screen of the page."""
+    if isinstance(compared, StudyComparison):
+        return _best_study(found, compared)
+    first = found[0]
+    report = first.report
+    size = f" with {report.size} training examples" if report.size else ""
+    question = f"Which configuration of {report.method} is best on {report.task}{size}?"
+    summary = summarize(report, confirmed_score(report))
+    if compared is not None:
+        question = f"{' and '.join(one.name for one in found)}"
+        summary = Summary("There is no answer for these studies together.", compared, "", "")
+    caption = (
+        "Winner, second configuration and baselines, over all seeds. Difference: winner minus "
+    )
+    caption += "baseline, with its 95 % interval, in points."
+    table = Table("answer", caption, text_frame(*_candidates(first)), bold=(0,))
+    return Answer(question, summary, table, _answer_plot(first))
+
+
+def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
+    report, winner = results.report, results.winner
+    second = best_line([line for line in report.configurations if line is not winner])
+    against = {one.name: one.comparison for one in report.against}
+    rows: Rows = []
+    for line in filter(None, (winner, second, *report.baselines)):
+        compared = against.get(line.origin) if line in report.baselines else None
+        number = f"#{line.number}" if compared is None else line.origin
+        difference = "" if compared is None else f"{100 * compared.difference:+.1f}"
+        interval = "" if compared is None else points(compared.interval)
+        scores = [validation_result(line, "–"), test_result(line)]
+        rows.append([number, *scores, difference, interval])
+    header = ("", f"validation {report.metric}", f"test {report.metric}", "difference", "95 %")
+    return rows, header
+
+
+def _answer_plot(results: StudyResults) -> Plot:
+    report = results.report
+    lines = report.configurations[:MOST_IN_ANSWER]
+    tested = report.has_test and not any(line.untested for line in lines)
+    split = "test" if tested else "validation"
+    figure = plots.seed_plot(lines, report.baselines, split, report.metric)
+    more = (
+        "The best configurations" if len(report.configurations) > len(lines) else "Configurations"
+    )
+    caption = f"{more}: one dot per seed, a bar at their mean."
+    return Plot(f"{results.prefix}answer", caption, figure)
+
+
+def _best_study(found: Sequence[StudyResults], compared: StudyComparison) -> Answer:
+    report = found[0].report
+    size = f" with {report.size} training examples" if report.size else ""
+    what = "method" if len({one.report.method for one in found}) == len(found) else "study"
+    question = f"Which {what} is best on {report.task}{size}?"
+    best = compared.ranked[0]
+    rows: Rows = []
+    for one in compared.ranked:
+        score = f"{one.validation or 0.0:.4f}"
+        cells = []
+        if compared.tested:
+            score = with_spread(one.test_mean or 0.0, one.test_std)
+            pair = None if one is best else compared.pair(best, one)
+            cells = ["best", "", ""]
+            if pair is not None:
+                difference = f"{-100 * pair.comparison.difference:+.1f}"
+                interval = pair.comparison.interval
+                flipped = interval and (-interval[1], -interval[0])
+                cells = [difference, points(flipped), f"{pair.adjusted:.3f}"]
+        rows.append([name_of(compared, one), score, *cells])
+    score = f"{'test' if compared.tested else 'validation'} {compared.metric}"
+    header = (what, score, *(["difference", "95 %", "p"] if compared.tested else []))
+    caption = (
+        f"Winners over the first {counted(compared.seeds, 'seed')}, none left out. Difference from "
+        "the best in points; p by a permutation test, adjusted for all pairs."
+    )
+    table = Table("answer", caption, text_frame(rows, header), bold=(0,))
+    summary = summarize_comparison(compared)
+    return Answer(question, summary, table, _forest(compared) if compared.tested else None)
+
+
+def _forest(compared: StudyComparison) -> Plot:
+    best, *others = compared.ranked
+    pairs = [compared.pair(best, one).comparison for one in others]
+    baselines = compared.report_of(best).against
+    names = [*(name_of(compared, one) for one in others), *(one.name for one in baselines)]
+    figure = plots.forest_plot(
+        names, [*pairs, *(one.comparison for one in baselines)], len(pairs), compared.metric
+    )
+    caption = (
+        f"Difference from {name_of(compared, best)}, with its 95 % interval: methods, and "
+        "baselines (squares). An interval that covers 0 may be chance."
+    )
+    return Plot("comparison", caption, figure)
+
+
+def warnings(found: Sequence[StudyResults], compared: StudyComparison | str | None) -> Section:
+    """Return the warnings of all studies, each once."""
+    section, several = Section("warnings", "Warnings"), len(found) > 1
+    texts: dict[str, list[str]] = {}
+    for one in found:
+        for note in one.report.notes:
+            if note.kind not in {"fact", "seeds"}:  # the settings state the seeds
+                texts.setdefault(note.text, []).append(one.name)
+    section.notes = [
+        f"{', '.join(names)}: {text}" if several and len(names) < len(found) else text
+        for text, names in texts.items()
+    ]
+    if isinstance(compared, StudyComparison):
+        section.notes += [note.text for note in compared.notes]
+    return section
+
+
+def settings_table(found: Sequence[StudyResults]) -> Section:
+    """Return data, encoder, protocol, space and time of the studies; a shared value stands once."""
+    values: dict[str, dict[str, list[str]]] = {}
+    for one in found:
+        for name, text in _settings(one):
+            values.setdefault(name, {}).setdefault(text, []).append(one.name)
+    rows = [
+        (
+            name,
+            "; ".join(
+                text if len(names) == len(found) else f"{', '.join(names)}: {text}"
+                for text, names in texts.items()
+            ),
+        )
+        for name, texts in values.items()
+    ]
+    table = Table("settings", "", text_frame(rows, ("what", "value")))
+    return Section("settings", "Data and settings", tables=[table])
+
+
+def _settings(results: StudyResults) -> Iterator[tuple[str, str]]:
+    report, labels = results.report, results.labels
+    count = counted(len(report.configurations), "configuration")
+    values = {
+        "task": report.task,
+        "rows": str(report.record.origin.get("source", "")),
+        "training examples": report.size,
+        "classes": ", ".join(labels[:MOST]) + " …" * (len(labels) > MOST),
+        "encoder": report.model,
+        "protocol": f"{report.protocol}; {counted(report.seeds, 'seed')} per configuration",
+        "rule": f"{report.rule}: validation {report.metric}, {rule_of(report)}",
+        "test rows": report.choice if report.has_test else "",
+        "search space": report.space_note,
+        "set by hand": settings(report.settings),
+        "search": f"{count}. {race_statement(report)}",
+        "training": f"{counted(len(report.seed_runs), 'seed run')}, {duration(report.seconds)}",
+    }
+    yield from ((name, text) for name, text in values.items() if text)
+    for note in report.notes:
+        if note.kind == "fact":
+            name, _, text = note.partition(": ")
+            yield (name, text) if text and len(name) <= LONGEST_NAME else ("note", note)
 
 
 def ranking(results: StudyResults) -> Section:
@@ -118,10 +302,8 @@ def ranking(results: StudyResults) -> Section:
         [
             f"Score: validation {report.metric}, {rule_of(report)} (rule {report.rule}). Spread: "
             "sample standard deviation over the seeds of a configuration. A failed seed counts as "
-            "the metric's minimum in the score.",
-            race_statement(report),
+            "the metric's minimum in the score."
         ],
-        [note for note in report.notes if note.kind != "seeds"],
         tables=[Table(f"{results.prefix}ranking", caption, table, bold=(0,))],
     )
 
@@ -139,13 +321,28 @@ def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[
     ]
 
 
-def reported_scores(results: StudyResults) -> Section:
-    """Return the winner's test score as the papers report it: mean, top 3 and best seed."""
+def reported_scores(found: Sequence[StudyResults]) -> Section:
+    """Return the winners' test scores as papers report them: mean, top 3 and best seed."""
+    metrics = ", ".join(dict.fromkeys(one.report.metric for one in found))
+    table = text_frame(
+        named(found, ((one, row) for one in found for row in _reported(one))),
+        headed(found, "score", f"test {metrics}", "seeds", "kind", "protocols that report it"),
+    )
+    caption = "Mean ± sample standard deviation."
+    text = (
+        "The validation rows chose the configuration and the seeds. The seeds that chose the "
+        "configuration also give these scores. `sclsearch confirm` repeats the winner on new seeds."
+    )
+    section = Section("test", "Test scores as papers report them", [text], folded=True)
+    section.tables = [Table("test", caption, table)]
+    return section
+
+
+def _reported(results: StudyResults) -> Iterator[list[object]]:
     report, winner = results.report, results.winner
     validation = [seed.validation for seed in winner.seeds]
     tests = [seed.test for seed in winner.seeds]
     own = str(parse_rule(report.rule).report)
-    rows = []
     for name in dict.fromkeys((*KINDS, own)):
         rule = parse_rule(name)
         if name != own and rule.least > winner.succeeded:
@@ -153,26 +350,13 @@ def reported_scores(results: StudyResults) -> Section:
         seeds, mean, std = reported_test(rule, validation, tests)
         reporting = [key for key, one in PROTOCOLS.items() if str(one.rule.report) == name]
         papers = [key for key in reporting if ":" not in key]  # without the numbered ones
-        rows.append(
-            [
-                rule_in_words(name, report.seeds) + (" (this report)" if name == own else ""),
-                "none" if mean is None else with_spread(mean, std),
-                counted(len(seeds), "seed"),
-                KINDS.get(name, f"score to expect of the {name} seeds by validation"),
-                ", ".join(papers) or "–",
-            ]
-        )
-    header = ("score", f"test {report.metric}", "seeds", "kind", "protocols that report it")
-    caption = (
-        f"Test {report.metric} of the winner #{winner.number}, mean ± sample standard deviation."
-    )
-    text = (
-        f"The validation rows chose the configuration and the seeds. {report.choice} "
-        "The seeds that chose the configuration also give these scores. `sclsearch confirm` "
-        "repeats the winner on new seeds, without selection bias."
-    )
-    table = Table(f"{results.prefix}test", caption, text_frame(rows, header))
-    return Section(table.name, "Test score as papers report it", [text], tables=[table])
+        yield [
+            rule_in_words(name, report.seeds) + (" (this report)" if name == own else ""),
+            "none" if mean is None else with_spread(mean, std),
+            counted(len(seeds), "seed"),
+            KINDS.get(name, f"score to expect of the {name} seeds by validation"),
+            ", ".join(papers) or "–",
+        ]
 
 
 def seeds(results: StudyResults) -> Section:
@@ -197,8 +381,12 @@ def seeds(results: StudyResults) -> Section:
 def hyperparameters(results: StudyResults) -> Section:
     """Return the score against each searched hyperparameter."""
     lines, metric = results.report.configurations, results.report.metric
-    section = Section(f"{results.prefix}hyperparameters", "Score against hyperparameters")
-    for parameter in results.record.identity["space"]["parameters"] if len(lines) > 1 else ():
+    section = Section(
+        f"{results.prefix}hyperparameters", "Score against hyperparameters", folded=True
+    )
+    for parameter in (
+        results.report.record.identity["space"]["parameters"] if len(lines) > 1 else ()
+    ):
         name = parameter["name"]
         if any(name in line.values for line in lines):
             figure = plots.hyperparameter_plot(lines, name, parameter, metric)
@@ -212,121 +400,27 @@ def hyperparameters(results: StudyResults) -> Section:
     return section
 
 
-def title(all_results: Sequence[StudyResults]) -> str:
-    """Return the title of the page."""
-    methods = " and ".join(dict.fromkeys(one.report.method for one in all_results))
-    tasks = ", ".join(dict.fromkeys(one.report.task for one in all_results))
-    return f"{methods} on {tasks}"
-
-
-def verdicts(all_results: Sequence[StudyResults]) -> list[tuple[str, ...]]:
-    """Return the lines of each verdict on a useless winner."""
-    several = len(all_results) > 1
-    return [
-        (f"{report.study}: {first}" if several else first, *rest)
-        for report in (one.report for one in all_results)
-        if report.verdict is not None
-        for first, *rest in [report.verdict.lines]
-    ]
-
-
-def answer(
-    all_results: Sequence[StudyResults], compared: StudyComparison | str | None = None
-) -> Section:
-    """Return the question and the answer of each study, and their comparison, if any."""
-    section = Section("answer", "Question and answer")
-    for report in (one.report for one in all_results):
-        fresh = confirmed_score(report)
-        confirmed = []
-        if fresh is not None:
-            score = f"{with_spread(fresh.mean, fresh.std)} ({fresh.study})"
-            confirmed = [f"On {counted(fresh.seeds, 'fresh seed')} it is {score}."]
-        found = [*answer_sentences(report), *confirmed, race_statement(report)]
-        section.text += [_question(report), " ".join(found)]
-    if compared is not None:
-        section.text += [compared] if isinstance(compared, str) else _differences(compared)
-    return section
-
-
-def _question(report: Report) -> str:
-    size = f" with {report.size} training examples" if report.size else ""
-    return (
-        f"Question ({report.study}): which configuration of {report.method} is best on "
-        f"{report.task}{size}, with encoder {report.model} under protocol {report.protocol}?"
-        + (f" Search space: {report.space_note}." if report.space_note else "")
-    )
-
-
-def compare_results(all_results: Sequence[StudyResults]) -> StudyComparison | str:
-    """Return the comparison of the studies, or why there is none."""
-    try:
-        return compare_studies([one.report for one in all_results])
-    except SclsearchError as error:
-        return f"The studies cannot be compared. {error}"
-
-
-def _differences(found: StudyComparison) -> Iterator[str]:
-    first, *others = found.studies
-    for one in others if found.tested else ():
-        search = points(one.search_interval)
-        chosen = f" The interval that includes the choice of winners is {search}." if search else ""
-        yield (
-            f"The winner of {one.study} differs from that of {first.study} by "
-            f"{difference_in_words(found, one)}.{chosen}"
-        )
-
-
-def comparison(found: StudyComparison | str) -> Section:
-    """Return the paired comparison of the winners, as `compare` prints it, with a forest plot."""
-    section = Section("comparison", "Paired comparison of the winners")
-    if isinstance(found, str):
-        section.text = [found]
-        return section
-    if not found.tested:
-        section.text = [f"The studies have {NO_TEST_ROWS}, so the winners are not compared."]
-        section.notes = found.notes
-        return section
-    first, *others = found.studies
-    comparisons = [one.comparison for one in others if one.comparison is not None]
-    sentence, section.commands = confirmations(found)
-    section.text = [
-        f"Test {found.metric} over the first {counted(found.seeds, 'seed')} of each study, paired "
-        f"by seed, none left out; differences from {first.study} in points.",
-        limits(comparisons),
-        limit_of_winners(found),
-    ]
-    section.notes = [*found.notes, *filter(None, [sentence])]
-    searches = [one.search_interval for one in others]
-    thin = " Thin line: 95 % interval that includes the choice of winners." if any(searches) else ""
-    caption = f"Difference from {first.study}. Thick line: 95 % interval.{thin}"
-    names = [one.study for one in others]
-    figure = plots.forest_plot(names, comparisons, searches, found.metric)
-    section.plots = [Plot("comparison", caption, figure)]
+def comparison(compared: StudyComparison) -> Section:
+    """Return the winners side by side, and their paired differences from the first study."""
+    section = Section("comparison", "Winners side by side")
     section.tables = [
-        Table("winners", "Winners and their test scores.", winner_table(found)),
-        Table("comparison", f"{COLUMNS}.", difference_table(found)),
+        Table("winners", "Winners and their scores.", winner_table(compared)),
+        Table("budget", "Budget of each search.", budget_table(compared.reports)),
     ]
+    if not compared.tested:
+        section.text = [f"The studies have {NO_TEST_ROWS}, so the winners are not compared."]
+        return section
+    comparisons = [one.comparison for one in compared.studies if one.comparison is not None]
+    section.text = [limits(comparisons), limit_of_winners(compared)]
+    caption = f"Differences from {compared.studies[0].study}, in points. {COLUMNS}."
+    section.tables.append(Table("comparison", caption, difference_table(compared)))
     return section
 
 
-def budget(all_results: Sequence[StudyResults]) -> Section:
-    """Return the search budget of each study, with a warning if the budgets differ."""
-    reports = [one.report for one in all_results]
-    unequal = unequal_budgets(reports)
-    text = (
-        f"Warning: unequal budgets: {', '.join(unequal)}. A larger search tends to find a "
-        "better winner; compare searches of equal budgets."
-        if unequal
-        else "All studies have equal budgets."
-    )
-    table = Table("budget", "Budget of each study.", budget_table(reports))
-    return Section("budget", "Budget audit", [text], tables=[table])
-
-
-def cost(all_results: Sequence[StudyResults]) -> Section:
+def cost(found: Sequence[StudyResults]) -> Section:
     """Return seed runs and hours of training, and what a race saved."""
-    section, rows = Section("cost", "Cost"), []
-    for one in all_results:
+    section, rows = Section("cost", "Cost", folded=True), []
+    for one in found:
         report, trained = one.report, len(one.runs)
         total = len(report.configurations) * report.seeds
         seconds = sum(run.seconds for run in one.runs.values())
@@ -357,7 +451,7 @@ def cost(all_results: Sequence[StudyResults]) -> Section:
     return section
 
 
-def environment(all_results: Sequence[StudyResults]) -> Section:
+def environment(found: Sequence[StudyResults]) -> Section:
     """Return the software, the machines and the hashes behind the results."""
     tables = [
         Table(
@@ -365,9 +459,9 @@ def environment(all_results: Sequence[StudyResults]) -> Section:
             f"{one.report.study}. A hash is SHA-256.",
             text_frame(_environment(one), ("what", "value")),
         )
-        for one in all_results
+        for one in found
     ]
-    return Section("environment", "Environment and hashes", tables=tables)
+    return Section("environment", "Environment and hashes", tables=tables, folded=True)
 
 
 def _environment(results: StudyResults) -> Iterator[tuple[str, str]]:
@@ -378,7 +472,7 @@ def _environment(results: StudyResults) -> Iterator[tuple[str, str]]:
             if name not in {"packages", "pid"} and value is not None:
                 found.setdefault(name, set()).add(str(value))
     yield from ((name, ", ".join(sorted(values))) for name, values in sorted(found.items()))
-    for name, value in sorted(results.record.training.items()):
+    for name, value in sorted(results.report.record.training.items()):
         yield f"study: {name}", as_setting(value)
     for number, rows in enumerate(results.report.rows):
         yield f"rows of seed {number}", " ".join(f"{kind}={rows[kind][:12]}" for kind in rows)
@@ -386,24 +480,19 @@ def _environment(results: StudyResults) -> Iterator[tuple[str, str]]:
         yield f"seed run key, winner, seed {seed.replicate}", seed.key
 
 
-def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
+def commands(found: Sequence[StudyResults]) -> Section:
     """Return the commands that repeat the searches, the winners and this page."""
     text = (
         "A search resumes from the stored seed runs; in a new --storage it trains again. `rerun` "
         "trains one seed run again and compares it bit for bit. If the search had a space file of "
         "its own or another race, add `--space FILE` or `--race BAND`."
     )
-    section = Section("commands", "Commands that repeat it", [text])
-    for one in all_results:
+    section = Section("commands", "Commands that repeat it", [text], folded=True)
+    for one in found:
         report, best = one.report, one.winner.seeds[one.winner.reported[0]]
         if not report.repeats:
-            section.commands.append(search_command(report, one.record))
+            section.commands.append(search_command(report))
         section.commands.append(rerun_command(report, best.key))
-        if report.has_test and not report.repeats:
-            section.commands.append(confirm_command(report))
-    names = " ".join(one.report.study for one in all_results)
-    chosen = "" if rule is None else f" --rule {rule}"
-    method = next(filter(None, (method_option(one.report) for one in all_results)), "")
-    option = storage_option(all_results[0].report.storage)
-    section.commands.append(f"sclsearch report {names}{chosen}{method}{option} --output FOLDER")
+    reports = [one.report for one in found]
+    section.commands.append(f"{study_command('report', *reports)} --output FOLDER")
     return section

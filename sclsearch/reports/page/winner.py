@@ -20,6 +20,7 @@ from sclsearch.reports.terminal import with_spread
 from sclsearch.selection.rules import mean_std
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
+from sclsearch.tasks.metrics import scores_by_class
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,8 +68,7 @@ def restore_winner(
 def classes(results: StudyResults) -> Section:
     """Return the confusion matrix and the scores of each class, means over the winner's seeds."""
     name, title = f"{results.prefix}classes", "Classes"
-    tests = [results.runs[seed.key].test for seed in results.winner.seeds]
-    counts = [np.array(test["confusion"], float) for test in tests if "confusion" in test]
+    counts = _confusions(results)
     if not counts:
         return Section(name, title, [NO_CLASSES])
     labels = results.labels or tuple(map(str, range(len(counts[0]))))
@@ -87,6 +87,36 @@ def classes(results: StudyResults) -> Section:
     caption = f"Test rows, mean ± sample standard deviation over {seeds} of the winner."
     table = text_frame(rows, ("class", "precision", "recall", "F1", "test rows"))
     return Section(name, title, plots=[plot], tables=[Table(name, caption, table)])
+
+
+def _confusions(results: StudyResults) -> list[Numbers]:
+    tests = [results.runs[seed.key].test for seed in results.winner.seeds]
+    return [np.array(test["confusion"], float) for test in tests if "confusion" in test]
+
+
+def classes_side_by_side(found: Sequence[StudyResults]) -> Section:
+    """Return the F1 score of each class and the calibration error, one column per study."""
+    section = Section("classes", "Classes side by side")
+    labels, columns = found[0].labels, [_class_column(one) for one in found]
+    if not labels or not all(columns):
+        section.text = [NO_CLASSES]
+        return section
+    rows = [[label, *cells] for label, *cells in zip(labels, *columns, strict=False)]
+    errors = [calibration(one.predictions) for one in found]
+    error = ["–" if one is None else with_spread(*one[1]) for one in errors]
+    rows.append(["calibration error", *error])
+    caption = (
+        "F1 of each class on the test rows, mean ± sample standard deviation over the winner's "
+        f"seeds. Calibration error: Guo et al. (2017), {BINS} bins; 0 is perfect."
+    )
+    table = text_frame(rows, ("class", *(one.name for one in found)))
+    section.tables = [Table("classes", caption, table)]
+    return section
+
+
+def _class_column(results: StudyResults) -> list[str]:
+    counts = _confusions(results)
+    return [with_spread(*f1) for _, _, f1 in class_scores(counts)] if counts else []
 
 
 def reliability(results: StudyResults) -> Section:
@@ -163,68 +193,70 @@ def _mistake_table(results: StudyResults, study: "Study", found: "pd.DataFrame")
     )
 
 
-def embeddings(results: StudyResults, restored: Restored) -> Section:
-    """Return the t-SNE map of the test rows by the winner's best seed, and their geometry."""
-    name, title = f"{results.prefix}embeddings", "Embeddings of the winner's best seed"
-    report = results.report
-    best = results.winner.seeds[results.winner.reported[0]]
-    if not results.labels:
-        return Section(name, title, [NO_CLASSES])
-    if isinstance(restored, str):
-        return Section(name, title, [restored])
-    weights = StudyStore(report.storage, report.study).load_weights(best.key)
-    if weights is None:
-        missing = (
-            "The weights of the winner's best seed are not stored. Repeat the search's command."
+def embeddings(found: Sequence[StudyResults], restored: Sequence[Restored]) -> Section:
+    """Return t-SNE maps of the test rows by the winners' best seeds, and their geometry."""
+    section, rows = Section("embeddings", "Embeddings of the winner's best seed"), []
+    for results, one in zip(found, restored, strict=True):
+        embedded = _embedded(results, one)
+        if isinstance(embedded, str):
+            section.text.append(f"{results.name}: {embedded}" if len(found) > 1 else embedded)
+            continue
+        z, y = embedded.values, embedded.y
+        geometry = f"{alignment(z, y):.3f}", f"{uniformity(z):.3f}"
+        rows.append([results.name, embedded.description, str(len(z)), *geometry])
+        if collapsed(z):
+            text = "all embeddings are equal: the encoder collapsed. There is no map."
+            section.text.append(f"{results.name}: {text}")
+        else:
+            section.plots.append(_map(results, embedded))
+    if rows:
+        caption = (
+            "Normalized embeddings. Alignment: mean squared distance of rows of one class, smaller "
+            "is better. Uniformity: smaller is more even, 0 if all are equal. Both as Wang and "
+            "Isola (2020) define them, with classes as positive pairs."
         )
-        return Section(name, title, [missing])
+        header = ("study", "embedding", "test rows", "alignment", "uniformity")
+        section.tables = [Table("embeddings", caption, text_frame(rows, header))]
+    return section
+
+
+def _embedded(results: StudyResults, restored: Restored) -> "Embeddings | str":
+    """Return the embeddings of a winner, or why there are none."""
+    if not results.labels:
+        return NO_CLASSES
+    if isinstance(restored, str):
+        return restored
+    best = results.winner.seeds[results.winner.reported[0]]
+    weights = StudyStore(results.report.storage, results.report.study).load_weights(best.key)
+    if weights is None:
+        return "The weights of the winner's best seed are not stored. Repeat the search's command."
     try:
         found = embed_test_rows(*restored, weights)
     except RuntimeError as error:  # a tensor is missing or has another shape
-        return Section(name, title, [f"The stored weights do not fit: {first_line(error)}"])
-    z = found.values
-    if len(z) < 2:
-        return Section(name, title, ["There is one test row, so there is no map."])
-    section = Section(name, title)
-    section.text = [
-        f"Embedding: {found.description}, normalized, of {counted(len(z), 'test row')} by seed "
-        f"{best.replicate} of the winner.",
-        f"Alignment {alignment(z, found.y):.3f} (mean squared distance of rows of one "
-        f"class; smaller is better) and uniformity {uniformity(z):.3f} (smaller is more "
-        "even; 0 if all are equal), as Wang and Isola (2020) define them, with classes as positive "
-        "pairs.",
-    ]
-    if collapsed(z):
-        section.text.append("All embeddings are equal: the encoder collapsed. There is no map.")
-        return section
-    points, vectors = tsne_map(found)
+        return f"The stored weights do not fit: {first_line(error)}"
+    return "There is one test row, so there is no map." if len(found.values) < 2 else found
+
+
+def _map(results: StudyResults, embedded: "Embeddings") -> Plot:
+    points, vectors = tsne_map(embedded)
     stars = "" if vectors is None else " Stars are the label vectors."
     more = len(results.labels) - plots.MOST_IN_LEGEND
     rest = f" The legend leaves out {more} of {len(results.labels)} classes." if more > 0 else ""
     caption = (
-        f"t-SNE of the test rows by true class.{stars}{rest} Distances between far groups have no "
-        "meaning in t-SNE."
+        f"{results.name}: t-SNE of the test rows by true class.{stars}{rest} Distances between far "
+        "groups have no meaning in t-SNE."
     )
-    figure = plots.embedding_plot(points, found.y, results.labels, vectors)
-    section.plots = [Plot(name, caption, figure)]
-    return section
+    figure = plots.embedding_plot(points, embedded.y, results.labels, vectors)
+    return Plot(f"{results.prefix}embeddings", caption, figure)
 
 
 def class_scores(counts: Sequence[Numbers]) -> list[list[tuple[float, float | None]]]:
     """Return precision, recall and F1 of each class: mean and standard deviation over the seeds.
 
-    Each seed has a confusion matrix, `[C, C]`, with true classes in rows. A share of no rows is 0.
+    Each seed has a confusion matrix, `[C, C]`, with true classes in rows.
     """
-    matrices = np.stack(counts)  # [seeds, C, C]
-    hits = matrices.diagonal(axis1=1, axis2=2)  # [seeds, C]
-    predicted, true = matrices.sum(1), matrices.sum(2)
-    precision = hits / np.maximum(predicted, 1)
-    recall = hits / np.maximum(true, 1)
-    f1 = 2 * hits / np.maximum(predicted + true, 1)
-    return [
-        [mean_std(scores[:, number].tolist()) for scores in (precision, recall, f1)]
-        for number in range(matrices.shape[1])
-    ]
+    scores = np.stack([scores_by_class(one) for one in counts])  # [seeds, C, 3]
+    return [[mean_std(values) for values in one.T.tolist()] for one in scores.swapaxes(0, 1)]
 
 
 def calibration(

@@ -19,6 +19,8 @@ from sclsearch.cli import app
 from sclsearch.reports.page import sections as parts
 from sclsearch.reports.page.sections import StudyResults, read_results
 from sclsearch.reports.report import finished_winner
+from sclsearch.reports.summary import summarize_comparison
+from sclsearch.training.evaluation import LOGISTIC
 from tests.reports.conftest import WriteStudy
 from tests.reports.page.conftest import LABELS, TEXT, Studies
 
@@ -33,7 +35,7 @@ class Sections(HTMLParser):
         self.feed((folder / "index.html").read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "section":
+        if tag in {"section", "header"}:
             self.name = str(dict(attrs)["id"])
 
     def handle_data(self, data: str) -> None:
@@ -49,8 +51,8 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def results_of(storage: Path, name: str = "made-up") -> StudyResults:
-    return read_results(sclsearch.select(name, storage=storage), f"{name}-")
+def results_of(storage: Path, *names: str) -> list[StudyResults]:
+    return read_results([sclsearch.select(name, storage=storage) for name in names or ("made-up",)])
 
 
 def test_texts_and_labels_are_escaped_and_nothing_is_loaded_from_elsewhere(page: Path) -> None:
@@ -70,18 +72,24 @@ def test_the_same_results_give_the_same_bytes(studies: Studies, page: Path, tmp_
     assert files(tmp_path / "again") == files(page)
 
 
-def test_the_page_has_the_caveats_and_the_answer_of_every_study(
+def test_the_page_begins_with_the_answer_and_has_each_warning_and_fact_once(
     studies: Studies, page: Path
 ) -> None:
     sections = sections_of(page)
-    for name in ("scl", "ce", "lacon"):
-        report = sclsearch.select(name, storage=studies.storage)
-        winner = finished_winner(report)
-        assert all(note in sections[f"{name}-ranking"] for note in report.notes)
-        for score in (winner.score, winner.test_mean, winner.test_std):
-            assert f"{score:.4f}" in sections["answer"]
-    assert "The winner of ce differs from that of scl by" in sections["answer"]
-    assert "unequal budgets: configurations, seed runs." in sections["budget"]
+    names = "scl", "ce", "lacon"
+    compared = sclsearch.compare(*names, storage=studies.storage)
+    for sentence in (*summarize_comparison(compared).lines[:2], "majority class"):
+        assert sentence in sections["answer"]
+    for one in compared.studies:
+        score = f"{one.test_mean:.4f}"
+        assert score in sections["answer"]
+        assert score in sections["comparison"]
+    notes = {note for one in compared.reports for note in one.notes}
+    for note in notes | {note.text for note in compared.notes}:
+        where = "warnings" if note in compared.notes or note.kind != "fact" else "settings"
+        assert sections[where].count(note.text.rpartition(": ")[2]) >= 1
+    assert len(re.findall("unequal budgets", sections["warnings"])) == 1
+    assert sections["settings"].count("protocol") == 1
 
 
 def test_tables_are_files_with_all_configurations_seed_runs_and_mistakes(
@@ -126,7 +134,7 @@ def test_a_regression_has_no_sections_of_classes(regression: Path, tmp_path: Pat
     sections = sections_of(tmp_path / "report")
     for name in ("classes", "calibration", "mistakes", "embeddings"):
         assert "The task has scores instead of classes." in sections[name]
-    assert "Its test pearson is" in sections["answer"]
+    assert "test pearson" in sections["answer"]
 
 
 def test_test_scores_are_shown_as_papers_report_them_even_if_seeds_failed(
@@ -145,37 +153,43 @@ def test_test_scores_are_shown_as_papers_report_them_even_if_seeds_failed(
 def test_ranking_and_cost_count_seed_runs_that_were_not_trained(write_study: WriteStudy) -> None:
     rows = [[(90 - n, 50), (80 - n, 50)] for n in range(23)]
     results = results_of(write_study(*rows, [(99, 99), None], [None, None]))
-    (ranking,) = parts.ranking(results).tables
+    (ranking,) = parts.ranking(results[0]).tables
     cells = ranking.cells.values.tolist()
     assert (len(cells), "5 further" in ranking.caption) == (20, True)
     assert cells[0][:5] == ["0", "0.8500", "0.0707", "0.5000 ± 0.0000", "2/2"]
-    cost = parts.cost([results])
+    cost = parts.cost(results)
     # A made-up seed run takes 90 s.
     assert cost.tables[0].cells.values.tolist() == [
         ["made-up", "47 of 50", "0", "1.18", "90.0", "3", "0.07"]
     ]
 
 
-def test_a_comparison_has_intervals_limits_fresh_seeds_and_commands(
-    write_study: WriteStudy,
-) -> None:
+def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy) -> None:
     rows = {"train": "a" * 7, "test": "t"}
-    write_study([(50, 60)] * 7, [(49, 40)] * 7, name="base", rows=rows)
-    write_study([(60, 61 + n) for n in range(7)], [(59, 70)] * 7, name="better", rows=rows)
-    fresh = {"values": [{"tau": 0.1}], "confirms": "better", "fresh": 7, "rows": rows}
-    storage = write_study([(1, 62), (1, 64)], name="again", **fresh)
-    results = [results_of(storage, name) for name in ("base", "better")]
-    assert "On 2 fresh seeds it is 0.6300 ± 0.0141 (again)." in parts.answer(results).text[3]
+    write_study([(50, 60)] * 7, [(49, 40)] * 7, name="base", method="ce", rows=rows)
+    scores = [(60, 61 + n) for n in range(7)]
+    baselines = {LOGISTIC: 50}
+    storage = write_study(scores, [(59, 70)] * 7, name="better", rows=rows, baselines=baselines)
+    results = results_of(storage, "base", "better")
     found = parts.compare_results(results)
     assert not isinstance(found, str)
+    first = parts.answer(results, found)
+    assert first.question == "Which method is best on cola with 100 training examples?"
+    cells = first.table.cells.values.tolist()
+    assert [row[:3] for row in cells] == [
+        ["scl", "0.6400 ± 0.0216", "best"],
+        ["ce", "0.6000 ± 0.0000", "-4.0"],
+    ]
+    assert first.plot is not None
+    ticks = first.plot.figure.axes[0].get_yticklabels()
+    assert [one.get_text() for one in ticks] == ["ce", "logistic regression on\nthe frozen encoder"]
     assert found.studies[1].search_interval is not None
     low, high = found.studies[1].search_interval
     section = parts.comparison(found)
-    cells = section.tables[1].cells
+    cells = section.tables[2].cells
     assert cells["95 %, search"].tolist() == [f"{100 * low:+.1f} … {100 * high:+.1f}"]
     assert cells["diff"].tolist() == ["+4.0"]
-    assert "7 pairs cannot go below p = 0.0156." in section.text
-    assert section.commands == [f"sclsearch confirm base --storage {storage}"]
+    assert "With 7 pairs the smallest possible p is 0.0156." in section.text
     other = replace(results[1], report=replace(results[1].report, metric="macro_f1"))
     assert "cannot be compared" in str(parts.compare_results([results[0], other]))
 

@@ -1,0 +1,140 @@
+"""Tests of the three sentences of a report or comparison, which all outputs share."""
+
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import sclsearch
+from sclsearch.reports.comparison import compare_studies
+from sclsearch.reports.report import Report, report
+from sclsearch.reports.summary import Summary, summarize, summarize_comparison, summary_of
+from sclsearch.reports.terminal import show_summary
+from sclsearch.tracking.publish import study_text
+from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from tests.reports.conftest import WriteStudy
+
+SIX = {"train": "abcdef", "test": "t"}
+
+
+def compared(storage: Path, *names: str) -> Summary:
+    return summarize_comparison(compare_studies([report(storage, name) for name in names]))
+
+
+def seeds(test: int, validation: int = 70) -> list[tuple[int, int]]:
+    return [(validation + n, test + n % 2) for n in range(6)]
+
+
+def test_the_answer_names_the_winner_its_score_and_the_command_for_new_seeds(
+    write_study: WriteStudy,
+) -> None:
+    storage = write_study([(70, 60), (71, 62)], [(50, 1), (50, 2)])
+    found = summarize(report(storage, "made-up"))
+    assert found.answer == (
+        "#0 is the best of 2 configurations of scl on cola: test accuracy 0.6100 ± 0.0141, mean ± "
+        "std of all 2 seeds. It has tau=0.1."
+    )
+    assert found.command == f"sclsearch confirm made-up --storage {storage}"
+    write_study([(1, 55), (1, 57)], name="again", confirms="made-up", fresh=7)
+    confirmed = summary_of(report(storage, "made-up"))
+    assert "test accuracy 0.5600 ± 0.0141 on 2 new seeds. " in confirmed.answer
+    assert confirmed.command == f"sclsearch export made-up --storage {storage} model"
+
+
+@pytest.mark.parametrize(
+    ("scores", "sentence"),
+    [
+        ([(90, 90), (90, 91), (90, 92)], "It is 21.0 points above the baseline logistic"),
+        ([(90, 71), (90, 70), (90, 72)], "not reliably above .*: 1.0 points above it .95 %: -1.5"),
+        ([(85, 80), (90, 82)], "not reliably above .*: 11.0 points above it over 2 pairs"),
+    ],
+)
+def test_the_certainty_compares_the_winner_with_its_best_baseline(
+    write_study: WriteStudy, scores: Any, sentence: str
+) -> None:
+    storage = write_study(scores, baselines={MAJORITY: 50, LOGISTIC: 70})
+    assert re.search(sentence, summarize(report(storage, "made-up")).certainty)
+
+
+def test_the_sentences_are_the_same_everywhere(write_study: WriteStudy) -> None:
+    found = report(write_study([(60, 60), (60, 60)], baselines={LOGISTIC: 70}), "made-up")
+    summary = summarize(found)
+    assert found.verdict is not None
+    assert summary.answer.endswith(found.verdict.sentence)
+    assert summary.command == found.verdict.command
+    file = StringIO()
+    show_summary(Console(file=file, width=1000), summary)
+    printed = file.getvalue().split("\n")
+    assert tuple(printed[:2]) == summary.lines[:2]
+    assert printed[3] == f"  {summary.command}"
+    assert study_text(found).split("\n\n")[:3] == list(summary.lines)
+    assert repr(found).splitlines()[1:] == list(summary.lines)
+    assert found.as_dict()["summary"]["answer"] == summary.answer
+
+
+def test_a_study_without_a_winner_says_why_and_how_to_go_on(write_study: WriteStudy) -> None:
+    storage = write_study(["it [broke]", "it too"], ["it broke", "again"])
+    write_study([(70, 60), None], name="begun", parameters=[])
+    failed = summarize(report(storage, "made-up"))
+    assert failed.answer.endswith("4 failed.")
+    assert failed.certainty == "First failure: raised: it [broke]."
+    begun = summarize(report(storage, "begun"))
+    assert begun.answer == "No configuration is finished yet."
+    assert "--study begun" in begun.command
+
+
+def test_the_best_of_several_is_named_only_if_it_is_above_all_others_by_the_adjusted_test(
+    write_study: WriteStudy,
+) -> None:
+    write_study(seeds(60), name="low", method="ce", rows=SIX)
+    write_study(seeds(61), name="near", method="lacon", rows=SIX)
+    storage = write_study(seeds(90), name="high", rows=SIX)
+    two = compared(storage, "low", "high")
+    assert two.answer == "scl is best on cola: test accuracy 0.9050 ± 0.0055, 30.0 points above ce."
+    assert "scl - ce: +30.0 points, p = 0.031" in two.certainty
+    assert two.command == f"sclsearch confirm low high --storage {storage}"
+    three = compared(storage, "low", "near", "high")
+    assert three.answer.startswith("No method is clearly best on cola. scl has the highest test")
+    assert "its lead over lacon and ce may be chance." in three.answer
+    assert "With 6 seeds the smallest possible p is 0.094" in three.certainty
+
+
+def test_a_comparison_continues_with_new_seeds_until_all_winners_have_some(
+    write_study: WriteStudy,
+) -> None:
+    fresh: dict[str, Any] = {"values": [{"tau": 0.1}], "fresh": 7, "rows": SIX}
+    write_study(seeds(60), name="base", method="ce", rows=SIX)
+    write_study(seeds(60), name="base-again", method="ce", confirms="base", **fresh)
+    storage = write_study(seeds(70), name="better", rows=SIX)
+    assert "confirm base better" in compared(storage, "base", "better").command
+    write_study(seeds(70), name="again", confirms="better", **fresh)
+    end = f"sclsearch compare base-again again --storage {storage}"
+    assert compared(storage, "base", "better").command == end
+    assert compared(storage, "base-again", "again").command == ""
+
+
+def test_no_method_is_best_if_the_best_is_useless(write_study: WriteStudy) -> None:
+    baselines = {LOGISTIC: 90}
+    write_study(seeds(60), name="low", method="ce", rows=SIX, baselines=baselines)
+    storage = write_study(seeds(70), name="high", rows=SIX, baselines=baselines)
+    found = compared(storage, "low", "high")
+    assert found.answer.startswith("No method is useful on cola. scl: The winner is useless")
+    assert "--method scl" in found.command
+
+
+def test_a_notebook_shows_the_summary_and_escapes_texts(write_study: WriteStudy) -> None:
+    values = [{"kind": "<script>"}, *({"kind": f"k{number}"} for number in range(24))]
+    scores = [[(90 - number, 50), (90 - number, 60)] for number in range(25)]
+    storage = write_study(*scores, values=values)
+    found: Report = sclsearch.select("made-up", storage=storage)
+    page = found._repr_html_()
+    assert "#0 is the best of 25" in page
+    assert ("<script>" in page, page.count("&lt;script&gt;")) == (False, 2)
+    assert ("k18" in page, "k19" in page, "… and 5 more" in page) == (True, False, True)
+    write_study(*scores, name="other", method="ce")
+    both = sclsearch.compare("made-up", "other", storage=storage)
+    assert "No method is clearly best" in both._repr_html_()
+    assert repr(both).startswith("<Comparison of made-up, other>\nNo method is clearly best")
