@@ -19,6 +19,7 @@ from sclsearch.canonical import counted, shown
 from sclsearch.cli.ls import searched_values
 from sclsearch.cli.output import print_json
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
+from sclsearch.papers.confirm import confirm, show_confirmation
 from sclsearch.reports.commands import export_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
@@ -213,7 +214,32 @@ def run_in_turn(
         print_json({**compared, "reports": documents, "errors": errors})
     elif comparison:
         _show_comparison(console, comparison, options)
+    else:
+        for found in reports:
+            show_summary(console, summary_of(found))
     sys.exit(2 if errors and INTERRUPTED not in codes else max(codes))
+
+
+def run_confirmations(
+    studies: Sequence[str], seeds: int, options: RunOptions, *, as_json: bool
+) -> None:
+    """Train winners on new seeds, print their scores and their comparison, and exit."""
+    progress, console = Terminal(stderr=True), Terminal(quiet=as_json)
+    pairs = []
+    for study in studies:
+        pairs.append(confirm(study, seeds, options, progress))
+        show_confirmation(console, *pairs[-1])
+    repeated = [fresh for _, fresh in pairs]
+    comparison = _compared(repeated, len(studies), progress) if len(studies) > 1 else None
+    if as_json:
+        documents = [{"chosen": one.as_dict(), "fresh": new.as_dict()} for one, new in pairs]
+        compared = comparison.as_dict() if comparison else {}
+        print_json({**compared, "confirmations": documents})
+    elif comparison:
+        show_comparison(console, comparison)
+        show_summary(console, summarize_comparison(comparison))
+    failed = any(one.winner is None or one.winner.failed for one in repeated)
+    sys.exit(INCOMPLETE if failed else 0)
 
 
 def _show(console: Console, found: Report, done: Scheduler, most: int) -> None:

@@ -8,10 +8,8 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.options import repeat_options, spec_and_options
-from sclsearch.cli.output import print_json, write
-from sclsearch.errors import INCOMPLETE
+from sclsearch.cli.output import write
 from sclsearch.methods import check_method_name
-from sclsearch.reports.terminal import Terminal
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder
 from sclsearch.study.spec import MOST_SEEDS, SEARCH, RunOptions, StudySpec
 
@@ -108,34 +106,29 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
 
 
 def confirm(
-    study: o.StudyName,
+    studies: list[str],
     resources: o.ResourceOptions,
     seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS)] = 10,
     rule: o.StudyRule = None,
     method: o.OwnMethod = None,
 ) -> None:
-    """Re-evaluate the winner on new seeds, without selection bias.
+    """Re-evaluate winners on new seeds, without selection bias.
+
+    Several studies are compared on their new seeds.
 
     Options:
-        --seeds: Number of new seeds.
+        studies: One or more studies, see `sclsearch ls studies`.
+        --seeds: Number of new seeds of each.
     """
-    from sclsearch.cli.results import print_plan
-    from sclsearch.papers.confirm import confirm as again
-    from sclsearch.papers.confirm import prepare_confirmation, show_confirmation
+    from sclsearch.cli.results import print_plan, run_confirmations
+    from sclsearch.papers.confirm import prepare_confirmation
     from sclsearch.search.plan import finished, plan_prepared
 
     options = repeat_options(resources, rule=rule, custom_method=method)
-    if resources["dry_run"]:
-        stored = partial(finished, options.storage)
-        _, prepared = prepare_confirmation(study, seeds, options, dry=True)
-        planned = plan_prepared(prepared, stored)
-        print_plan(planned, as_json=resources["json_"])
+    if not resources["dry_run"]:
+        run_confirmations(studies, seeds, options, as_json=resources["json_"])
         return
-    progress = Terminal(stderr=True)
-    chosen, fresh = again(study, seeds, options, progress)
-    if resources["json_"]:
-        print_json({"chosen": chosen.as_dict(), "fresh": fresh.as_dict()})
-    else:
-        show_confirmation(Terminal(), chosen, fresh)
-    winner = fresh.winner
-    sys.exit(INCOMPLETE if winner is None or winner.failed else 0)
+    for study in studies:
+        _, prepared = prepare_confirmation(study, seeds, options, dry=True)
+        planned = plan_prepared(prepared, partial(finished, options.storage))
+        print_plan(planned, as_json=resources["json_"])

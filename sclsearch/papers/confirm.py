@@ -8,7 +8,14 @@ from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import share_rows
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
-from sclsearch.reports.terminal import show, show_notes, test_result, with_spread
+from sclsearch.reports.summary import summary_of
+from sclsearch.reports.terminal import (
+    show,
+    show_notes,
+    show_summary,
+    test_result,
+    with_spread,
+)
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
 from sclsearch.search.scheduler import Scheduler
@@ -97,7 +104,8 @@ def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     if share_rows(chosen, fresh):
         console.print("  the new seeds share the search's rows; weights and orders are new")
     show_notes(console, fresh)
-    console.print(f"  stored as the study {fresh.study}", soft_wrap=True)
+    console.print(f"  stored as the study {fresh.study}\n", soft_wrap=True)
+    show_summary(console, summary_of(chosen))
 
 
 def _seeds(found: Report, line: ConfigurationLine) -> str:

@@ -37,19 +37,22 @@ def rule_option(report: "Report") -> str:
     return "" if report.rule == usual else f" --rule {report.rule}"
 
 
-def study_command(command: str, *reports: "Report") -> str:
-    """Return a command about studies, such as `confirm`, with the options that they need."""
+def study_command(command: str, *reports: "Report", then: str = "") -> str:
+    """Return a command about studies, such as `confirm`, with the options that they need.
+
+    The text `then` follows the names of the studies.
+    """
     first = reports[0]
     method = next(filter(None, map(method_option, reports)), "")
     names = " ".join(one.study for one in reports)
     options = f"{method}{rule_option(first)}{storage_option(first.storage)}"
-    return f"sclsearch {command} {names}{options}"
+    return f"sclsearch {command} {names}{then}{options}"
 
 
 def export_command(report: "Report") -> str:
     """Return the command that saves the winner as a model, trained on all rows of an own task."""
     refit = "" if report.task in TASKS else " --refit all"
-    return f"{study_command('export', report)} model{refit}"
+    return study_command("export", report, then=f" model{refit}")
 
 
 def rerun_command(report: "Report", key: str) -> str:

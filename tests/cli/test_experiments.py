@@ -128,6 +128,11 @@ def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothi
     printed = " ".join(result.stdout.split())
     assert f"Winner #0 of {name}, test mcc as chosen" in printed
     assert "mean of 4 seeds fresh - chosen" in printed
+    other = finish_cell("ICL,CoLA")
+    finish_cell("ICL,CoLA", confirms=other)
+    both = json.loads(sclsearch("confirm", name, other, *command[2:], "--json").stdout)
+    assert [one["fresh"]["seeds"] for one in both["confirmations"]] == [4, 4]
+    assert [one["seed_runs"] for one in both["studies"]] == [4, 4]
 
 
 def test_an_invalid_argument_is_refused_and_nothing_is_written(

@@ -26,10 +26,10 @@ pytestmark = pytest.mark.usefixtures("finished")
 
 def test_show_ranks_studies_by_any_rule_and_with_fewer_seeds(sclsearch: Call) -> None:
     shown = sclsearch("show", "mine").stdout
-    assert "Winner #0 learning_rate=0.001 tau=0.3 lam=0.9" in shown
+    assert "#0 is the best of 2 configurations of scl on demo" in shown
     assert "(rule mean)" in shown
-    assert "Winner #1" in sclsearch("show", "mine", "--rule", "best").stdout
-    assert ", one seed (rule mean)" in sclsearch("show", "mine", "--seeds", "1").stdout
+    assert "#1 is the best" in sclsearch("show", "mine", "--rule", "best").stdout
+    assert "accuracy: one seed (rule mean)" in sclsearch("show", "mine", "--seeds", "1").stdout
     finish_study("ce", "other")
     other = sclsearch("show", "other").stdout
     assert sclsearch("show", "mine", "other").stdout == f"{shown}\n{other}"

@@ -41,7 +41,7 @@ def test_the_answer_names_the_winner_its_score_and_the_command_for_new_seeds(
     write_study([(1, 55), (1, 57)], name="again", confirms="made-up", fresh=7)
     confirmed = summary_of(report(storage, "made-up"))
     assert "test accuracy 0.5600 ± 0.0141 on 2 new seeds. " in confirmed.answer
-    assert confirmed.command == f"sclsearch export made-up --storage {storage} model"
+    assert confirmed.command == f"sclsearch export made-up model --storage {storage}"
 
 
 @pytest.mark.parametrize(

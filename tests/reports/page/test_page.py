@@ -175,8 +175,8 @@ def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy
     assert not isinstance(found, str)
     first = parts.answer(results, found)
     assert first.question == "Which method is best on cola with 100 training examples?"
-    cells = first.table.cells.values.tolist()
-    assert [row[:3] for row in cells] == [
+    rows_of_answer = first.table.cells.values.tolist()
+    assert [row[:3] for row in rows_of_answer] == [
         ["scl", "0.6400 ± 0.0216", "best"],
         ["ce", "0.6000 ± 0.0000", "-4.0"],
     ]
