@@ -111,8 +111,9 @@ def test_a_dry_run_counts_stored_seed_runs(planned: Planned, finished: tuple[str
 def test_a_custom_file_is_a_task_with_warnings_of_cut_texts_and_unknown_tokens(
     planned: Planned, workdir: Path
 ) -> None:
-    rows = "the film was very good 1 неизвестно,good\nbad film ☃ ☃ ☃,bad\n"
-    (workdir / "my.csv").write_text("review,stars\n" + rows * 30, encoding="utf-8")
+    pair = "the film was very good {0} неизвестно,good\nbad film ☃ ☃ ☃ {0},bad\n"
+    rows = "".join(pair.format(number) for number in range(30))
+    (workdir / "my.csv").write_text(f"review,stars\n{rows}", encoding="utf-8")
     custom = ("--task", "./my.csv", "--text", "review", "--label", "stars")
     plan = planned(*SEARCH, *custom, "--fractions", "0.5,0.3,0.2", "--metric", "f1")
     assert (plan["protocol"], plan["metric"]) == ("plain", "f1")
@@ -283,7 +284,8 @@ def test_train_from_a_study_takes_its_winner_unless_options_replace_it(
 
 def test_train_from_a_study_on_other_rows(sclsearch: Call, planned: Planned) -> None:
     for name, count in (("all", 20), ("few", 10)):
-        Path(f"{name}.csv").write_text("text,label\n" + "a film,yes\nno film,no\n" * count)
+        rows = [f"a film {n},yes\nno film {n},no\n" for n in range(count)]
+        Path(f"{name}.csv").write_text("text,label\n" + "".join(rows))
     task = CustomTask(Path("all.csv"), "text", "label", fractions=(0.5, 0.25, 0.25))
     spec = StudySpec(method="ce", task=task, model="./encoder", searched=False)
     finish(spec, RunOptions(study="mine", seeds=2))
