@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from html import escape
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sclsearch.canonical import as_tuples, counted
+from sclsearch.canonical import as_tuples, counted, one_line
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
@@ -169,14 +171,42 @@ class Predictor:
     """
 
     def __init__(
-        self, record: ExportRecord, members: "Sequence[_SeedClassifier]", batch_size: int
+        self,
+        record: ExportRecord,
+        members: "Sequence[_SeedClassifier]",
+        batch_size: int,
+        device: str | None = None,
     ) -> None:
+        from sclsearch.training.device import Backend, fast_bf16
+
         self.record = record
         self.labels = record.labels
         self.batch_size = batch_size
-        self.device = members[0].backend.device
+        self.device = _device(device)
+        bf16 = record.numerics.endswith("bf16") and fast_bf16(self.device)
+        self._backend = Backend(self.device, bf16)
+        self._rows = partial(text_rows, task=record.task, pair=record.pair)
         self._members = members
+        for one in members:
+            one.model.to(self.device)
         self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the weights on the CPU; they are read onto the GPU if there is one."""
+        members = [replace(one, model=deepcopy(one.model).cpu()) for one in self._members]
+        return Predictor, (self.record, members, self.batch_size)
+
+    def __repr__(self) -> str:
+        of, labels = self.record, one_line(", ".join(self.labels)) or "scores"
+        score = "no test score" if of.mean_test is None else f"test {of.mean_test:.4f}"
+        return (
+            f"Predictor of {of.task}: {labels}\n"
+            f"{of.base} fine-tuned by {of.method} on {of.refit or of.size or 'all'}\n"
+            f"{of.metric}: {score}, mean of {counted(of.seeds, 'seed')} of the search"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def predict(self, texts: Sequence[str | Texts]) -> list[Prediction]:
         """Return the predictions for texts, or for text pairs if the task has pairs.
@@ -186,7 +216,7 @@ class Predictor:
         """
         return self._predict(self._rows(texts))
 
-    def predict_proba(self, texts: Sequence[str | Texts]) -> Scores:
+    def predict_proba(self, texts: Sequence[str | Texts]) -> "npt.NDArray[np.float32]":
         """Return the probability of each class, `[texts, C]`, in the order of `labels`.
 
         Raises:
@@ -208,7 +238,7 @@ class Predictor:
         _check_list(texts)
         rest, first = iter(texts), 0
         while batch := list(islice(rest, self.batch_size)):
-            yield from self._predict(self._rows(batch, first))
+            yield from self._predict(self._rows(batch, first=first))
             first += len(batch)
 
     def _predict(self, rows: Sequence[Texts]) -> list[Prediction]:
@@ -230,33 +260,38 @@ class Predictor:
             empty = np.zeros((0, len(self.labels)) if self.labels else 0, np.float32)
             return empty, empty
         with self._lock:
-            found = [one.compute(rows, self.batch_size) for one in self._members]
+            found = [one.compute(rows, self.batch_size, self._backend) for one in self._members]
         if len(found) == 1:
             return found[0]
         mean: Scores = np.mean([probabilities for _, probabilities in found], axis=0)
         return mean, mean
 
-    def _rows(self, texts: Sequence[str | Texts], first: int = 0) -> list[Texts]:
-        """Return texts as rows; raise SclsearchError for the first invalid one, by its number."""
-        _check_list(texts)
-        rows = list[Texts]()
-        count = 1 + self.record.pair
-        for number, text in enumerate(texts, first):
-            whole = isinstance(text, str | bytes | Mapping) or not isinstance(text, Iterable)
-            row: Texts = (text,) if whole else tuple(text)  # type: ignore[assignment]
-            if not all(isinstance(part, str) for part in row):
-                fault = f"must be a text or a pair of texts, got {text!r:.80}"
-            elif has_blank(row):
-                fault = "a text is empty"
-            else:
-                fault = "; ".join(filter(None, map(character_fault, row)))
-            if not fault and len(row) != count:
-                parts = counted(count, "part")
-                fault = f"must have {parts} as in {self.record.task}, got {len(row)}"
-            if fault:
-                raise SclsearchError(f"text {number}: {fault}. Correct it.")
-            rows.append(row)
-        return rows
+
+def text_rows(
+    texts: Sequence[str | Texts], task: str, *, pair: bool, first: int = 0
+) -> list[Texts]:
+    """Return texts, or pairs of texts, as rows; raise SclsearchError for the first invalid one.
+
+    `first` is the number of the first text, and `task` the name of the task, for the error.
+    """
+    _check_list(texts)
+    rows = list[Texts]()
+    count = 1 + pair
+    for number, text in enumerate(texts, first):
+        whole = isinstance(text, str | bytes | Mapping) or not isinstance(text, Iterable)
+        row: Texts = (text,) if whole else tuple(text)  # type: ignore[assignment]
+        if not all(isinstance(part, str) for part in row):
+            fault = f"must be a text or a pair of texts, got {text!r:.80}"
+        elif has_blank(row):
+            fault = "a text is empty"
+        else:
+            fault = "; ".join(filter(None, map(character_fault, row)))
+        if not fault and len(row) != count:
+            fault = f"must have {counted(count, 'part')} as in {task}, got {len(row)}"
+        if fault:
+            raise SclsearchError(f"text {number}: {fault}. Correct it.")
+        rows.append(row)
+    return rows
 
 
 def _check_list(texts: object) -> None:
@@ -275,9 +310,10 @@ class _SeedClassifier:
     training: "Training"
     model: "Model"
     tokenizer: "PreTrainedTokenizerBase"
-    backend: "Backend"
 
-    def compute(self, rows: Sequence[Texts], batch_size: int) -> tuple[Scores, Scores]:
+    def compute(
+        self, rows: Sequence[Texts], batch_size: int, backend: "Backend"
+    ) -> tuple[Scores, Scores]:
         from sclsearch.protocols.base import Rows
         from sclsearch.training.data import tokenize_task
         from sclsearch.training.evaluation import class_probabilities, outputs_of
@@ -289,7 +325,7 @@ class _SeedClassifier:
         tokens = tokenize_task(data, self.tokenizer, self.training.max_length)
         every = Rows(SPLIT, np.arange(len(rows)))
         compute = partial(self.method.scores, self.model)
-        scores = outputs_of(self.model, compute, tokens, every, None, self.backend, batch_size)
+        scores = outputs_of(self.model, compute, tokens, every, None, backend, batch_size)
         return scores, class_probabilities(self.method, scores) if labels else scores
 
 
@@ -309,25 +345,21 @@ def load(
     if batch_size < 1:
         raise SclsearchError(f"--batch-size: must be at least 1, got {batch_size}.")
     record = read_record(folder)
-    place = _device(device)
-    members = [_load_seed(folder / name, custom_method, place) for name in record.members or ("",)]
+    members = [_load_seed(folder / name, custom_method) for name in record.members or ("",)]
     for one in members:
         if one.record.labels != record.labels:
             raise SclsearchError(
                 f"{folder / CARD}: labels: must be {', '.join(one.record.labels)} as in seed "
                 f"{one.record.replicate}, got {', '.join(record.labels)}. Export the study again."
             )
-    return Predictor(record, members, batch_size)
+    return Predictor(record, members, batch_size, device)
 
 
-def _load_seed(
-    folder: Path, custom_method: "str | type[Method] | None", device: "torch.device"
-) -> _SeedClassifier:
+def _load_seed(folder: Path, custom_method: "str | type[Method] | None") -> _SeedClassifier:
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods import find_recorded_method
     from sclsearch.methods.base import Model
     from sclsearch.methods.fields import build
-    from sclsearch.training.device import Backend, fast_bf16
 
     record, where = read_record(folder), str(folder / CARD)
     found = find_recorded_method(record.place, record.method_digest, custom_method, where)
@@ -340,10 +372,7 @@ def _load_seed(
     encoder.check_pooling(str(getattr(method, "pooling", "mean")), "pooling")
     model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(record.labels)))
     _load_parts(model.new_modules, folder / PARTS)
-    tokenizer = load_tokenizer(place)
-    bf16 = record.numerics.endswith("bf16") and fast_bf16(device)
-    backend = Backend(device, bf16)
-    return _SeedClassifier(record, method, training, model.to(device).eval(), tokenizer, backend)
+    return _SeedClassifier(record, method, training, model.eval(), load_tokenizer(place))
 
 
 def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:
