@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
-Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `write_report`, `export`, `load` and `predict`.
+`Classifier` is an estimator in the style of scikit-learn. `tune` searches, `select`, `table`,
+`compare` and `write_report` show results, `export` writes the winner, and `load` reads it.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         compare,
         export,
         load,
-        predict,
         remove,
         select,
         table,
@@ -20,42 +19,25 @@ if TYPE_CHECKING:
         tune,
         write_report,
     )
+    from sclsearch.classifier import Classifier
     from sclsearch.errors import SclsearchError
+    from sclsearch.reports.comparison import StudyComparison
     from sclsearch.reports.predictor import Predictor
     from sclsearch.reports.report import Report
     from sclsearch.search.callbacks import Callback
+    from sclsearch.study.spec import RunOptions, StudySpec
     from sclsearch.tasks.custom import CustomTask
 
     __version__: str
 
-__all__ = [
-    "Callback",
-    "CustomTask",
-    "Predictor",
-    "Report",
-    "SclsearchError",
-    "__version__",
-    "compare",
-    "export",
-    "load",
-    "predict",
-    "remove",
-    "select",
-    "table",
-    "train",
-    "tune",
-    "write_report",
-]
+__all__ = ["Callback", "Classifier", "CustomTask", "Predictor", "Report", "RunOptions"]
+__all__ += ["SclsearchError", "StudyComparison", "StudySpec", "__version__", "compare", "export"]
+__all__ += ["load", "remove", "select", "table", "train", "tune", "write_report"]
 
-_API = "sclsearch.api"
-_HOMES = {
-    "Callback": "sclsearch.search.callbacks",
-    "CustomTask": "sclsearch.tasks.custom",
-    "Predictor": "sclsearch.reports.predictor",
-    "Report": "sclsearch.reports.report",
-    "SclsearchError": "sclsearch.errors",
-}
-"""Modules of the public names that are not in `_API`."""
+
+def __dir__() -> list[str]:
+    """Return the public names, also those that are not imported yet."""
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
@@ -65,14 +47,15 @@ def __getattr__(name: str) -> Any:
     """
     from importlib import import_module
     from importlib.metadata import version
+    from inspect import isfunction
 
     if name == "__version__":
         return version("sclsearch")
     if name not in __all__:
         raise AttributeError(f"module 'sclsearch' has no attribute {name!r}")
-    home = _HOMES.get(name, _API)
-    found = getattr(import_module(home), name)
-    if home == _API:
+    home = "classifier" if name == "Classifier" else "api"
+    found = getattr(import_module(f"sclsearch.{home}"), name)
+    if isfunction(found):
         from sclsearch.arguments import arguments_named
 
         found = arguments_named(found)

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from rich.console import Console
 
-from sclsearch.arguments import expanded, fields_of, options_in_docstring
+from sclsearch.arguments import expanded, fields_of, with_options
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export import push as push_to
-from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, Prediction, Predictor, RefitRows
+from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, Predictor, RefitRows
 from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import Terminal
+from sclsearch.search.callbacks import Callback
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.cleanup import (
     WAIT,
@@ -31,9 +32,15 @@ from sclsearch.store.cleanup import (
 )
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
-from sclsearch.study.spec import DEFAULT_METHOD, SEARCH_OPTIONS, RunOptions, StudySpec, TuneKeywords
+from sclsearch.study.spec import (
+    DEFAULT_METHOD,
+    SEARCH_OPTIONS,
+    RunOptions,
+    StudySpec,
+    TrainKeywords,
+    TuneKeywords,
+)
 from sclsearch.tasks import TASKS, as_task, check_data_dir
-from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask, RowSource
 
 if TYPE_CHECKING:
@@ -41,7 +48,6 @@ if TYPE_CHECKING:
 
     from sclsearch.methods.base import Method
     from sclsearch.reports.table import TableRows
-    from sclsearch.search.callbacks import Callback
     from sclsearch.search.scheduler import Scheduler
 
     AnyMethod = str | type[Method]
@@ -57,7 +63,7 @@ def tune(
     task: RowSource | CustomTask,
     method: "AnyMethod" = DEFAULT_METHOD,
     progress: bool = True,
-    callbacks: "Sequence[Callback]" = (),
+    callbacks: Sequence[Callback] = (),
     **options: Unpack[TuneKeywords],
 ) -> Report: ...
 
@@ -68,18 +74,18 @@ def tune(
     task: RowSource | CustomTask,
     method: "SeveralMethods",
     progress: bool = True,
-    callbacks: "Sequence[Callback]" = (),
+    callbacks: Sequence[Callback] = (),
     **options: Unpack[TuneKeywords],
 ) -> StudyComparison: ...
 
 
-@options_in_docstring(CustomTask, StudySpec, RunOptions)
+@with_options(CustomTask, StudySpec, RunOptions)
 def tune(
     *,
     task: RowSource | CustomTask,
-    method: "AnyMethod | SeveralMethods" = DEFAULT_METHOD,
+    method: "str | type[Method] | Sequence[str | type[Method]]" = DEFAULT_METHOD,
     progress: bool = True,
-    callbacks: "Sequence[Callback]" = (),
+    callbacks: Sequence[Callback] = (),
     **options: Unpack[TuneKeywords],
 ) -> Report | StudyComparison:
     """Search for the best configuration and return the report; the same call resumes the search.
@@ -100,9 +106,6 @@ def tune(
             `hf:owner/name`, whose columns are options; or a `CustomTask`.
         progress: Whether to show progress.
         callbacks: Callbacks for search events, run in this process.
-        options: Fields of `CustomTask` (columns and splits of your own rows), `StudySpec` (data,
-            model, protocol, search space) and `RunOptions` (storage, resources, limits,
-            tracking), listed below.
 
     Raises:
         SclsearchError: An argument or a file is invalid, or the search of a method failed; the
@@ -110,20 +113,20 @@ def tune(
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
     console = Terminal(stderr=True, quiet=not progress)
-    if isinstance(method, list | tuple):
+    if isinstance(method, Sequence) and not isinstance(method, str):
         return _tuned_in_turn(method, task, options, console, callbacks)
     return _trained(*chosen(task, method, options), console, callbacks)
 
 
-@options_in_docstring(CustomTask, StudySpec, RunOptions)
+@with_options(CustomTask, StudySpec, RunOptions)
 def train(
     *,
     task: RowSource | CustomTask | None = None,
     method: "str | type[Method] | None" = None,
     from_study: str | Report | None = None,
     progress: bool = True,
-    callbacks: "Sequence[Callback]" = (),
-    **options: Unpack[TuneKeywords],
+    callbacks: Sequence[Callback] = (),
+    **options: Unpack[TrainKeywords],
 ) -> Report:
     """Train one configuration with every seed and return the report; see `tune`.
 
@@ -205,11 +208,11 @@ def _changed_task(
 
 
 def _tuned_in_turn(
-    methods: "SeveralMethods",
+    methods: "Sequence[AnyMethod]",
     task: RowSource | CustomTask,
     options: Mapping[str, Any],
     console: Console,
-    callbacks: "Sequence[Callback]",
+    callbacks: Sequence[Callback],
 ) -> StudyComparison:
     if len(methods) < 2:
         raise SclsearchError(
@@ -232,7 +235,7 @@ def _tuned_in_turn(
 
 
 def _trained(
-    spec: StudySpec, options: RunOptions, console: Console, callbacks: "Sequence[Callback]"
+    spec: StudySpec, options: RunOptions, console: Console, callbacks: Sequence[Callback]
 ) -> Report:
     from sclsearch.search.run import run
 
@@ -422,20 +425,6 @@ def load(
         SclsearchError: The folder is no export, its method is missing, or there is no such device.
     """
     return load_export(expanded(Path(folder)), method, device, batch_size)
-
-
-def predict(
-    folder: Path | str, texts: Sequence[str | Texts], *, method: "str | type[Method] | None" = None
-) -> list[Prediction]:
-    """Return the predictions of an exported winner for new texts, or text pairs, in their order.
-
-    Every call loads the export; `load`, whose errors it raises, keeps it in memory.
-
-    Raises:
-        SclsearchError: A text is invalid: empty, a pair where the task has none, or a single text
-            where the task has pairs.
-    """
-    return load(folder, method=method).predict(texts)
 
 
 def remove(

@@ -8,11 +8,21 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache, wraps
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ForwardRef, ParamSpec, TypeVar, get_args
+from types import MappingProxyType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ForwardRef,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from sclsearch.errors import SclsearchError, suggestion
 
@@ -88,15 +98,42 @@ def entries(thing: Any, section: str) -> Mapping[str, str]:
     return {name: " ".join(entry.split()) for name, entry in found}
 
 
-def options_in_docstring(*kinds: type) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Return a decorator that adds the options of dataclasses to a function's docstring."""
+def with_options(
+    *kinds: type, **defaults: object
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Return a decorator that lists the options of dataclasses in a function's signature and help.
+
+    They replace `**options: Unpack[KEYWORDS]`: those that `KEYWORDS` names, with its types.
+    `defaults` are those that differ from the fields' defaults.
+    """
 
     def decorated(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        lines = [f"{name}: {text}" for name, (_, _, text) in declared(*kinds).items()]
-        function.__doc__ = "\n    ".join([f"{function.__doc__}\n    Options:", *lines])
+        whole, lines = inspect.signature(function), [function.__doc__ or "", "    Options:"]
+        *first, last = whole.parameters.values()
+        keywords = get_args(last.annotation)[0].__annotations__
+        shown = [one.replace(annotation=type_text(one.annotation)) for one in first]
+        for name, (field, _, text) in declared(*kinds).items():
+            if name in keywords:
+                default = defaults.get(name, {} if field.default is MISSING else field.default)
+                option = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+                shown.append(option.replace(annotation=type_text(keywords[name])))
+                lines.append(f"        {name}: {text}")
+        function.__signature__ = whole.replace(parameters=shown)  # type: ignore[attr-defined]
+        function.__doc__ = "\n".join(lines)
         return function
 
     return decorated
+
+
+def type_text(kind: Any) -> str:
+    """Return a type as text, without modules and without the metadata of `Annotated`."""
+    if get_origin(kind) is Annotated:
+        return type_text(get_args(kind)[0])
+    if get_origin(kind) in {Union, UnionType}:
+        return " | ".join(dict.fromkeys(map(type_text, get_args(kind))))
+    text = inspect.formatannotation(kind).replace("NoneType", "None")
+    text = getattr(kind, "__forward_arg__", kind if isinstance(kind, str) else text)
+    return re.sub(r"\b(\w+\.)+(?=\w)", "", text)
 
 
 def arguments_named(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -1,15 +1,17 @@
 """Tests of the Python API: tune, train, select, compare and their errors."""
 
+import inspect
+import pydoc
 import re
 import shutil
-from dataclasses import fields
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sclsearch import Callback, compare, export, select, train, tune
-from sclsearch.arguments import fields_of
+from sclsearch import Callback, Classifier, compare, export, select, train, tune
+from sclsearch.arguments import declared, fields_of, type_text
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.report import finished_winner
@@ -17,7 +19,7 @@ from sclsearch.search.prepare import prepare_methods
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyRecord
-from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
+from sclsearch.study.spec import SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
 from sclsearch.tasks.custom import CustomTask
 from tests.finished import finish as finish_study
@@ -90,7 +92,7 @@ def test_train_has_one_configuration_with_the_starting_point_and_the_settings(
     [line] = train(method="scl", settings={"epochs": 3}, **options).configurations
     assert line.values.items() >= {"tau": 0.3, "lam": 0.9, "batch_size": 16, "epochs": 3}.items()
     with pytest.raises(SclsearchError, match=r"^configs, race: only searches have this\. Leave it"):
-        train(method="scl", task="demo", race=2.5, configs=3)
+        train(method="scl", task="demo", race=2.5, configs=3)  # type: ignore[call-arg]
 
 
 def test_train_from_a_study_has_every_field_of_the_winner(options: Options) -> None:
@@ -142,12 +144,23 @@ def test_errors_name_arguments_and_commands_in_them_keep_their_options(
     assert ("sclsearch tune … --address auto`" in found) == ("address" in changes)
 
 
-def test_keywords_are_the_fields_of_spec_and_options() -> None:
-    kinds = (CustomTask, StudySpec, RunOptions)
-    known = {field.name for kind in kinds for field in fields(kind)}
-    internal = {"path", "method", "task", "searched", "restored", "fresh", "first_fresh"}
-    internal |= {"custom_method", "shown"}
-    assert set(TuneKeywords.__annotations__) == known - internal
+def test_signatures_list_every_option_with_the_types_and_defaults_of_the_fields() -> None:
+    fields = declared(CustomTask, StudySpec, RunOptions)
+    signature = inspect.signature(tune)
+    own = {"task", "method", "progress", "callbacks"}
+    assert {*signature.parameters} == {*fields, *own}
+    for name, (field, _, _) in fields.items():
+        shown = signature.parameters[name]
+        if name not in own:
+            assert shown.default == ({} if field.default is MISSING else field.default)
+            # A keyword may be given in further forms, such as text for a path.
+            accepted = {*shown.annotation.split(" | ")}
+            stored = {*type_text(field.type).split(" | ")} - {"tuple[float, float, float]"}
+            assert stored <= accepted
+    assert {*signature.parameters} - {*inspect.signature(train).parameters} == {*SEARCH_OPTIONS}
+    assert "options" not in inspect.signature(Classifier).parameters
+    text = pydoc.plain(pydoc.render_doc(tune))
+    assert "race: \"float | Literal['exact', 'off'] | None\" = None" in text
 
 
 class Recorder(Callback):

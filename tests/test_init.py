@@ -36,6 +36,15 @@ def test_every_public_name_exists_and_has_a_docstring(name: str) -> None:
     assert found.__doc__
 
 
+def test_completion_and_help_list_every_public_name() -> None:
+    code = "import sclsearch; print(*dir(sclsearch)); help(sclsearch)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names, text = done.stdout.split("\n", 1)
+    assert names.split() == sorted(sclsearch.__all__)
+    for name in {*sclsearch.__all__} - {"__version__"}:
+        assert re.search(rf"^    (class )?{name}\(", text, re.MULTILINE), name
+
+
 def test_the_package_is_typed_and_its_metadata_has_authors() -> None:
     assert (Path(sclsearch.__file__).parent / "py.typed").is_file()
     metadata = ProjectMetadata(str(Path(__file__).parents[1]), PluginManager()).core

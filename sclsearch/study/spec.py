@@ -252,51 +252,68 @@ class RunOptions:
         check_fields(self)
 
 
-SEARCH_OPTIONS = ("configs", "sampler", "search_seed", "time_budget", "race", "test_scores")
-"""Options that a search has and the training of one configuration lacks."""
+class StudyKeywords(TypedDict, total=False):
+    """Keyword arguments for type checkers: names and types of the fields that are options."""
+
+    model: str | Path | None
+    protocol: str | None
+    scale: str | None
+    splits: int | None
+    fractions: Sequence[float] | None
+    metric: str | None
+    train_size: int | None
+    shots: int | None
+    unlabeled: Unlabeled | None
+    space: Literal["practical", "paper"] | Path | str | None
+    settings: Mapping[str, object]
+    paraphrases: Path | str | None
+    precision: Precision
+    storage: Storage
+    tracking: str | None
+    seeds: int | None
+    rule: str | None
+    address: str | None
+    cpus_per_trial: int
+    gpus_per_trial: float | None
+    cuda_graphs: CudaGraphs
+    concurrency: int | None
+    trial_timeout: float | str | None
+    retry_failed: bool
 
 
-class TuneKeywords(TypedDict, total=False):
-    """Keyword arguments of `sclsearch.tune`: fields of `CustomTask`, `StudySpec`, `RunOptions`."""
+class SearchKeywords(TypedDict, total=False):
+    """Keyword arguments that a search has and the training of one configuration lacks."""
+
+    configs: int | None
+    sampler: Sampler
+    search_seed: int
+    time_budget: float | str | None
+    race: Band | None
+    test_scores: TestScores
+
+
+SEARCH_OPTIONS = tuple(SearchKeywords.__annotations__)
+
+
+class ClassifierKeywords(StudyKeywords, SearchKeywords):
+    """Keyword arguments of `sclsearch.Classifier`."""
+
+
+class TrainKeywords(StudyKeywords, total=False):
+    """Keyword arguments of `sclsearch.train`."""
 
     text: str | Sequence[str] | None
     label: str | None
     validation: RowSource | None
     test: RowSource | None
     split_column: str | None
-    fractions: Sequence[float] | None
-    metric: str | None
     regression: bool
     id: str | None
     delimiter: str | None
-    model: str | Path | None
-    protocol: str | None
-    scale: str | None
-    splits: int | None
-    train_size: int | None
-    shots: int | None
-    unlabeled: Unlabeled | None
-    space: Path | str | None
-    settings: Mapping[str, object]
-    sampler: Sampler
-    search_seed: int
-    paraphrases: Path | str | None
-    precision: Precision
-    study: str | None
-    storage: Storage
     data_dir: Path | str | None
-    tracking: str | None
+    study: str | None
     register: str | None
-    configs: int | None
-    seeds: int | None
-    rule: str | None
-    race: Band | None
-    test_scores: TestScores
-    address: str | None
-    cpus_per_trial: int
-    gpus_per_trial: float | None
-    cuda_graphs: CudaGraphs
-    concurrency: int | None
-    time_budget: float | str | None
-    trial_timeout: float | str | None
-    retry_failed: bool
+
+
+class TuneKeywords(TrainKeywords, SearchKeywords):
+    """Keyword arguments of `sclsearch.tune`."""

@@ -84,7 +84,7 @@ def probabilities(
 
 
 def logits(folder: Path, texts: list[str]) -> np.ndarray[Any, Any]:
-    return np.array([list(one.scores.values()) for one in sclsearch.predict(folder, texts)])
+    return np.array([list(one.scores.values()) for one in sclsearch.load(folder).predict(texts)])
 
 
 def check(export: Export) -> str:
@@ -193,7 +193,7 @@ def test_the_pipeline_has_our_predictions_and_truncates_like_training(
     record = replace(RECORD, labels=())
     regression = exported(tiny_bert, tmp_path / "scores", "ce", record, pooling=pooling).folder
     theirs = [one["score"] for one in probabilities(regression, TEXTS)]
-    ours = [one.label for one in sclsearch.predict(regression, TEXTS)]
+    ours = [one.label for one in sclsearch.load(regression).predict(TEXTS)]
     assert theirs == pytest.approx(ours, abs=1e-5)
 
 

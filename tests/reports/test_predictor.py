@@ -70,7 +70,7 @@ def test_predictions_of_the_test_rows_match_the_stored_ones(trained: Trained, wi
     run = RunStore(trained.storage).get(line.seeds[line.reported[0]].key)
     assert run is not None
     data = load_task("demo")
-    predictions = sclsearch.predict(winner, data.splits["test"].texts)
+    predictions = sclsearch.load(winner).predict(data.splits["test"].texts)
     counts = np.zeros((2, 2), int)
     for truth, one in zip(data.splits["test"].y, predictions, strict=True):
         counts[int(truth), data.task.labels.index(str(one.label))] += 1
@@ -118,7 +118,7 @@ def test_a_file_or_standard_input_is_printed_as_csv(winner: Path, tmp_path: Path
     file.write_text(CSV, encoding="utf-8")
     header, *rows = csv.reader(predict(winner, file, *BODY)[0])
     assert header == ["row", "body", "predicted", "score unacceptable", "score acceptable"]
-    predictions = sclsearch.predict(winner, TEXTS)
+    predictions = sclsearch.load(winner).predict(TEXTS)
     assert [row[:3] for row in rows] == [
         [str(number), text, one.label]
         for number, (text, one) in enumerate(zip(TEXTS, predictions, strict=True), 1)
@@ -140,14 +140,15 @@ def test_json_lines_have_the_types_of_the_input(winner: Path, tmp_path: Path) ->
     pq.write_table(pa.Table.from_pylist([{"body": text, **kept} for text in TEXTS]), file)
     options = (*BODY, "--format", "jsonl", *(f"--keep={name}" for name in kept))
     rows = [json.loads(line) for line in predict(winner, file, *options)[0]]
-    for row, text, own in zip(rows, TEXTS, sclsearch.predict(winner, TEXTS), strict=True):
+    for row, text, own in zip(rows, TEXTS, sclsearch.load(winner).predict(TEXTS), strict=True):
         assert {"body": text, **kept, "predicted": own.label}.items() <= row.items()
         assert row["scores"].keys() == own.scores.keys()
 
 
 def test_rows_with_an_empty_text_are_left_out_and_counted(winner: Path) -> None:
     texts = 'id,body\na1," "\na2,the film was good\na3,\na4,awful\n'
-    labels = [str(one.label) for one in sclsearch.predict(winner, ["the film was good", "awful"])]
+    found = sclsearch.load(winner).predict(["the film was good", "awful"])
+    labels = [str(one.label) for one in found]
     for options, rows, empty in (((), "24", "1, 3"), (("--id", "id"), ("a2", "a4"), "a1, a3")):
         lines, messages = predict(winner, "-", *BODY, *options, texts=texts)
         printed = [(row[0], row[2]) for row in csv.reader(lines[1:])]
@@ -177,12 +178,12 @@ def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
     ]
     for texts, message in given:
         with pytest.raises(SclsearchError, match=f"^{message}"):
-            sclsearch.predict(winner, texts)
+            sclsearch.load(winner).predict(texts)
 
 
 def test_a_folder_without_a_valid_record_is_refused(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=f"^{tmp_path / CARD}: .* No such file or directory"):
-        sclsearch.predict(tmp_path, ["one"])
+        sclsearch.load(tmp_path).predict(["one"])
     card = json.loads((exported / CARD).read_text())
     for changes, message in (
         ({"seeds": "many"}, "seeds: must be a valid integer, got 'many'"),
@@ -190,7 +191,7 @@ def test_a_folder_without_a_valid_record_is_refused(exported: Path, tmp_path: Pa
     ):
         (exported / CARD).write_text(json.dumps({**card, **changes}))
         with pytest.raises(SclsearchError, match=message):
-            sclsearch.predict(exported, ["one"])
+            sclsearch.load(exported).predict(["one"])
 
 
 def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
@@ -203,10 +204,10 @@ def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
     recorded = {**card, "place": named, "method_digest": file_digest(file)}
     (exported / CARD).write_text(json.dumps(recorded))
     with pytest.raises(SclsearchError, match="not imported without your consent"):
-        sclsearch.predict(exported, ["one"])
+        sclsearch.load(exported).predict(["one"])
     (exported / CARD).write_text(json.dumps({**recorded, "method_digest": "0" * 64}))
     with pytest.raises(SclsearchError, match="with an unchanged file"):
-        sclsearch.predict(exported, ["one"], method=named)
+        sclsearch.load(exported, method=named).predict(["one"])
     assert not mark.exists()
 
 
@@ -214,7 +215,7 @@ def test_a_truncated_weights_file_is_an_error_that_names_it(exported: Path) -> N
     path = exported / PARTS
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(SclsearchError, match=rf"^{path}: not a file of `sclsearch export`"):
-        sclsearch.predict(exported, ["one"])
+        sclsearch.load(exported).predict(["one"])
 
 
 def test_a_stream_is_read_one_batch_ahead_and_predicts_like_a_list(winner: Path) -> None:
@@ -230,7 +231,7 @@ def test_a_stream_is_read_one_batch_ahead_and_predicts_like_a_list(winner: Path)
     predictions = [next(stream)]
     assert len(read) == 2
     predictions += [next(stream) for _ in range(3)]
-    expected = sclsearch.predict(str(winner), read[:4])
+    expected = sclsearch.load(str(winner)).predict(read[:4])
     assert [one.label for one in predictions] == [one.label for one in expected]
     scores, lists = (np.array([[*o.scores.values()] for o in p]) for p in (predictions, expected))
     assert scores == pytest.approx(lists, abs=1e-5)

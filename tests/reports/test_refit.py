@@ -238,7 +238,7 @@ def test_a_refit_of_the_baseline_has_all_rows(linear: Path, tmp_path: Path) -> N
     assert record.refit == Refit(27, 9)
     data = restore_winner(report(linear, "mine"), None, None).study.data
     texts = [text for split in data.splits.values() for (text,) in split.texts]
-    found = [one.label for one in sclsearch.predict(folder, texts)]
+    found = [one.label for one in sclsearch.load(folder).predict(texts)]
     # The third word of a text is its class.
     assert np.mean([one == t.split()[2] for one, t in zip(found, texts, strict=True)]) > 0.9
 

@@ -100,7 +100,7 @@ def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_o
     assert model.metadata.get_input_schema().input_names() == ["text"]
     table = model.predict(pd.DataFrame({"text": TEXTS}))
     trained.export(tmp_path / "winner")
-    expected = sclsearch.predict(tmp_path / "winner", TEXTS)
+    expected = sclsearch.load(tmp_path / "winner").predict(TEXTS)
     assert table["label"].tolist() == [one.label for one in expected]
     for label in expected[0].scores:
         assert table[f"score.{label}"].tolist() == [one.scores[label] for one in expected]

@@ -1,0 +1,127 @@
+"""Estimator in the style of scikit-learn: a search and a model of all its rows in one `fit`."""
+
+import inspect
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
+
+import sclsearch
+from sclsearch.arguments import with_options
+from sclsearch.reports.predictor import text_rows
+from sclsearch.study.spec import DEFAULT_METHOD, ClassifierKeywords, RunOptions, StudySpec
+from sclsearch.tasks import load_task
+from sclsearch.tasks.custom import CustomTask
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from sclsearch.methods.base import Method
+
+NAME = "texts"
+"""Name of the task in reports."""
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    """Text classifier for scikit-learn: `fit` searches the best configuration and trains it.
+
+    `fit` runs `sclsearch.tune` on the texts, trains the winner once more on all of them, and keeps
+    the model in memory. The parameters are the options of `tune`, and `fit` validates them.
+
+    Example:
+        >>> classifier = Classifier(model="minilm", configs=3)  # doctest: +SKIP
+        >>> classifier.fit(texts, labels).predict(["a fine film"])  # doctest: +SKIP
+
+    Without `storage`, `fit` deletes the files of the search at its end. With `storage`, the same
+    call resumes the search or reads it, and `report_.study` is its name for other functions.
+
+    `check_estimator` of scikit-learn skips estimators of texts. Its checks of sparse, complex and
+    infinite input and of `n_features_in_` cannot hold.
+
+    Attributes:
+        classes_: The distinct labels, sorted; the order of the columns of `predict_proba`.
+        report_: `Report` of the search, whose test score is the estimate for new texts. Its data
+            frames need `storage`.
+        predictor_: `Predictor` with the trained model.
+    """
+
+    @with_options(CustomTask, StudySpec, RunOptions, settings=None, storage=None, tracking="none")
+    def __init__(
+        self,
+        *,
+        method: "str | type[Method]" = DEFAULT_METHOD,
+        progress: bool = True,
+        **options: Unpack[ClassifierKeywords],
+    ) -> None:
+        bound = inspect.signature(Classifier).bind(method=method, progress=progress, **options)
+        bound.apply_defaults()
+        self.__dict__.update(bound.arguments)
+
+    def fit(self, X: Any, y: Any) -> "Classifier":
+        """Search for the best configuration, train it on all rows and return the estimator.
+
+        `X` are texts, or pairs of texts, and `y` their labels: text, integers or truth values.
+
+        Raises:
+            ValueError: The texts or labels are empty, of different lengths or of one class.
+            SclsearchError: A text or a parameter is invalid, or the search failed.
+        """
+        X, y = check_X_y(X, y, dtype=object, ensure_2d=False, estimator=self)
+        check_classification_targets(y)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y: must have at least 2 classes, got 1 class: {self.classes_}.")
+        rows = text_rows(X, NAME, pair=X.ndim == 2 and X.shape[1] == 2)
+        columns = ["text", "text_pair"][: len(rows[0])]
+        frame: Any = pd.DataFrame(rows, columns=columns)
+        frame["label"] = np.array(self._names(), object)[numbers]
+        with TemporaryDirectory(prefix="sclsearch-") as folder:
+            self._search(frame, columns, Path(folder))
+        return self
+
+    def _search(self, frame: Any, columns: list[str], folder: Path) -> None:
+        """Search and train on a table of texts and labels; `folder` is temporary."""
+        path = folder / f"{NAME}.parquet"
+        if self.storage is None:
+            frame.to_parquet(path)
+        else:
+            path = CustomTask(frame, columns, "label", name=NAME).path
+        if {*load_task(CustomTask(path, columns, "label")).task.labels} != {*self._names()}:
+            raise ValueError(f"y: the labels must be distinct words, got {self._names()}.")
+        given = {name: one for name, one in self.get_params(deep=False).items() if one is not None}
+        storage = given.setdefault("storage", folder / "storage")
+        report = sclsearch.tune(task=path, text=columns, label="label", **given)
+        if report.verdict:
+            warnings.warn(" ".join(report.verdict.lines[:2]), stacklevel=3)
+        model, method, study = folder / "model", self.method, report.study
+        sclsearch.export(study, model, storage=storage, refit="all", method=method, force=True)
+        self.report_, self.predictor_ = report, sclsearch.load(model, method=method)
+
+    def predict(self, X: Any) -> "npt.NDArray[Any]":
+        """Return the most probable label of each text."""
+        likely = self.predict_proba(X)  # raises NotFittedError before `classes_` is read
+        return np.asarray(self.classes_[likely.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> "npt.NDArray[np.float32]":
+        """Return the probability of each class, `[texts, C]`, in the order of `classes_`."""
+        check_is_fitted(self)
+        texts = check_array(X, dtype=object, ensure_2d=False, estimator=self)
+        order = [self.predictor_.labels.index(name) for name in self._names()]
+        return self.predictor_.predict_proba(texts)[:, order]
+
+    def _names(self) -> list[str]:
+        """Return the labels as text, in the order of `classes_`; whole numbers without decimals."""
+        return [str(int(one) if isinstance(one, float) else one) for one in self.classes_.tolist()]
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: the input is a list of texts."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        return tags

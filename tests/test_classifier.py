@@ -1,0 +1,180 @@
+"""Tests of the estimator: scikit-learn's checks, model selection, labels, storage and errors."""
+
+import pickle
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sclsearch import Classifier, SclsearchError, select
+from tests.in_process import in_process
+from tests.tiny import WORDS
+from tools.python_reference import PAGE, page
+
+pytestmark = pytest.mark.filterwarnings("ignore:The winner is useless")
+TUTORIALS = Path(__file__).parents[1] / "docs/tutorials"
+TEXTS = [f"the film was {word} and {other}" for word in WORDS[8:] for other in WORDS[4:8]]
+GOOD = [number < len(TEXTS) // 2 for number in range(len(TEXTS))]
+
+
+@pytest.fixture(scope="module")
+def options(tiny_bert: Path) -> Iterator[dict[str, Any]]:
+    """Return parameters of a short search, whose seed runs are trained in this process."""
+    settings = {"epochs": 8, "max_length": 12, "batch_size": 8, "learning_rate": 0.01}
+    usual = {"model": str(tiny_bert), "configs": 1, "seeds": 1, "gpus_per_trial": 0}
+    with in_process():
+        yield {**usual, "settings": settings, "progress": False}
+
+
+class OfNumbers(Classifier):
+    """Classifier of rows of numbers, which scikit-learn's checks have, written as words."""
+
+    def fit(self, X: Any, y: Any) -> Classifier:
+        X, y = validate_data(self, X, y)
+        return super().fit(self.words(X), y)
+
+    def predict_proba(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return super().predict_proba(self.words(validate_data(self, X, reset=False)))
+
+    def words(self, X: Any) -> list[str]:
+        bins = np.clip(X * 2 + 4, 0, 7).astype(int) + 8 * (np.arange(X.shape[1]) % 2)
+        return [" ".join(WORDS[number] for number in row) for row in bins]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array = True, False
+        return tags
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        *("estimator_cloneable", "estimator_tags_renamed", "valid_tag_types", "estimator_repr"),
+        *("no_attributes_set_in_init", "do_not_raise_errors_in_init_or_set_params", "mixin_order"),
+        *("parameters_default_constructible", "get_params_invariance", "set_params"),
+        *("fit_score_takes_y", "estimators_unfitted", "fit_check_is_fitted", "requires_y_none"),
+        *("estimators_fit_returns_self", "dont_overwrite_parameters", "dict_unchanged"),
+        *("estimators_pickle", "fit_idempotent", "methods_subset_invariance"),
+        *("methods_sample_order_invariance", "pipeline_consistency", "n_features_in"),
+        *("classifiers_classes", "classifiers_train", "classifiers_one_label", "complex_data"),
+        *("classifiers_regression_target", "supervised_y_no_nan", "estimators_empty_data_messages"),
+        *("estimator_sparse_array", "estimator_sparse_matrix", "fit2d_1sample", "fit1d"),
+    ],
+)
+def test_a_check_of_scikit_learn_passes(check: str, options: dict[str, Any]) -> None:
+    short = {**options["settings"], "epochs": 4, "batch_size": 16}
+    estimator = OfNumbers(**{**options, "settings": short})
+    getattr(estimator_checks, f"check_{check}")("OfNumbers", estimator)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [GOOD, np.where(GOOD, 10, 9), np.where(GOOD, 2.0, 1.0), np.where(GOOD, "yes", "no"), "names"],
+    ids=["truth values", "integers", "floats", "text", "series"],
+)
+def test_labels_come_back_as_given(labels: Any, options: dict[str, Any]) -> None:
+    if isinstance(labels, str):
+        labels = pd.Series(np.where(GOOD, "ja", "né"), index=range(7, 7 + len(GOOD)))
+    classifier = Classifier(**options).fit(TEXTS, labels)
+    found = classifier.predict(pd.Series(TEXTS))
+    assert classifier.classes_.tolist() == sorted({*labels})
+    assert classifier.score(TEXTS, labels) > 0.9
+    assert found.dtype == np.asarray(labels).dtype
+    assert (classifier.predict_proba(TEXTS).argmax(1) == (found == classifier.classes_[1])).all()
+    assert classifier.report_.winner.test_mean > 0.5
+
+
+def test_a_fitted_estimator_can_be_pickled_and_leaves_no_files(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    classifier = Classifier(**options).fit(TEXTS, GOOD)
+    again = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(again.predict_proba(TEXTS), classifier.predict_proba(TEXTS))
+    assert again.report_ == classifier.report_
+    assert not [*tmp_path.iterdir()]
+    assert repr(again.predictor_) == repr(classifier.predictor_)
+    assert "fine-tuned by scl on 19 training and validation rows" in repr(again.predictor_)
+
+
+def test_a_search_in_a_storage_is_kept_and_resumed(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = [("the film", text) for text in TEXTS]
+    classifier = Classifier(**options, storage=tmp_path / "s").fit(pairs, GOOD)
+    assert select(classifier.report_.study, storage=tmp_path / "s") == classifier.report_
+    runs = sorted((tmp_path / "s" / "runs").iterdir())
+    times = [path.stat().st_mtime_ns for path in runs]
+    again = clone(classifier).fit(pairs, GOOD)
+    assert [path.stat().st_mtime_ns for path in runs] == times
+    assert np.array_equal(again.predict_proba(pairs), classifier.predict_proba(pairs))
+
+
+def test_model_selection_of_scikit_learn(options: dict[str, Any]) -> None:
+    pipeline = make_pipeline(FunctionTransformer(), Classifier(**options))
+    assert cross_val_score(pipeline, TEXTS, GOOD, cv=2).mean() > 0.5
+    grid = GridSearchCV(Classifier(**options), {"method": ["ce", "scl"]}, cv=2, refit=False)
+    assert {*grid.fit(np.array(TEXTS), GOOD).cv_results_["param_method"]} == {"ce", "scl"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "message"),
+    [
+        (["a", "b"], [0], "Found input variables with inconsistent numbers of samples"),
+        ([], [], "Found array with 0 sample"),
+        (["a", "b"], ["x", "x"], r"^y: must have at least 2 classes, got 1 class: \['x'\]"),
+        (["a", "b", "c"], ["1", "1.0", "2"], r"^y: the labels must be distinct words, got \['1',"),
+        (["a", " "], [0, 1], r"^text 1: a text is empty"),
+        (["a", None], [0, 1], r"^text 1: must be a text or a pair of texts, got None"),
+    ],
+)
+def test_wrong_texts_and_labels_are_one_sentence(
+    texts: Any, labels: Any, message: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises((ValueError, SclsearchError), match=message) as raised:
+        Classifier(**options).fit(texts, labels)
+    assert "\n" not in str(raised.value)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'confgs'"):
+        Classifier(confgs=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["lists", "frame", "dataset"])
+def test_code_of_the_tutorial_predicts_labels(
+    name: str,
+    options: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tutorial = (TUTORIALS / "own-data.md").read_text(encoding="utf-8")
+    (code,) = re.findall(rf'```python title="{name}.py"\n(.*?)```', tutorial, re.DOTALL)
+    short = {**options, "settings": {"epochs": 1, "max_length": 16}}
+    arguments = ", ".join(f"{option}={value!r}" for option, value in short.items())
+    code = code.replace('model="minilm", configs=3', f'{arguments}, tracking="none"')
+    shutil.copy(TUTORIALS / "tickets.csv", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    rows = pd.read_csv("tickets.csv")
+    exec(
+        code.replace('refit="all"', 'refit="all", force=True'),
+        {"texts": rows["text"], "labels": rows["team"]},
+    )
+    assert re.search("account|billing|delivery|product|0[.]", capsys.readouterr().out)
+
+
+def test_the_python_reference_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python tools/python_reference.py"
