@@ -9,9 +9,6 @@ from typing import Any, Literal, get_args, get_origin
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-OPTIONS = "<!-- options -->"
-"""Place of the table of options in a page."""
-
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to the pages that are written by hand."""
@@ -31,9 +28,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Link the recordings, which pages name by their place in the checkout; add the options."""
-    if OPTIONS in markdown:
-        markdown = markdown.replace(OPTIONS, "\n".join(_options()))
+    """Link the recordings, which pages name by their place in the checkout."""
     return re.sub(r"\((\.\./)?\.\./benchmarks/(?!README)(\w+\.md)", r"(\1measurements/\2", markdown)
 
 
@@ -68,15 +63,6 @@ def _methods() -> Iterator[str]:
         if one.shared:
             default = shown(one.default)
             yield f"| `{one.name}` | {_cell(one.kind)} | `{default}` | {_cell(one.meaning)} |"
-
-
-def _options() -> Iterator[str]:
-    from sclsearch.arguments import declared
-    from sclsearch.study.spec import RunOptions, StudySpec
-
-    yield "| argument | meaning |\n|---|---|"
-    for name, (_, _, text) in declared(StudySpec, RunOptions).items():
-        yield f"| `{name}` | {_cell(text)} |"
 
 
 def _protocols() -> Iterator[str]:
