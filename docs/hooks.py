@@ -87,7 +87,7 @@ def _spaces() -> Iterator[str]:
         "Every method has a practical space, `search_spaces/<method>/practical.yaml`, and the "
         "space of its paper, `paper.yaml` or the file of the task. "
         "[Which space is used](../explanation/spaces.md); "
-        "[how to write your own](../how-to/own-space.md).\n"
+        "[how to write your own](../how-to/own-method.md#write-your-own-search-space).\n"
     )
     yield "| space | source of its values |\n|---|---|"
     for name, summary in space_summaries().items():

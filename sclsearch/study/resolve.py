@@ -190,7 +190,7 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
 def _check_space(spec: StudySpec, method: NamedMethod) -> None:
     if spec.space is None and not _has_spaces(method) and spec.searched:
         raise SclsearchError(
-            f"--method {method.place}: has no search space. Write one as docs/how-to/own-space.md "
+            f"--method {method.place}: has no search space. Write one as docs/how-to/own-method.md "
             "shows and pass --space FILE, or train one configuration with `sclsearch train`."
         )
     if isinstance(spec.space, Path):

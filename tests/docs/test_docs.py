@@ -98,7 +98,7 @@ def _block(page: str, start: str) -> str:
 
 
 def test_the_search_space_of_the_how_to_page_is_valid(tmp_path: Path) -> None:
-    (tmp_path / "supcl.yaml").write_text(_block("own-space.md", "yaml title="), encoding="utf-8")
+    (tmp_path / "supcl.yaml").write_text(_block("own-method.md", "yaml title=.supcl"), encoding="utf-8")
     assert check_file(tmp_path / "supcl.yaml", None) == []
 
 
@@ -108,7 +108,7 @@ def test_the_script_for_the_optuna_dashboard_writes_the_finished_configurations(
     monkeypatch.chdir(tmp_path)
     spec = StudySpec(method="scl", task="demo", model=str(tiny_encoder))
     finish(spec, RunOptions(study="STUDY", configs=3, seeds=2, gpus_per_trial=0))
-    exec(_block("callbacks.md", 'python title="to_optuna.py"'), {})
+    exec(_block("results.md", 'python title="to_optuna.py"'), {})
     written = optuna.load_study(study_name="STUDY", storage="sqlite:///optuna.db")
     found = sclsearch.select("STUDY")
     assert [trial.value for trial in written.trials] == [one.score for one in found.configurations]
