@@ -12,7 +12,6 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
 from sclsearch.reports.report import Report, report
-from sclsearch.reports.table import summary_html
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
 from sclsearch.store.storage import Storage
@@ -186,6 +185,7 @@ def limits(found: Sequence[Comparison]) -> str:
 def comparison_html(found: StudyComparison) -> str:
     """Return the summary of a comparison, and the winners as a table."""
     from sclsearch.reports.summary import summarize_comparison
+    from sclsearch.reports.table import summary_html
 
     lines = summary_html(summarize_comparison(found))
     return "\n".join([*lines, winner_table(found).to_html(index=False, border=0)])
