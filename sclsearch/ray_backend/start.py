@@ -233,11 +233,11 @@ def _start(quiet: Mapping[str, Any]) -> Path:
     Ray binds to loopback, where other machines cannot reach it, only if clusters are disabled, as
     they are by default on a Mac. Even with 127.0.0.1 it would otherwise listen on every interface.
     """
-    delete_dead_sessions()
     # `timeout` sends SIGTERM to the whole process group, and without Ray a search cannot end
     # gracefully. On Linux the processes of other groups end with the search, too.
     apart = {"process_group": 0} if sys.platform == "linux" else {}
     try:
+        delete_dead_sessions()
         with (
             _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False),
             _replaced(services, "ConsolePopen", partial(services.ConsolePopen, **apart)),
@@ -245,16 +245,31 @@ def _start(quiet: Mapping[str, Any]) -> Path:
             _replaced(ray_worker, "listen_error_messages", lambda *_: None),
         ):
             context = ray.init(address="local", num_cpus=cores(), include_dashboard=False, **quiet)
+        if (token := Path.home() / ".ray" / "auth_token").exists():
+            token.chmod(0o600)  # Ray leaves it readable by every user of the machine
     except Exception as error:
         raise SclsearchError(
             "Ray: its processes did not start on this machine: "
-            f"{first_sentence(str(error))}. The load is {os.getloadavg()[0]:.0f} on {cores()} "
-            "cores: if it is high, wait; otherwise read Ray's logs in /tmp/ray/session_latest/logs."
-            " Run the same command to resume."
+            f"{first_sentence(str(error))}. {_remedy(str(error))}"
         ) from error
-    if (token := Path.home() / ".ray" / "auth_token").exists():
-        token.chmod(0o600)  # Ray leaves it readable by every user of the machine
     return Path(context.address_info["session_dir"])
+
+
+def _remedy(fault: str) -> str:
+    """Return what to do about a fault of Ray's start."""
+    home = os.environ.get("HOME", "")
+    if "AF_UNIX" in fault:
+        folder = os.environ.get("RAY_TMPDIR") or gettempdir()
+        return (
+            f"{folder}: is too long a name for the folder of its sockets. Set RAY_TMPDIR to a "
+            "shorter folder, such as /tmp."
+        )
+    if f"{home}/.ray" in fault or "home directory" in fault:
+        return f"HOME must be a folder that can be written, got {home!r}. Set HOME to another one."
+    return (
+        f"The load is {os.getloadavg()[0]:.0f} on {cores()} cores: if it is high, wait; otherwise "
+        f"read Ray's logs in /tmp/ray/session_latest/logs. Run the same command to resume."
+    )
 
 
 @contextmanager

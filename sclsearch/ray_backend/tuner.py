@@ -37,7 +37,8 @@ from sclsearch.ray_backend.worker import (
     seed_run_trial,
 )
 from sclsearch.selection.rules import SeedRunId
-from sclsearch.store.remote import StorageError
+from sclsearch.store import remote
+from sclsearch.store.remote import StorageError, UnavailableError
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.spec import Ending, RunOptions
 from sclsearch.study.state import SeedRunTask
@@ -108,6 +109,8 @@ def _patched(handle: Callable[..., None]) -> Callable[..., None]:
 
 
 _LOG = logging.getLogger(__name__)
+_CALM_SECONDS = 60.0
+"""Seconds without a failed call after which another failed call begins another outage."""
 
 Tick = Callable[[Sequence[float], Sequence[float]], None]
 """Progress function: receives the seconds of each finished and of each running trial.
@@ -128,6 +131,8 @@ class SeedRunQueue(Protocol):
     @property
     def complete(self) -> bool: ...
 
+    def stop_retries(self) -> None: ...
+
     def next(self) -> SeedRunTask | None: ...
 
     def finish(
@@ -135,6 +140,32 @@ class SeedRunQueue(Protocol):
     ) -> None: ...
 
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None: ...
+
+
+class Outage:
+    """Outage of an object store during a search: when to try again, and when to give up."""
+
+    def __init__(self) -> None:
+        self.begun = self.next_try = -math.inf
+        self.pause = 0.0
+
+    @property
+    def waits(self) -> bool:
+        return time.monotonic() < self.next_try
+
+    @contextmanager
+    def survived(self) -> Iterator[None]:
+        """Catch UnavailableError of the body, for as long as other store calls retry."""
+        try:
+            yield
+        except UnavailableError:
+            now = time.monotonic()
+            if now - self.next_try > _CALM_SECONDS:
+                self.begun, self.pause = now, remote.FIRST_WAIT_SECONDS
+            if now - self.begun > remote.PATIENCE_SECONDS:
+                raise
+            self.next_try = now + self.pause
+            self.pause = min(2 * self.pause, remote.LONGEST_WAIT_SECONDS)
 
 
 class _Stateless:
@@ -155,15 +186,18 @@ class SeedSearcher(_Stateless, Searcher):
         self.tasks: dict[str, SeedRunTask] = {}
         self.causes: dict[str, WorkerFailure] = {}
         self.fault: Exception | None = None
+        # Ended trials whose results are not read yet, with their failure if there is no result.
+        self.ended: list[tuple[SeedRunTask, WorkerFailure, bool]] = []
+        self.outage = Outage()
 
     def suggest(self, trial_id: str) -> Any:
         """Return a trial's config, None to wait, or FINISHED at the end."""
         task = None
         with self.keeping_fault():
-            if not self.late:
+            if not self.late and not self.outage.waits:
                 task = self.scheduler.next()
         if task is None:
-            return None if self.scheduler.running else Searcher.FINISHED
+            return None if self.scheduler.running or self.outage.waits else Searcher.FINISHED
         self.tasks[trial_id] = task
         return {
             "configuration": task.configuration.number,
@@ -188,22 +222,34 @@ class SeedSearcher(_Stateless, Searcher):
             failure = _failure_of(result)
         with self.keeping_fault():
             task = self.tasks.pop(trial_id)
-            run = self.scheduler.runs.get(task.key)
             if result and result.get("warning"):
                 _LOG.warning("%s", result["warning"])
-            lost = error and task.weights
-            if run is not None and task.is_done(run) and not lost:
-                self.scheduler.finish(task, run, node=failure.node)
-            else:
+            self.ended.append((task, failure, error and task.weights))
+        self.read_ended()
+
+    def read_ended(self) -> None:
+        """Pass the results of ended trials to the scheduler, as far as the store returns them."""
+        with self.keeping_fault():
+            while self.ended and not self.outage.waits:
+                task, failure, lost = self.ended[0]
+                run = self.scheduler.runs.get(task.key)
+                del self.ended[0]
+                if run is not None and task.is_done(run) and not lost:
+                    self.scheduler.finish(task, run, node=failure.node)
+                    continue
                 self.scheduler.record_failure(task, failure)
                 if failure.cause == "node-unfit":
                     self.scheduler.worker_failures.check_nodes(_training_nodes())
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
-        """Store an exception of the body until the end, because Tune would hide it."""
+        """Store an exception of the body until the end, because Tune would hide it.
+
+        If an object store does not respond, Tune goes on, and a later call of the body tries again.
+        """
         try:
-            yield
+            with self.outage.survived():
+                yield
         except Exception as error:
             self.fault = self.fault or error
 
@@ -286,8 +332,10 @@ class Watchdog(_Stateless, tune.Callback):
         now = time.monotonic()
         trials = [trial for trial, _ in self.running.values()]
         starts = [start for _, start in self.running.values()]
+        self.searcher.read_ended()
         with self.searcher.keeping_fault():
-            self.tick(self.took, [now - start for start in starts])
+            if not self.searcher.outage.waits:
+                self.tick(self.took, [now - start for start in starts])
         # A trial may wait for a node that never comes, or start when the time is over.
         in_time = any(start <= self.searcher.deadline for start in starts)
         if (self.searcher.late and not in_time) or self.searcher.fault is not None:
@@ -317,6 +365,7 @@ def fit(
     `options` resolved for this cluster.
     """
     patch_out_of_memory()
+    scheduler.stop_retries()  # they would hold up all workers and Ctrl-C
     budget = math.inf if options.time_budget is None else options.time_budget
     timed = options.trial_timeout is not None
     searcher = SeedSearcher(scheduler, time.monotonic() + budget, timed=timed)

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -88,7 +89,7 @@ def run_prepared(
                 scheduler.tracking = logger.close(patient=patient)
         _show_skipped_failures(scheduler, console)
         if scheduler.ending == "complete":
-            _delete_other_weights(scheduler)
+            delete_other_weights(scheduler)
             complete_baselines(scheduler, console)
             if uri is not None and logger is not None:
                 _publish(uri, logger, scheduler, console)
@@ -176,12 +177,14 @@ def _publish(uri: str, logger: MLflowLogger, scheduler: Scheduler, console: Cons
     scheduler.tracking = "; ".join(filter(None, missing)) or None
 
 
-def _delete_other_weights(scheduler: Scheduler) -> None:
+def delete_other_weights(scheduler: Scheduler) -> None:
     """Delete weights of earlier winners, unless the search covers only a part of the study."""
-    state = scheduler.state
+    state, store = scheduler.state, scheduler.store
     known = (len(state.configurations), len(state.replicates))
-    if scheduler.weights and state.best_seed is not None and scheduler.store.sizes() == known:
-        scheduler.store.delete_other_weights(state.seed_runs[state.best_seed].key)
+    scheduler.stop_retries()
+    with suppress(OSError, SclsearchError):  # a clean-up never fails a search
+        if scheduler.weights and state.best_seed is not None and store.sizes() == known:
+            store.delete_other_weights(state.seed_runs[state.best_seed].key)
 
 
 def _count_left(progress: Progress, scheduler: Scheduler) -> None:
@@ -200,21 +203,20 @@ def _show_step(console: Console, step: str) -> None:
 def complete_baselines(scheduler: Scheduler, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
     study, store = scheduler.study, scheduler.store
-    stored = store.baselines()
-    missing = {n: splits for n, splits in scheduler.splits.items() if n not in stored}
-    if not missing:
-        return
     try:
+        stored = store.baselines()
+        missing = {n: splits for n, splits in scheduler.splits.items() if n not in stored}
+        if not missing:
+            return
         tokens = study.tokenized(missing.values())[study.lengths()[-1]]
         encoder = load_encoder(study.model, study.model_name)
         gpu = study.numerics.startswith("cuda")
         found = baselines(study.data, tokens, missing, encoder, gpu=gpu)
+        store.save_baselines({**stored, **found})
     except Exception as error:  # a search does not depend on its baselines
         if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
             raise
         console.print(f"Baselines not evaluated: {error}", markup=False, soft_wrap=True)
-        return
-    store.save_baselines({**stored, **found})
 
 
 def free_slots_warning(slots: int, concurrency: int, missing: int) -> str:

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.selection.rules import Band, SeedRunId
+from sclsearch.store.remote import UnavailableError
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import (
@@ -81,6 +83,7 @@ class Scheduler:
         self.ending: Ending = "complete"
         self.tracking: str | None = None  # why MLflow does not show everything
         self._repeated: set[SeedRunId] = set()
+        self._has_weights: dict[str, bool] = {}  # whether the store has those of a seed run, by key
         self._to_retry: set[SeedRunId] = set()
 
     @cached_property
@@ -103,6 +106,11 @@ class Scheduler:
             self.store.add(replicate)
         self.store.save_race(self.band)
         return replace(self, record=record)
+
+    def stop_retries(self) -> None:
+        """From now on raise UnavailableError at once if an object store does not respond."""
+        self.store.folder = self.store.folder.without_retries()
+        self.runs.folder = self.runs.folder.without_retries()
 
     @property
     def name(self) -> str:
@@ -197,7 +205,7 @@ class Scheduler:
         return self.state.race.needed(unopened)
 
     def refill(self) -> None:
-        """Open every configuration whose required scores are known, and read stored seed runs."""
+        """Open every configuration that can run now, and read stored seed runs."""
         while self._may_open() and self._open():
             pass
 
@@ -208,10 +216,11 @@ class Scheduler:
         if run_id is None:
             return self._next_repetition()
         only = self.configs * len(self.state.replicates) == 1
-        task = replace(self.queue.pop(run_id), weights=self.weights and only)
-        self.training[run_id] = task
+        task = replace(self.queue[run_id], weights=self.weights and only)
         if self.options.retry_failed:
             self.runs.forget_failure(task.key)
+        del self.queue[run_id]
+        self.training[run_id] = task
         return task
 
     def _next_id(self) -> SeedRunId | None:
@@ -246,9 +255,10 @@ class Scheduler:
         best, untested = self.state.best_seed, self.untested
         if not self.weights or best is None or best in untested:
             return untested
-        if self.store.weights(self.state.seed_runs[best].key).exists():
-            return untested
-        return [*untested, best]
+        key = self.state.seed_runs[best].key
+        if key not in self._has_weights:
+            self._has_weights[key] = self.store.weights(key).exists()
+        return untested if self._has_weights[key] else [*untested, best]
 
     @property
     def repeated(self) -> int:
@@ -278,6 +288,7 @@ class Scheduler:
         self.training.pop(task.id, None)
         if node:
             self.worker_failures.finished_on(node)
+        self._has_weights.pop(task.key, None)
         if self.repeating.pop(task.id, None) is not None:
             self._repeated.add(task.id)
         if (known := self.state.seed_runs.get(task.id)) is not None:
@@ -294,11 +305,15 @@ class Scheduler:
             self._check_failures()
 
     def read_running(self) -> None:
-        """Record the running seed runs that workers have stored since Ray Tune stopped."""
-        for task in self.running.values():
-            run = self.runs.get(task.key)
-            if run is not None and task.is_done(run) and not task.weights:
-                self.finish(task, run)
+        """Record the running seed runs that workers have stored since Ray Tune stopped.
+
+        If an object store does not respond, the next search reads them.
+        """
+        tasks = [task for task in self.running.values() if not task.weights]
+        with suppress(UnavailableError):
+            for task, run in zip(tasks, self.runs.get_all(t.key for t in tasks), strict=True):
+                if run is not None and task.is_done(run):
+                    self.finish(task, run)
 
     def _check_failures(self) -> None:
         """Raise SclsearchError if a configuration's worth of seed runs failed, all in one way.
@@ -342,16 +357,19 @@ class Scheduler:
             origin={**self.record.origin, "configuration": configuration, "replicate": replicate},
             failure=Failure(failure.cause, failure.message),
         )
-        if failure.cause in FINAL:
-            self.runs.put(run)
-        else:
+        stored = None
+        with suppress(UnavailableError):
+            if failure.cause in FINAL:
+                self.runs.put(run)
+            stored = self.runs.get(task.key)
+        if stored is None:
             _LOG.warning(
                 "seed run %s: counts as failed in this search alone; the same command trains it "
                 "again: %s",
                 task.key[:12],
                 failure.message,
             )
-        self.finish(task, self.runs.get(task.key) or run)
+        self.finish(task, stored or run)
 
     @property
     def _all_open(self) -> bool:
@@ -364,7 +382,7 @@ class Scheduler:
         if number < len(self._stored):
             return True
         if self.state.race.band is not None and self.study.sampler in LEARNS_NOTHING:
-            return True
+            return self._next_id() is None  # the race needs no more of those that are open
         return self.state.first_scores().keys() >= set(self._required(number))
 
     def _open(self) -> bool:
@@ -383,14 +401,21 @@ class Scheduler:
                 # Another driver added a configuration first; its proposal defines the seed runs.
                 self._stored = self.store.configurations()
                 configuration = self._stored[number]
+        tasks = [self._task(configuration, replicate) for replicate in self.state.replicates]
+        stored = self._read(tasks)
         self.state.add_configuration(configuration)
         notify(self.callbacks, "on_configuration", configuration)
-        self._read(configuration)
+        for task, run in zip(tasks, stored, strict=True):
+            if run is None or (self.options.retry_failed and run.failure is not None):
+                self.queue[task.id] = task
+                if run is not None:
+                    self._to_retry.add(task.id)
+            else:
+                self.finish(task, run, stored=True)
         return True
 
-    def _read(self, configuration: ConfigurationRecord) -> None:
-        """Queue the seed runs of a configuration, except those that the store has."""
-        tasks = [self._task(configuration, replicate) for replicate in self.state.replicates]
+    def _read(self, tasks: Sequence[SeedRunTask]) -> list[SeedRun | None]:
+        """Return the stored seed runs, None for a missing or damaged one."""
         stored, damaged = self.runs.get_valid(task.key for task in tasks)
         for key, fault in damaged.items():
             if not self.dry:
@@ -401,13 +426,7 @@ class Scheduler:
                 _LOG.warning(
                     "%s It was moved to %s, and the seed run is trained again.", fault, there
                 )
-        for task, run in zip(tasks, stored, strict=True):
-            if run is None or (self.options.retry_failed and run.failure is not None):
-                self.queue[task.id] = task
-                if run is not None:
-                    self._to_retry.add(task.id)
-            else:
-                self.finish(task, run, stored=True)
+        return stored
 
     def _task(self, configuration: ConfigurationRecord, replicate: ReplicateRecord) -> SeedRunTask:
         identity = seed_run_identity(self.record, configuration, replicate)

@@ -34,6 +34,10 @@ class StorageError(SclsearchError):
     """Error for an object store that denies access or stays unavailable after all retries."""
 
 
+class UnavailableError(StorageError):
+    """Error for an object store that does not respond; a later try may succeed."""
+
+
 @dataclass(frozen=True, slots=True)
 class RemotePath:
     """Storage path in an object store; its methods are those of `LocalPath`.
@@ -93,7 +97,11 @@ class RemotePath:
             self._ask(lambda files: files.put_file(str(file), self.uri))
 
     def exists(self) -> bool:
-        return self.read() is not None
+        try:
+            self._ask(lambda files: files.info(self.uri))
+        except FileNotFoundError:
+            return False
+        return True
 
     def files(self) -> dict[str, int]:
         found = self._ask(lambda files: files.find(self.uri, detail=True))
@@ -154,7 +162,7 @@ class RemotePath:
             ) from error
         if late:
             tried = f", after {self.patience:g} s of retries" if self.patience else ""
-            raise StorageError(
+            raise UnavailableError(
                 f"{self}: its store does not respond: {_line(error)}{tried}. Check the network "
                 "and the store's address, then run the same command to resume."
             ) from error
@@ -165,14 +173,19 @@ def _files(scheme: str) -> Any:
     try:
         import fsspec
 
-        own = {"max_concurrency": 1} if scheme == "s3" else {}
+        # Few retries: ours follow, and who does not want ours does not want to wait.
+        few = {"retries": {"total_max_attempts": 3}}
+        own = {"max_concurrency": 1, "config_kwargs": few} if scheme == "s3" else {}
         # Turn off fsspec's listing cache, because other machines write to the store too.
-        return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **own)
+        files = fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **own)
     except ImportError as error:
         raise SclsearchError(
             f"--storage {scheme}://…: {PACKAGES[scheme]} is not installed. Run pip install "
             f"'sclsearch[{scheme}]' on every machine that trains."
         ) from error
+    if scheme == "s3":
+        files.retries = 1
+    return files
 
 
 def _create(files: Any, uri: str, content: bytes) -> bool:

@@ -13,8 +13,11 @@ from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.failures import RETRIES
 from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, Watchdog, classified
 from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError
-from sclsearch.store.remote import StorageError
-from tests.workspace import Prepare
+from sclsearch.store import remote
+from sclsearch.store.remote import StorageError, UnavailableError
+from sclsearch.store.runs import RunStore
+from tests.processes import wait_for
+from tests.workspace import Prepare, Workers
 
 ENDED = {"key": "", "node_ip": "10.0.0.1"}
 
@@ -42,6 +45,32 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
     assert "the driver does not see what 10.0.0.1 stored" in str(searcher.fault)
     assert not scheduler.state.seed_runs
     assert scheduler.runs.keys() == []
+
+
+def test_an_outage_of_the_store_delays_results_until_it_is_too_long(
+    prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise UnavailableError("s3://a/b: its store does not respond")
+
+    scheduler = prepare(configs=1, seeds=2)
+    searcher = SeedSearcher(scheduler)
+    searcher.suggest("t1")
+    scheduler.runs.put(workers.trained(searcher.tasks["t1"]))
+    with monkeypatch.context() as outage:
+        outage.setattr(RunStore, "get", away)
+        outage.setattr(RunStore, "get_valid", away)
+        searcher.on_trial_complete("t1", ENDED)
+        assert (searcher.suggest("t2"), searcher.fault) == (None, None)
+        scheduler.read_running()
+        assert not scheduler.state.seed_runs
+    wait_for("the result", lambda: searcher.read_ended() or scheduler.state.seed_runs)
+    assert searcher.suggest("t2")
+    monkeypatch.setattr(RunStore, "get", away)
+    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.0)
+    searcher.on_trial_complete("t2", ENDED)
+    wait_for("the error", lambda: searcher.read_ended() or searcher.fault)
+    assert isinstance(searcher.fault, UnavailableError)
 
 
 def test_a_failure_that_a_worker_reports_is_that_of_its_seed_run(prepare: Prepare) -> None:

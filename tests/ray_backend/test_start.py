@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend import start
 from sclsearch.ray_backend.start import (
     OWNER,
@@ -45,6 +46,22 @@ def test_mps_is_advised_if_seed_runs_share_a_gpu_without_it(
         advised = [any(START_MPS in one for one in mps_advice(gpus, 2)) for gpus in (0.5, 1.0, 0.0)]
         assert advised == [runs is False, False, False]
     assert mps_advice(0.5, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder", "message"),
+    [
+        ("HOME", "/dev/null/home", r"HOME must be a folder that can be written, got '/dev/null/ho"),
+        ("RAY_TMPDIR", "long" * 25, r"long: is too long a name .* Set RAY_TMPDIR to a shorter"),
+    ],
+)
+def test_a_start_that_fails_for_a_folder_names_it_and_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str, message: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, str(tmp_path / folder))
+    with pytest.raises(SclsearchError, match=message):
+        start.started_ray(None).__enter__()
 
 
 Leave = Callable[..., Path]

@@ -14,7 +14,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import check_new, prepare_study, reading_notes
-from sclsearch.search.run import complete_baselines
+from sclsearch.search.run import complete_baselines, delete_other_weights
+from sclsearch.store.remote import UnavailableError
+from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions
 from tests.workspace import MakeSpec, Prepare, Resolved, Workers, WriteSpace
 
@@ -92,6 +94,22 @@ def test_a_regression_has_a_correlation_needs_a_method_for_it_and_notes_unusual_
         data = replace(study.data, splits={**study.data.splits, "train": scaled})
         notes = reading_notes(replace(study, data=data), study.splits(0))
         assert any(note.startswith("the training scores have mean ") for note in notes) == noted
+
+
+def test_an_outage_of_the_store_after_a_search_fails_neither_clean_up_nor_baselines(
+    prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise UnavailableError("s3://a/b: its store does not respond")
+
+    scheduler = replace(prepare(configs=1, seeds=1), weights=True)
+    workers.run_out(scheduler)
+    printed = io.StringIO()
+    for name in ("sizes", "baselines"):
+        monkeypatch.setattr(StudyStore, name, away)
+    delete_other_weights(scheduler)
+    complete_baselines(scheduler, Console(file=printed))
+    assert printed.getvalue() == "Baselines not evaluated: s3://a/b: its store does not respond\n"
 
 
 def test_a_search_without_memory_for_its_baselines_ends_normally(

@@ -11,7 +11,7 @@ from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
 from sclsearch.study.state import SeedRunTask
-from tests.workspace import Prepare, Workers
+from tests.workspace import MakeSpec, Prepare, Workers
 
 ROWS = 1000
 CONFIGS, SEEDS, BAND = 8, 10, 2.5
@@ -119,6 +119,17 @@ def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
         finish(workers, scheduler, tasks[0], diverged if tasks[0].id[0] == 1 else None)
     assert sum(number == 1 for number, _ in scheduler.state.seed_runs) == 2
     assert scheduler.complete
+
+
+def test_a_random_search_opens_a_configuration_when_it_can_run(
+    make_spec: MakeSpec, prepare: Prepare, workers: Workers
+) -> None:
+    spec = make_spec(sampler="random")
+    scheduler = prepare(spec, configs=50, seeds=SEEDS, race=BAND).begin()
+    workers.running(scheduler, 3)
+    assert len(scheduler.store.configurations()) == 2
+    order = run_out(workers, prepared(prepare, spec=spec, study="eight").begin())
+    assert order[: 2 * CONFIGS] == [(n, seed) for n in range(CONFIGS) for seed in (0, 1)]
 
 
 def test_a_search_races_by_default_from_6_configurations_of_5_seeds_on(prepare: Prepare) -> None:
