@@ -16,7 +16,6 @@ from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError
 from sclsearch.store import remote
 from sclsearch.store.remote import StorageError, UnavailableError
 from sclsearch.store.runs import RunStore
-from tests.processes import wait_for
 from tests.workspace import Prepare, Workers
 
 ENDED = {"key": "", "node_ip": "10.0.0.1"}
@@ -47,6 +46,7 @@ def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_fail
     assert scheduler.runs.keys() == []
 
 
+@pytest.mark.timeout(60)
 def test_an_outage_of_the_store_delays_results_until_it_is_too_long(
     prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,12 +64,14 @@ def test_an_outage_of_the_store_delays_results_until_it_is_too_long(
         assert (searcher.suggest("t2"), searcher.fault) == (None, None)
         scheduler.read_running()
         assert not scheduler.state.seed_runs
-    wait_for("the result", lambda: searcher.read_ended() or scheduler.state.seed_runs)
+    while not scheduler.state.seed_runs:
+        searcher.read_ended()
     assert searcher.suggest("t2")
     monkeypatch.setattr(RunStore, "get", away)
     monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.0)
     searcher.on_trial_complete("t2", ENDED)
-    wait_for("the error", lambda: searcher.read_ended() or searcher.fault)
+    while searcher.fault is None:
+        searcher.read_ended()
     assert isinstance(searcher.fault, UnavailableError)
 
 
