@@ -46,6 +46,18 @@ def check_regular(path: Path) -> None:
         raise NotARegularFileError(errno.EINVAL, "not a regular file", str(path))
 
 
+def read_file(path: Path, most: int = 2**30) -> bytes:
+    """Return the bytes of a regular file.
+
+    Raises:
+        OSError: The file is missing, no regular file, or has more than `most` bytes.
+    """
+    check_regular(path)
+    if (size := path.stat().st_size) > most:
+        raise OSError(errno.EFBIG, f"must have at most {most} bytes, got {size}", str(path))
+    return path.read_bytes()
+
+
 def settings(values: Mapping[str, Any]) -> str:
     """Return hyperparameters as one line of text, for example `tau=0.3 lam=0.9`."""
     return " ".join(f"{name}={shown(value)}" for name, value in values.items())

@@ -45,7 +45,8 @@ def finish(
     scheduler = replace(prepared)
     scheduler.refill()
     while (task := scheduler.next()) is not None:
-        origin = {**prepared.record.origin, "replicate": task.replicate.number}
+        origin = {**prepared.record.origin, "configuration": task.id[0]}
+        origin["replicate"] = task.replicate.number
         failure = Failure("non-finite", "ce at update 7")
         run = SeedRun(task.key, task.identity, origin, failure=failure)
         if confusion := counts(*task.id):

@@ -28,7 +28,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.state import SeedRunTask
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
-from tests.studies import SPACE
+from tests.studies import SEED_RUN_ORIGIN, SPACE
 
 GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull")
 FILLERS = ("the film", "it", "a film", "the", "very", "and")
@@ -111,7 +111,7 @@ class Workers:
         return SeedRun(
             key=task.key,
             identity=task.identity,
-            origin={"replicate": task.replicate.number},
+            origin={**SEED_RUN_ORIGIN, "replicate": task.replicate.number},
             evaluations=({"epoch": 1.0, "update": 4, "loss": {}, "validation": counts},),
             test=counts if task.test else {},
         )

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ STDIN = Path("-")
 ROW = "row"
 """Name of the column with the number of a row, from 1."""
 SHOWN_ROWS = 10
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Most rows with an empty text that a message names."""
 
 
@@ -156,6 +158,7 @@ def predict(
     no_text: bool = False,
     delimiter: str | None = None,
     format_: Format = "csv",
+    safe_cells: bool = False,
     proba: bool = False,
     batch_size: Annotated[int, typer.Option(min=1)] = 64,
     device: str | None = None,
@@ -177,6 +180,8 @@ def predict(
         --no-text: Leave out the texts.
         --delimiter: Delimiter of a CSV file: a character or tab. Default: detected.
         --format: Format of the output, and of standard input.
+        --safe-cells: Print an apostrophe before cells that a spreadsheet would compute: those that
+            begin with =, +, - or @.
         --proba: Print the probability of each class. Default: its score.
         --batch-size: Most texts to predict at a time. Example: 256.
         --device: Device of torch. Default: the GPU if there is one. Example: cpu.
@@ -204,8 +209,10 @@ def predict(
     records: list[dict[Any, Any]] = shown.iloc[rows].to_dict("records")
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
     results = zip(records, predictor.predict_stream(texts[row] for row in rows), strict=True)
-    write_rows = _write_csv if format_ == "csv" else _write_json_lines
-    write_rows(header, results, proba=proba)
+    if format_ == "csv":
+        _write_csv(header, results, proba=proba, safe=safe_cells)
+    else:
+        _write_json_lines(header, results, proba=proba)
 
 
 def _warn_of_empty_texts(source: str, names: Sequence[str]) -> None:
@@ -275,14 +282,18 @@ class _StandardOutput:
             ) from error
 
 
-def _write_csv(header: Sequence[str], results: "Results", *, proba: bool) -> None:
+def _write_csv(header: Sequence[str], results: "Results", *, proba: bool, safe: bool) -> None:
+    def cell(value: object) -> str:
+        text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value))
+        return f"'{text}" if safe and text.startswith(("=", "+", "-", "@", "\t")) else text
+
     table = csv.writer(_StandardOutput(), lineterminator="\n")
-    table.writerow(header)
+    table.writerow([cell(name) for name in header])
     for row, one in results:
         values = one.probabilities if proba else one.scores
         numbers = (f"{value:.6g}" for value in values.values())
         label = one.label if isinstance(one.label, str) else f"{one.label:.6g}"
-        table.writerow([*row.values(), label, *numbers])
+        table.writerow([*map(cell, (*row.values(), label)), *numbers])
 
 
 def _write_json_lines(header: Sequence[str], results: "Results", *, proba: bool) -> None:

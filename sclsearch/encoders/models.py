@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sclsearch.canonical import file_digest
+from sclsearch.canonical import file_digest, read_file
 from sclsearch.errors import SclsearchError, suggestion
 
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
@@ -100,8 +100,8 @@ def base_model(name: str) -> str:
     if name in ALIASES or not card.is_file():
         return name
     try:
-        return str(json.loads(card.read_text(encoding="utf-8"))["base"])
-    except (ValueError, KeyError, TypeError) as error:
+        return str(json.loads(read_file(card))["base"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise SclsearchError(
             f"{card}: not a file of `sclsearch export`: {error!r}. Export the encoder again."
         ) from error
@@ -214,7 +214,7 @@ def encoder_traits(folder: Path) -> EncoderTraits:
     """Return the traits of the encoder in a folder."""
     file = folder / "config.json"
     try:
-        config = json.loads(file.read_bytes())
+        config = json.loads(read_file(file))
         width, layers = _first(config, WIDTH_KEYS), _first(config, LAYER_KEYS)
         file = folder / SENTENCE_POOLING
         pooling = json.loads(file.read_bytes()) if file.is_file() else {}

@@ -1,6 +1,7 @@
 """Model card of an exported classifier (README.md): data, search, scores, limits, and loading."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -144,6 +145,8 @@ def write_model_card(
         winner, fresh = linear_baseline(found), None
     run = RunStore(storage).get(record.key)
     license_ = _license(record.base, base_folder)
+    task = re.sub(r"[\\`*\[\]<>|&]", r"\\\g<0>", one_line(record.task))  # no Markdown, no HTML
+    record = replace(record, task=task)
     space = study.identity["space"]
     fixed = (space.get("fixed") or {}).items()
     card = ModelCard.from_template(
@@ -287,7 +290,7 @@ def _data(record: ExportRecord, found: Report, run: SeedRun | None) -> Iterator[
     for kind, evaluation in (run.counted if run else {}).items():
         if "confusion" in evaluation:
             yield f"{kind} rows", str(sum(map(sum, evaluation["confusion"])))
-    labels = ", ".join(f"`{one_line(label)}`" for label in record.labels)
+    labels = ", ".join(f"`{one_line(label).replace('`', chr(39))}`" for label in record.labels)
     yield "labels", labels or "a score (regression)"
     yield "SHA-256 of texts and labels", f"`{found.data}`"
     for kind in found.rows[0] if found.rows else ():

@@ -9,14 +9,16 @@ from html import escape
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from sclsearch.canonical import as_tuples, counted, one_line
+from sclsearch.canonical import as_tuples, check_regular, counted, one_line, read_file
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
+from sclsearch.store.schema import Count, Fields, Like, Number, Text
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.tables import character_fault, has_blank
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from sclsearch.training.device import Backend
 
 SPLIT = "texts"
+MOST_LABELS, MOST_MEMBERS = 2**16, 100
+Member = Annotated[str, Field(pattern=r"^[\w-]+$")]
+"""Folder of an ensemble's member."""
 BATCH_SIZE = 64
 PARTS = "parts.safetensors"
 """File with the modules beside the encoder."""
@@ -48,9 +53,9 @@ class Refit:
     `rows` counts training and validation rows.
     """
 
-    rows: int
-    test_rows: int
-    updates: int | None = None
+    rows: Count
+    test_rows: Count
+    updates: Count | None = None
 
     def __str__(self) -> str:
         tested = f" and all {self.test_rows} test rows" if self.test_rows else ""
@@ -67,43 +72,43 @@ class ExportRecord:
     """
 
     # Name of the encoder that was fine-tuned.
-    base: str
-    method: str
-    task: str
+    base: Text
+    method: Text
+    task: Text
     # Training set size; None for all training examples.
-    size: str | None
-    protocol: str
-    study: str
-    rule: str
+    size: Text | None
+    protocol: Text
+    study: Text
+    rule: Text
     # Key and replicate of the exported seed run, the best reported one by validation score.
-    key: str
-    replicate: int
+    key: Text
+    replicate: Count
     # Number of replicates of the study.
-    seeds: int
-    metric: str
+    seeds: Count
+    metric: Text
     # Scores of the exported seed run; of an ensemble, the members' mean.
-    validation: float | None
-    test: float | None
+    validation: Number | None
+    test: Number | None
     # Every hyperparameter of method and training.
-    fields: Mapping[str, Any]
+    fields: Annotated[Mapping[str, Any], Like(Fields)]
     # Name of the method, or `FILE.py:CLASS` with the SHA-256 of that file.
-    place: str = ""
-    method_digest: str = ""
+    place: Text = ""
+    method_digest: Text = ""
     # Names of the classes, in the order of the scores; empty for regression.
-    labels: tuple[str, ...] = ()
+    labels: Annotated[tuple[Text, ...], Field(max_length=MOST_LABELS)] = ()
     # True if the classifier reads text pairs.
     pair: bool = False
     # Text columns of the user's own file; empty for other tasks.
-    columns: tuple[str, ...] = ()
+    columns: tuple[Text, ...] = ()
     # Mean test score over all seeds of the winner that did not fail, in the search.
-    mean_test: float | None = None
+    mean_test: Number | None = None
     format: Format = "sclsearch"
     # Folders of an ensemble's members, relative to its own; empty for one seed.
-    members: tuple[str, ...] = ()
+    members: Annotated[tuple[Member, ...], Field(max_length=MOST_MEMBERS)] = ()
     # Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
-    numerics: str = ""
+    numerics: Text = ""
     # SHA-256 of the task's texts and labels.
-    data: str = ""
+    data: Text = ""
     # True for the linear model on the frozen encoder: `method` is its name, and `place` is `ce`,
     # whose head has the same form.
     baseline: bool = False
@@ -126,7 +131,7 @@ def read_record(folder: Path) -> ExportRecord:
 
     file = folder / CARD
     try:
-        record = TypeAdapter(ExportRecord).validate_json(file.read_bytes())
+        record = TypeAdapter(ExportRecord).validate_json(read_file(file, 2**24))
     except OSError as error:
         raise SclsearchError(
             f"{file}: not a file of `sclsearch export`: {error.strerror}. Name the folder of an "
@@ -380,6 +385,7 @@ def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:
     from safetensors.torch import load_file
 
     try:
+        check_regular(file)
         parts.load_state_dict(load_file(file))
     except (OSError, SafetensorError, RuntimeError) as error:
         fault = "No such file or directory" if isinstance(error, FileNotFoundError) else error

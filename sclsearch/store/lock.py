@@ -14,10 +14,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from sclsearch.errors import SclsearchError
+from sclsearch.store.schema import Text, Time
 from sclsearch.store.storage import StoragePath, read, write
 
 BEAT_SECONDS = 5.0
@@ -26,6 +30,28 @@ LOOK_SECONDS = 0.2
 ADVICE = "Wait for it, stop it, or give another --study."
 UNREADABLE = "hidden"
 """Start time of a process that this user may not inspect, as on shared machines."""
+
+
+@dataclass(slots=True)
+class _Claim:
+    """Heartbeat of a driver; `token` is in the name of its file."""
+
+    host: Text
+    pid_namespace: Text | None
+    pid: Annotated[int, Field(ge=1, lt=2**31)]
+    process_start: Text | None
+    token: Text
+    begun: Time = 0.0  # when it asked for the study
+    drives: bool = False
+    time: Time = 0.0
+    ended: bool = False
+
+    def check(self, path: str) -> None:
+        if not path.endswith(f"/driver-{self.token}.json"):
+            raise ValueError(f"it is the claim of the driver {self.token!r}")
+
+    def write(self, place: StoragePath, **changes: Any) -> None:
+        write(place, {**asdict(self), "time": time.time(), **changes})
 
 
 @contextmanager
@@ -47,23 +73,16 @@ def sole_driver(
     token = uuid.uuid4().hex
     # No retries: the next heartbeat follows soon, so none should wait for an unavailable store.
     mine = (folder / f"driver-{token}.json").without_retries()
-    me = {
-        "host": socket.gethostname(),
-        "pid_namespace": pid_namespace(),
-        "pid": os.getpid(),
-        "process_start": process_start(os.getpid()),
-        "token": token,
-        "begun": time.time(),
-        "drives": False,
-    }
+    host, pid = socket.gethostname(), os.getpid()
+    me = _Claim(host, pid_namespace(), pid, process_start(pid), token, begun=time.time())
     stop, lost = threading.Event(), threading.Event()
     beat = threading.Thread(target=_beat, args=(folder, mine, me, stop, lost), daemon=True)
-    write(mine, {**me, "time": time.time()})
+    me.write(mine)
     beat.start()
     try:
         _become_sole(folder, token, show_message, advice)
-        me["drives"] = True
-        write(mine, {**me, "time": time.time()})
+        me.drives = True
+        me.write(mine)
         yield lost
     finally:
         stop.set()
@@ -101,13 +120,13 @@ def _become_sole(
     heard: dict[tuple[str, float], float] = {}
     while others := _others(folder, token, heard):
         for other in others:
-            known = any(name == other["token"] for name, _ in heard)
-            again = known and (other["token"], other["time"]) not in heard
-            heard.setdefault((other["token"], other["time"]), time.monotonic())
+            known = any(name == other.token for name, _ in heard)
+            again = known and (other.token, other.time) not in heard
+            heard.setdefault((other.token, other.time), time.monotonic())
             # Among simultaneous claims the lowest token wins; the other drivers stop.
-            if not other.get("drives", True) and other["token"] > token:
+            if not other.drives and other.token > token:
                 continue
-            who = f"process {other['pid']} on {other['host']}"
+            who = f"process {other.pid} on {other.host}"
             if _is_here(other) or again:
                 raise SclsearchError(f"{folder.name}: {who} already runs this study. {advice}")
             if not known:
@@ -120,65 +139,65 @@ def _become_sole(
 
 def _others(
     folder: StoragePath, token: str, heard: Mapping[tuple[str, float], float]
-) -> list[dict[str, Any]]:
+) -> list[_Claim]:
     """Return the heartbeats of other live drivers; delete the heartbeats of dead drivers."""
     alive = []
     for name in folder.names():
         if not name.startswith("driver") or name == f"driver-{token}.json":
             continue
-        other = read(folder / name, "Move it away, unless a driver runs this study.")
-        if other is None or other.get("ended"):
+        other = read(folder / name, _Claim, "Move it away, unless a driver runs this study.")
+        if other is None or other.ended:
             continue
-        if _alive(other, heard.get((other["token"], other["time"]))):
+        if _alive(other, heard.get((other.token, other.time))):
             alive.append(other)
         else:
             _end(folder / name, other)
     return alive
 
 
-def _end(claim: StoragePath, content: dict[str, Any]) -> None:
+def _end(place: StoragePath, claim: _Claim) -> None:
     """Delete a driver's claim; where nothing may be deleted, mark it as ended."""
     try:
-        claim.remove()
+        place.remove()
     except (OSError, SclsearchError):
-        write(claim, {**content, "ended": True})
+        claim.write(place, ended=True)
 
 
 def _beat(
     folder: StoragePath,
     mine: StoragePath,
-    me: dict[str, Any],
+    me: _Claim,
     stop: threading.Event,
     lost: threading.Event,
 ) -> None:
     while not stop.wait(BEAT_SECONDS):
         # A temporary storage outage must not end the heartbeat thread.
         with suppress(OSError, SclsearchError):
-            found = read(mine)
-            gone = found is None or found.get("ended")
+            found = read(mine, _Claim)
+            gone = found is None or found.ended
             if not gone:
-                write(mine, {**me, "time": time.time()})
-            if gone or (me["drives"] and _has_successor(folder.without_retries(), me)):
+                me.write(mine)
+            if gone or (me.drives and _has_successor(folder.without_retries(), me)):
                 lost.set()  # this driver was silent so long that another took the study
                 return
 
 
-def _has_successor(folder: StoragePath, me: dict[str, Any]) -> bool:
-    others = [one for one in _others(folder, me["token"], {}) if one.get("drives")]
-    return any((one.get("begun", 0.0), one["token"]) > (me["begun"], me["token"]) for one in others)
+def _has_successor(folder: StoragePath, me: _Claim) -> bool:
+    others = [one for one in _others(folder, me.token, {}) if one.drives]
+    return any((one.begun, one.token) > (me.begun, me.token) for one in others)
 
 
-def _alive(other: dict[str, Any], heard: float | None) -> bool:
+def _alive(other: _Claim, heard: float | None) -> bool:
     if _is_here(other):
-        return process_start(other["pid"]) in {other["process_start"], UNREADABLE}
+        return process_start(other.pid) in {other.process_start, UNREADABLE}
     # Clocks of two machines may differ, so measure the silence by the local clock only.
     return heard is None or time.monotonic() - heard <= EXPIRES_SECONDS
 
 
-def _is_here(other: dict[str, Any]) -> bool:
+def _is_here(other: _Claim) -> bool:
     """Return True if a driver's process ID is valid in this process's PID namespace."""
     ours = pid_namespace()
-    return ours is not None and other.get("pid_namespace") == ours
+    return ours is not None and other.pid_namespace == ours
 
 
 def pid_namespace() -> str | None:

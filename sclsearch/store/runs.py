@@ -5,12 +5,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
+from sclsearch.store.schema import (
+    Environment,
+    Evaluated,
+    Like,
+    Number,
+    Reading,
+    Scores,
+    SeedRunOrigin,
+    Text,
+    Time,
+)
 from sclsearch.store.storage import (
     DamagedError,
     Storage,
@@ -74,8 +86,8 @@ _REMEDY = "Move it away, then run the command that trained it; it trains the see
 class Failure:
     """Reason why a seed run has no scores."""
 
-    cause: str  # raised, non-finite, or a worker failure of `RETRIES`
-    message: str  # one line
+    cause: Text  # raised, non-finite, or a worker failure of `RETRIES`
+    message: Text  # one line
 
     def __str__(self) -> str:
         return f"{self.cause}: {self.message}"
@@ -85,21 +97,25 @@ class Failure:
 class SeedRun:
     """Stored result of one seed run: one configuration trained on one replicate."""
 
-    key: str  # SHA-256 of the identity
+    key: Text  # SHA-256 of the identity
     identity: Mapping[str, Any]  # all fields that determine the results
-    origin: Mapping[str, Any]  # the study that trained it first, and how to train it again
-    notes: tuple[str, ...] = ()  # on method and encoder, for readers of the scores
-    stages: tuple[Evaluation, ...] = ()  # losses of all stages before the last
+    # The study that trained it first, and how to train it again.
+    origin: Annotated[Mapping[str, Any], Like(SeedRunOrigin)]
+    notes: tuple[Text, ...] = ()  # on method and encoder, for readers of the scores
+    # Losses of all stages before the last.
+    stages: tuple[Annotated[Evaluation, Like(Reading)], ...] = ()
     # Validation results and mean losses, by epoch and update.
-    evaluations: tuple[Evaluation, ...] = ()
+    evaluations: tuple[Annotated[Evaluation, Like(Evaluated)], ...] = ()
     kept: int = -1  # index of the evaluation that counts
-    test: Evaluation = field(default_factory=dict)  # empty if it is still to come
+    # Empty if it is still to come.
+    test: Annotated[Evaluation, Like(Scores)] = field(default_factory=dict)
     # By split, at the kept evaluation.
-    predictions: Mapping[str, list[float]] = field(default_factory=dict)
-    rows: str = ""  # digest of the file of labels and probabilities; empty for a failed seed run
-    started: float = 0.0  # Unix seconds
-    seconds: float = 0.0  # wall-clock time of training, validation and test
-    environment: Mapping[str, Any] = field(default_factory=dict)  # versions, threads and device
+    predictions: Mapping[Text, list[Annotated[float, Like(Number)]]] = field(default_factory=dict)
+    rows: Text = ""  # digest of the file of labels and probabilities; empty for a failed seed run
+    started: Time = 0.0  # Unix seconds
+    seconds: Time = 0.0  # wall-clock time of training, validation and test
+    # Versions, threads and device.
+    environment: Annotated[Mapping[str, Any], Like(Environment)] = field(default_factory=dict)
     failure: Failure | None = None
 
     @property
@@ -138,12 +154,13 @@ class SeedRun:
         """Return the test score in a metric; None for a failed or untested seed run."""
         return value(metric, self.test) if self.test else None
 
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
-        failure = stored.get("failure")
-        lists = ("notes", "stages", "evaluations")
-        found = {**stored, **{name: tuple(stored.get(name, ())) for name in lists}}
-        return cls(**{**found, "failure": Failure(**failure) if failure else None})
+    def check(self, path: str) -> None:
+        if not path.rpartition("/")[2].startswith(self.key) or digest(self.identity) != self.key:
+            raise ValueError(f"it holds the seed run {self.key[:12]}")
+        if self.failure is None and not -1 <= self.kept < len(self.evaluations):
+            raise ValueError(f"kept must be an evaluation, got {self.kept}")
+        for evaluation in self.counted.values():
+            value(str(self.identity.get("metric")), evaluation)
 
 
 class RunStore:
@@ -153,7 +170,7 @@ class RunStore:
         self.folder: StoragePath = storage_path(storage) / "runs"
 
     def get(self, key: str) -> SeedRun | None:
-        return _parse(self._place(key), read(self._place(key), _REMEDY))
+        return read(self._place(key), SeedRun, _REMEDY)
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
         """Return several seed runs, None for each unfinished one; raise for damaged files."""
@@ -165,16 +182,10 @@ class RunStore:
     def get_valid(self, keys: Iterable[str]) -> tuple[list[SeedRun | None], dict[str, str]]:
         """Return several seed runs, None for a missing or damaged one, and errors by key."""
         wanted = list(keys)
-        places = [self._place(key) for key in wanted]
-        damaged: dict[str, str] = {}
-        found: list[SeedRun | None] = []
-        for key, place, stored in zip(wanted, places, read_each(places, _REMEDY), strict=True):
-            try:
-                found.append(_parse(place, stored))
-            except DamagedError as error:
-                damaged[key] = str(error)
-                found.append(None)
-        return found, damaged
+        read_runs = read_each([self._place(key) for key in wanted], SeedRun, _REMEDY)
+        pairs = [*zip(wanted, read_runs, strict=True)]
+        damaged = {key: str(run) for key, run in pairs if isinstance(run, DamagedError)}
+        return [None if isinstance(run, DamagedError) else run for _, run in pairs], damaged
 
     def set_aside(self, key: str) -> StoragePath:
         """Move a damaged file to `damaged/`; return its new path."""
@@ -221,11 +232,11 @@ class RunStore:
             moved = self._place(key).move_into("retried", f"{key}-{time.time_ns()}.json")
         except FileNotFoundError:  # another study has moved it
             return False
-        stored = read(moved, _REMEDY)
-        if stored is None or stored.get("failure") is not None:
+        stored = read(moved, SeedRun, _REMEDY)
+        if stored is None or stored.failure is not None:
             return True
         # Another study has stored scores meanwhile.
-        create(self._place(key), stored)
+        create(self._place(key), asdict(stored))
         discard(moved)
         return False
 
@@ -264,22 +275,6 @@ class RunStore:
         run = replace(run, rows=_short_digest(content))
         self._rows_place(run).write(content)
         return run
-
-
-def _parse(place: StoragePath, stored: Mapping[str, Any] | DamagedError | None) -> SeedRun | None:
-    if isinstance(stored, DamagedError):
-        raise stored
-    if stored is None:
-        return None
-    try:
-        run = SeedRun.of(stored)
-    except TypeError as error:
-        raise DamagedError(
-            f"{place}: is no seed run of this version: {error}. {_REMEDY}"
-        ) from error
-    if f"{run.key}.json" != place.name:
-        raise DamagedError(f"{place}: holds the seed run {run.key[:12]}. {_REMEDY}")
-    return run
 
 
 def _read_rows(place: StoragePath) -> RowResults | None:

@@ -16,13 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, TypeVar
 
-from sclsearch.canonical import NotARegularFileError, canonical, check_regular, digest
+from sclsearch.canonical import NotARegularFileError, canonical, digest, read_file
 from sclsearch.errors import SclsearchError
 from sclsearch.store.remote import PACKAGES, RemotePath
+from sclsearch.store.schema import parsed
 
 ADVICE = "Move it away."
 # Errors of shared file systems that cannot flush a folder, or that do not support hard links.
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+_NOT_READABLE = {errno.EFBIG, errno.ELOOP}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
@@ -146,10 +148,13 @@ class LocalPath:
 
     def _content(self) -> bytes:
         try:
-            check_regular(self.path)
-            return self.path.read_bytes()
+            return read_file(self.path)
         except (NotARegularFileError, IsADirectoryError) as error:
             raise DamagedError(f"{self}: is not a file. {ADVICE}") from error
+        except OSError as error:
+            if error.errno not in _NOT_READABLE:
+                raise
+            raise DamagedError(f"{self}: cannot be read: {error.strerror}. {ADVICE}") from error
 
     @contextmanager
     def _part(self) -> Iterator[Path]:
@@ -326,13 +331,13 @@ def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
     return {**value, CHECKSUM: digest(value)}
 
 
-def read(place: StoragePath, advice: str = ADVICE) -> dict[str, Any] | None:
-    """Return a stored JSON object, or None if it does not exist.
+def read(place: StoragePath, kind: type[_T], advice: str = ADVICE) -> _T | None:
+    """Return a stored JSON object as an instance of a type, or None if it does not exist.
 
     `advice` for the user ends the error of a damaged object.
 
     Raises:
-        DamagedError: The content is not a JSON object, or its checksum does not match.
+        DamagedError: The content is not a JSON object of the type, or its checksum does not match.
     """
     content = place.read()
     if content is None:
@@ -345,17 +350,22 @@ def read(place: StoragePath, advice: str = ADVICE) -> dict[str, Any] | None:
         raise DamagedError(f"{place}: is not a JSON object: {error}. {advice}") from error
     if not intact:
         raise DamagedError(f"{place}: its checksum differs: it was changed. {advice}")
-    return value
+    try:
+        return parsed(kind, value, str(place))
+    except (ValueError, LookupError, SclsearchError) as error:
+        raise DamagedError(
+            f"{place}: is not of this version: {str(error).rstrip('.')}. {advice}"
+        ) from error
 
 
 def read_each(
-    places: Sequence[StoragePath], advice: str = ADVICE
-) -> list[dict[str, Any] | DamagedError | None]:
+    places: Sequence[StoragePath], kind: type[_T], advice: str = ADVICE
+) -> list[_T | DamagedError | None]:
     """Return several objects, None for a missing and a DamagedError for a damaged object."""
 
-    def read_one(place: StoragePath) -> dict[str, Any] | DamagedError | None:
+    def read_one(place: StoragePath) -> _T | DamagedError | None:
         try:
-            return read(place, advice)
+            return read(place, kind, advice)
         except DamagedError as error:
             return error
 
@@ -389,7 +399,7 @@ def try_writing(folder: StoragePath) -> None:
     """Write, read and delete a test object; raise OSError if that fails."""
     mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
     write(mark, {"check": mark.name})
-    found = read(mark)
+    found = read(mark, dict)
     discard(mark)
     if found != {"check": mark.name}:
         raise SclsearchError(f"{folder}: does not return what was written, but {found!r}.")

@@ -7,13 +7,29 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.rules import Band
+from sclsearch.store.schema import (
+    MOST_RECORDS,
+    Baseline,
+    Count,
+    Fields,
+    Identity,
+    Like,
+    Origin,
+    Rows,
+    Seed,
+    Text,
+    Time,
+    Training,
+    Value,
+)
 from sclsearch.store.storage import (
-    ADVICE,
     DamagedError,
     Storage,
     StoragePath,
@@ -48,13 +64,15 @@ _CONTENTS = {
 class StudyRecord:
     """Stored description of a study."""
 
-    name: str
-    identity: Mapping[str, Any]  # settings that must stay the same when the study resumes
-    training: Mapping[str, Any]  # identity that all seed runs share; it must stay the same too
+    name: Text
+    # Settings that must stay the same when the study resumes.
+    identity: Annotated[Mapping[str, Any], Like(Identity)]
+    # Identity that all seed runs share; it must stay the same too.
+    training: Annotated[Mapping[str, Any], Like(Training)]
     # What may differ between machines, such as the paths of data and model.
-    origin: Mapping[str, Any]
-    open_configurations: int  # most unfinished ones at a time, without those a race paused
-    created: float  # Unix seconds
+    origin: Annotated[Mapping[str, Any], Like(Origin)]
+    open_configurations: Count  # most unfinished ones at a time, without those a race paused
+    created: Time  # Unix seconds
 
     @property
     def repeats(self) -> bool:
@@ -65,25 +83,42 @@ class StudyRecord:
         """Name in MLflow: the study's name and a digest that makes it unique."""
         return f"{self.name}@{digest([self.identity, self.training, self.created])[:12]}"
 
+    def check(self, path: str) -> None:
+        if not path.endswith(f"/{self.name}/study.json"):
+            raise ValueError(f"it is the record of {self.name!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationRecord:
     """Stored configuration: one point of the search space."""
 
-    number: int  # within the study, from 0
-    values: Mapping[str, Any]  # of the space's parameters
-    fields: Mapping[str, Any]  # all fields of the method and of `Training`
-    origin: str  # published, start (differs from the published one), sampled, or given
+    number: Count  # within the study, from 0
+    values: Annotated[Mapping[str, Any], Like(dict[Text, Value])]  # of the space's parameters
+    # All fields of the method and of `Training`.
+    fields: Annotated[Mapping[str, Any], Like(Fields)]
+    origin: Text  # published, start (differs from the published one), sampled, or given
+
+    def check(self, path: str) -> None:
+        _check_number(self.number, path)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicateRecord:
     """Stored replicate: one repetition of the protocol, with its data splits and seeds."""
 
-    number: int  # from 0
-    rows: Mapping[str, str]  # SHA-256 of its training, validation and test rows, and other inputs
-    seeds: Mapping[str, int]  # random seeds by purpose
-    notes: tuple[str, ...]  # about the split, for readers of the scores
+    number: Count  # from 0
+    # SHA-256 of its training, validation and test rows, and other inputs.
+    rows: Annotated[Mapping[str, str], Like(Rows)]
+    seeds: Mapping[Text, Annotated[int, Like(Seed)]]  # random seeds by purpose
+    notes: tuple[Text, ...]  # about the split, for readers of the scores
+
+    def check(self, path: str) -> None:
+        _check_number(self.number, path)
+
+
+def _check_number(number: int, path: str) -> None:
+    if not path.endswith(f"/{number}.json"):
+        raise ValueError(f"it is the record of number {number}")
 
 
 def uneven_seeds(replicates: Sequence[ReplicateRecord]) -> list[str]:
@@ -162,11 +197,36 @@ _REMEDY = {
     ),
 }
 _RESTORE = "The command that began the study writes it again and resumes."
-_NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
+MOST_NAMED = 100
+"""Most deleted files that are named; more are not by accident."""
+_NUMBERED = re.compile(r"(0|[1-9][0-9]{0,5})\.json")
 _OPENED = "configurations.json"
 _BASELINES = "baselines.json"
 _WINDOWS = "windows.json"
 _RACE = "race.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Baselines:
+    # Results by split, by name of the baseline, by replicate.
+    replicates: Mapping[int, Mapping[Text, Annotated[Mapping[str, Any], Like(Baseline)]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    windows: list[tuple[Count, Count]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Race:
+    band: Annotated[float, Field(gt=0, lt=1e6)] | Literal["exact"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    count: Annotated[int, Field(ge=0, le=MOST_RECORDS)]
+
+
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _LOG = logging.getLogger(__name__)
@@ -186,9 +246,7 @@ class StudyStore:
         self.folder: StoragePath = storage_path(storage) / "studies" / self.name
 
     def record(self) -> StudyRecord | None:
-        place = self.folder / "study.json"
-        stored = read(place, _REMEDY[StudyRecord])
-        return None if stored is None else _parse(StudyRecord, place, stored, self.name)
+        return read(self.folder / "study.json", StudyRecord, _WRITTEN_AGAIN)
 
     def create(self, record: StudyRecord) -> None:
         create(self.folder / "study.json", asdict(record))
@@ -277,10 +335,10 @@ class StudyStore:
     def baselines(self) -> dict[int, Any]:
         """Return the baseline evaluations by replicate; an empty mapping for a damaged file."""
         try:
-            stored = read(self.folder / _BASELINES) or {"replicates": {}}
+            stored = read(self.folder / _BASELINES, _Baselines)
         except DamagedError:  # the next search computes them again
             return {}
-        return {int(number): found for number, found in stored["replicates"].items()}
+        return {} if stored is None else dict(stored.replicates)
 
     def save_baselines(self, found: Mapping[int, Any]) -> None:
         stored = {"replicates": {str(number): one for number, one in found.items()}}
@@ -288,8 +346,8 @@ class StudyStore:
 
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
         """Return the limits on unfinished configurations: pairs of first number and limit."""
-        stored = read(self.folder / _WINDOWS, "Restore it from a copy.") or {"windows": []}
-        return [(0, record.open_configurations), *(tuple(one) for one in stored["windows"])]
+        stored = read(self.folder / _WINDOWS, _Windows, "Restore it from a copy.")
+        return [(0, record.open_configurations), *(stored.windows if stored else ())]
 
     def widen(self, windows: Sequence[tuple[int, int]]) -> None:
         """Store the limits on unfinished configurations, without the first: the record has it."""
@@ -298,11 +356,10 @@ class StudyStore:
     def race(self) -> Band:
         """Return the band of the last start's race; None without a race, or for a damaged file."""
         try:
-            stored = read(self.folder / _RACE) or {"band": None}
+            stored = read(self.folder / _RACE, _Race)
         except DamagedError:
             return None
-        band: Band = stored["band"]
-        return band
+        return None if stored is None else stored.band
 
     def save_race(self, band: Band) -> None:
         """Store the band of a start's race, unless it is the stored one."""
@@ -338,35 +395,24 @@ class StudyStore:
 
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""
-        place = self.folder / _OPENED
-        stored = read(place) or {"count": 0}
-        if "count" not in stored:
-            raise DamagedError(f"{place}: has no count of configurations. {ADVICE}")
-        return int(stored["count"])
+        stored = read(self.folder / _OPENED, _Opened)
+        return stored.count if stored else 0
 
     def _read(
         self, folder: str, numbers: Sequence[int], kind: type[_R]
     ) -> tuple[list[_R], list[str]]:
         """Return the readable records of these numbers, and the errors of the others."""
         places = [self.folder / folder / f"{number}.json" for number in numbers]
-        found, faults = [], list[str]()
-        for place, stored in zip(places, read_each(places, _REMEDY[kind]), strict=True):
-            try:
-                if isinstance(stored, DamagedError):
-                    raise stored
-                if stored is not None:
-                    name = place.name.removesuffix(".json")
-                    found.append(_parse(kind, place, stored, name))
-            except DamagedError as error:
-                faults.append(str(error))
-        return found, faults
+        found = read_each(places, kind, _REMEDY[kind])
+        faults = [str(one) for one in found if isinstance(one, DamagedError)]
+        return [one for one in found if isinstance(one, kind)], faults
 
     def _deleted(
         self, folder: str, numbers: Sequence[int], remedy: str, count: int = 0
     ) -> list[str]:
-        """Return one error per number that is missing below the last one, or below `count`."""
+        """Return an error for each of the first numbers missing below the last one or `count`."""
         missing = sorted({*range(max(count, *numbers, 0))} - {*numbers})
-        places = [self.folder / f"{folder}/{number}.json" for number in missing]
+        places = [self.folder / f"{folder}/{number}.json" for number in missing[:MOST_NAMED]]
         return [f"{place}: was deleted. {remedy}" for place in places]
 
     def _numbers(self, kind: str) -> list[int]:
@@ -413,20 +459,6 @@ def _repeats(storage: Storage, name: str) -> bool:
         record = StudyStore(storage, name).record()
         return record is not None and record.repeats
     return False
-
-
-def _parse(kind: type[_R], place: StoragePath, stored: dict[str, Any], name: str) -> _R:
-    """Return the record for a stored JSON object; raise DamagedError if it is another record."""
-    try:
-        if kind is ReplicateRecord:
-            stored["notes"] = tuple(stored["notes"])
-        record = kind(**stored)
-    except (TypeError, LookupError) as error:
-        raise DamagedError(f"{place}: is of another version: {error}. {_REMEDY[kind]}") from error
-    own = str(stored["name"] if "name" in stored else stored["number"])
-    if own != name:
-        raise DamagedError(f"{place}: is the record of {own!r}, not of {name!r}. {_REMEDY[kind]}")
-    return record
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:

@@ -170,7 +170,10 @@ def restore_path(stored: str | None) -> Path | None:
 
 def restore_task(stored: str | Mapping[str, Any]) -> str | CustomTask:
     """Return the task of an origin record."""
-    return stored if isinstance(stored, str) else CustomTask(**stored)
+    try:
+        return stored if isinstance(stored, str) else CustomTask(**stored)
+    except TypeError as error:
+        raise SclsearchError(f"stored task: {error}. Restore the record from a copy.") from error
 
 
 def _plain(value: Any) -> Any:

@@ -5,30 +5,17 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from sclsearch.search.run import run
 from sclsearch.store import storage as store_module
-from sclsearch.study.spec import RunOptions, StudySpec
-from tests.in_process import in_process
 from tests.workspace import Call, Result
 
-DEEP = 10_000
+DEEP = 100_000
 Change = Callable[[Path], object]
 Show = Callable[..., Result]
-SPACE = """
-method: scl
-source: a test
-published: [{tau: 0.3}]
-fixed: {epochs: 1, batch_size: 16, max_length: 16}
-space:
-  tau: {type: choice, values: [0.1, 0.3]}
-"""
 RUN = "runs/*.json"
 RECORD = "studies/mine/study.json"
 CONFIGURATION = "studies/mine/configurations/1.json"
@@ -75,36 +62,8 @@ DAMAGE: dict[str, Change] = {
     "another record": another,
     "folder": replaced(Path.mkdir),
     "pipe": replaced(os.mkfifo),
+    "device": replaced(lambda path: path.symlink_to("/dev/zero")),
 }
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
-    """Return a folder with a storage of two finished searches and their search space."""
-    place = tmp_path_factory.mktemp("whole")
-    (place / "space.yaml").write_text(SPACE, encoding="utf-8")
-    spec = StudySpec(
-        method="scl",
-        task="demo",
-        model=str(tiny_encoder),
-        train_size=20,
-        space=place / "space.yaml",
-        settings={"epochs": 1},
-    )
-    options = RunOptions(
-        study="mine", storage=place / "storage", seeds=2, configs=2, rule="mean", gpus_per_trial=0
-    )
-    other = replace(options, study="other", tracking="none")
-    with in_process():
-        run(spec, options, Console(quiet=True))
-        run(replace(spec, search_seed=1), other, Console(quiet=True))
-    return place
-
-
-@pytest.fixture
-def storage(whole: Path, folder: Path) -> Path:
-    """Return a copy of the storage in the current folder."""
-    return Path(shutil.copytree(whole / "storage", folder / "storage"))
 
 
 def output_of(result: Result) -> str:
@@ -129,9 +88,8 @@ def show(sclsearch: Call, storage: Path) -> Show:
 def test_a_damaged_file_is_named_and_the_others_are_read(
     kind: str,
     damage: str,
-    whole: Path,
     storage: Path,
-    tiny_encoder: Path,
+    search: tuple[str, ...],
     sclsearch: Call,
     show: Show,
 ) -> None:
@@ -147,11 +105,7 @@ def test_a_damaged_file_is_named_and_the_others_are_read(
     assert silent or str(path) in output_of(shown)
     if (kind, damage) == ("replicate", "deleted"):
         assert (shown.returncode, "wasdeleted" in output_of(shown)) == (3, True)
-    tune = ("tune", "--method", "scl", "--task", "demo", "--train-size", "20", "--seeds", "2")
-    more = ("--rule", "mean", "--configs", "2", "--space", str(whole / "space.yaml"))
-    model = ("--model", str(tiny_encoder), "--set", "epochs=1", "--gpus-per-trial", "0")
-    study = ("--study", "mine", "--storage", "storage", "--dry-run")
-    sclsearch(*tune, *more, *model, *study).assert_clear()
+    sclsearch(*search, "--dry-run").assert_clear()
 
 
 EDITS: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {

@@ -19,6 +19,7 @@ from sclsearch.store.studies import (
     seed_run_key,
 )
 from tests.reports.trained import Trained, search_on, study_on
+from tests.studies import FIELDS, ORIGIN, SEED_RUN_ORIGIN, TRAINING
 
 # A seed run: validation and test, each as percent correct or as confusion matrix; test None if it
 # is untested. Or the message of its failure; or None for a missing seed run.
@@ -26,7 +27,6 @@ Matrix = Sequence[Sequence[int]]
 Scores = tuple[int | Matrix, int | Matrix | None]
 Configuration = Sequence[Scores | str | None]
 WriteStudy = Callable[..., Path]
-FIELDS: Mapping[str, Any] = MappingProxyType({"epochs": 3, "learning_rate": 1e-5})
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +93,8 @@ def write_study(tmp_path: Path) -> WriteStudy:
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = dict.fromkeys(name for one in values or [{"tau": 0}] for name in one)
-        known = [{"name": name} for name in searched] if parameters is None else parameters
+        choices = [{"name": name, "type": "choice", "values": [0]} for name in searched]
+        known = choices if parameters is None else parameters
         identity = {
             "task": "cola",
             "model": model,
@@ -101,11 +102,11 @@ def write_study(tmp_path: Path) -> WriteStudy:
             "size": "100",
             "space": {"parameters": known, "fixed": dict(fixed)},
         }
-        training: dict[str, Any] = {"method": method, "metric": metric, "data": data}
-        training |= {"study": confirms or name, "engine": 6}
+        training: dict[str, Any] = {**TRAINING, "method": method, "metric": metric, "data": data}
+        training |= {"weights": model, "study": confirms or name, "engine": 6}
         training |= {"numerics": "cuda-bf16", "engine": 7} if gpus else {}
-        usual = {"method": method, "task": "cola", "rule": "mean", "fresh": fresh}
-        given = {**usual, "notes": list(study_notes), "settings": {}, "labels": [], **origin}
+        named = {"method": method, "model": model, "fresh": fresh, "notes": list(study_notes)}
+        given = {**ORIGIN, **named, **origin}
         record = StudyRecord(name, identity, training, given, 2, 0.0)
         store.create(record)
         replicates = [
@@ -142,12 +143,12 @@ def _seed_run(
     key: str, identity: Mapping[str, Any], scores: Scores | str, loss: float | None, updates: int
 ) -> SeedRun:
     if isinstance(scores, str):
-        return SeedRun(key, identity, {}, failure=Failure("raised", scores))
+        return SeedRun(key, identity, SEED_RUN_ORIGIN, failure=Failure("raised", scores))
     validation = _counts(scores[0]) | ({} if loss is None else {"log_loss": loss})
     test = {} if scores[1] is None else _counts(scores[1])
     first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
     kept = {"epoch": 2, "update": updates, "loss": {}, "validation": validation}
-    return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test)
+    return SeedRun(key, identity, SEED_RUN_ORIGIN, evaluations=(first, kept), kept=1, test=test)
 
 
 def _counts(correct: int | Matrix) -> dict[str, Any]:

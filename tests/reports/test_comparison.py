@@ -106,8 +106,8 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     write_study(BASE, BETTER, name="searched", values=two, settings=tau, rule="best")
     write_study(BASE, BETTER, name="more-searched", values=both, settings=tau)
     for name, low in (("narrow", 0.2), ("wide", 0.1)):
-        space = {"parameters": [{"name": "lam", "low": low}], "fixed": {"batch_size": low}}
-        write_study(BASE, name=name, **space)
+        lam = {"name": "lam", "type": "float", "low": low, "high": 1.0}
+        write_study(BASE, name=name, parameters=[lam], fixed={"batch_size": low})
     write_study(BASE, name="more", settings=tau, rows=rows)
     write_study(BASE, name="other", settings=tau, rows={**rows, "unlabeled": "v"})
     write_study(BASE, name="again", settings=tau, values=[{}], fresh=7)

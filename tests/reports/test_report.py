@@ -12,7 +12,8 @@ from sclsearch.reports.report import Report, finished_winner, paired, report
 from sclsearch.selection.rules import Band, parse_rule
 from sclsearch.store.studies import StudyStore
 from tests.protocols.conftest import labeled, splits_of
-from tests.reports.conftest import FIELDS, WriteStudy
+from tests.reports.conftest import WriteStudy
+from tests.studies import FIELDS
 
 # The validation rules mean, top-2 and best each prefer a different configuration.
 MEAN = [(70, 50), (70, 60), (70, 70)]

@@ -17,6 +17,7 @@ from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.state import ConfigurationScore
+from tests.studies import SEED_RUN_ORIGIN
 from tests.workspace import MakeSpec, Prepare, Workers
 
 
@@ -41,8 +42,9 @@ def seed_run(
     return SeedRun(
         spec.key,
         spec.identity,
-        prepared.record.origin,
-        evaluations=({"validation": counts},),
+        SEED_RUN_ORIGIN | dict(prepared.record.origin),
+        evaluations=({"epoch": 1, "update": 4, "loss": {}, "validation": counts},),
+        kept=0,
         test=counts,
         seconds=seconds,
         environment={"threads": 1},

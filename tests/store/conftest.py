@@ -17,7 +17,6 @@ from werkzeug.serving import make_server
 from sclsearch.store import remote
 from sclsearch.store.remote import RemotePath
 from sclsearch.store.storage import StoragePath, storage_path
-from sclsearch.store.studies import StudyRecord
 
 Fault = Callable[[Request], str]
 WRITERS = 8
@@ -31,17 +30,6 @@ with sole_driver(storage_path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
-RECORD = StudyRecord(
-    name="first",
-    identity={
-        **{"task": "cola", "model": "bert", "protocol": "plain", "size": None},
-        "space": {"parameters": [], "tau": [0.1, 0.3]},
-    },
-    training={"method": "scl", "metric": "mcc", "data": "d", "engine": 1, "evaluate": 20},
-    origin={"data_dir": "here", "rule": "mean", "notes": []},
-    open_configurations=3,
-    created=1_700_000_000.5,
-)
 
 
 def at_once(do: Callable[[int], Any]) -> list[Any]:

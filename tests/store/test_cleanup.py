@@ -17,7 +17,8 @@ from sclsearch.store.studies import (
     seed_run_key,
     study_names,
 )
-from tests.store.conftest import RECORD, another_driver
+from tests.store.conftest import another_driver
+from tests.studies import FIELDS, RECORD
 
 Write = Callable[[str, int], list[str]]
 UNNAMED = "f" * 64
@@ -36,7 +37,9 @@ def write_study(folder: StoragePath) -> Write:
         store.create(replace(RECORD, name=name))
         store.add(replicate)
         for number in range(configurations):
-            configuration = ConfigurationRecord(number, {}, {"epochs": number + 1}, "sampled")
+            configuration = ConfigurationRecord(
+                number, {}, {**FIELDS, "epochs": number + 1}, "sampled"
+            )
             store.add(configuration)
             keys.append(seed_run_key(RECORD, configuration, replicate))
             write(folder / f"runs/{keys[-1]}.json", {"of": keys[-1]})

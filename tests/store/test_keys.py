@@ -21,7 +21,7 @@ from sclsearch.tasks.base import Task
 from sclsearch.training.data import GPU_WIDTHS
 from sclsearch.training.evaluation import GPU_TOKENS
 from sclsearch.training.spec import ENGINE_VERSION, GPU_ENGINE_VERSION, SeedRunSpec
-from tests.store.conftest import RECORD
+from tests.studies import RECORD
 
 # Stored seed runs are found by these keys; only a new engine version may change them.
 PINNED = {

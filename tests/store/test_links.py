@@ -8,7 +8,7 @@ from sclsearch.api import remove
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import LocalPath, new_folder
 from sclsearch.store.studies import StudyStore
-from tests.store.conftest import RECORD
+from tests.studies import RECORD
 
 KEY = "f" * 64
 

@@ -29,12 +29,13 @@ def other(folder: StoragePath) -> Iterator[subprocess.Popen[str]]:
 
 def lock(folder: StoragePath, ahead: float = 0.0, **changes: Any) -> None:
     """Write the lock of another machine, whose clock may be ahead by some seconds."""
-    mine = {"host": "elsewhere", "pid": os.getpid(), "process_start": "1", "token": "another"}
-    write(folder / "driver-another.json", {**mine, "time": time.time() + ahead, **changes})
+    mine = {"host": "elsewhere", "pid_namespace": None, "pid": os.getpid(), "process_start": "1"}
+    claim = {**mine, "token": "another", "drives": True, "time": time.time() + ahead, **changes}
+    write(folder / f"driver-{claim['token']}.json", claim)
 
 
 def hosts(folder: StoragePath) -> list[str]:
-    found: list[Any] = [read(folder / name) for name in folder.names()]
+    found: list[Any] = [read(folder / name, dict) for name in folder.names()]
     return [holder["host"] for holder in found]
 
 
@@ -132,7 +133,7 @@ def test_a_delayed_driver_of_this_machine_keeps_its_lock(folder: StoragePath) ->
     with sole_driver(folder):
         mine = folder / folder.names()[0]
         late = {"time": time.time() - locks.EXPIRES_SECONDS - 1}
-        write(mine, {**(read(mine) or {}), **late})
+        write(mine, {**(read(mine, dict) or {}), **late})
         assert_refused(folder)
         lock(folder)
     assert hosts(folder) == ["elsewhere"]

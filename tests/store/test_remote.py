@@ -25,7 +25,7 @@ def test_requests_to_a_busy_store_are_retried(gate: Gate, far: RemotePath, answe
     gate.fault = times(4, answer)
     assert create(far / "one.json", {"whole": True})
     gate.fault = times(4, answer)
-    assert read(far / "one.json") == {"whole": True}
+    assert read(far / "one.json", dict) == {"whole": True}
     gate.fault = times(4, answer)
     assert far.names() == ["one.json"]
 
@@ -43,7 +43,7 @@ def test_an_object_that_changes_during_a_move_stays(
     monkeypatch.setattr(RemotePath, "write", write_meanwhile)
     with pytest.raises(FileNotFoundError):
         (far / "one.json").move_into("retried", "old.json")
-    assert read(far / "one.json") == {"new": True}
+    assert read(far / "one.json", dict) == {"new": True}
     assert far.names() == ["one.json"]
 
 
@@ -57,7 +57,7 @@ def test_an_outage_is_survived_or_is_an_error_after_the_retries(
     assert create(far / "one.json", {"whole": True})
     assert time.monotonic() - started >= 3.0
     back.join()
-    assert read(far / "one.json") == {"whole": True}
+    assert read(far / "one.json", dict) == {"whole": True}
     gate.fault = lambda _: "503 ServiceUnavailable"
     message = r"^s3://.*/two: its store does not respond: .*, after 0.2 s of retries"
     with pytest.raises(StorageError, match=message):
@@ -70,7 +70,7 @@ def test_an_outage_is_survived_or_is_an_error_after_the_retries(
 def test_a_write_whose_response_was_lost_is_stored_once(gate: Gate, far: RemotePath) -> None:
     gate.fault = times(1, "lost")
     create(far / "one.json", {"whole": True})
-    assert read(far / "one.json") == {"whole": True}
+    assert read(far / "one.json", dict) == {"whole": True}
     assert not create(far / "one.json", {"whole": False})
 
 
@@ -105,7 +105,7 @@ def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
     write(far / "one.json", {"old": True})
     gate.fault = lambda request: "403 AccessDenied" * (request.method == "PUT")
     assert storage_folder(str(far)) == str(far)
-    assert read(far / "one.json") == {"old": True}
+    assert read(far / "one.json", dict) == {"old": True}
     with pytest.raises(SclsearchError, match=r"driver-.* refuses .*: a test says Access"):
         sole_driver(far).__enter__()
     with pytest.raises(SclsearchError, match=r"sclsearch-check-.* refuses these"):
@@ -120,7 +120,7 @@ def test_objects_are_created_once_by_stores_with_other_conditional_writes(
     assert not create(far / "one.json", {"first": False})
     gate.fault = lambda request: "412 PreconditionFailed" * (request.method == "PUT")
     assert not create(far / "one.json", {"first": False})
-    assert read(far / "one.json") == {"first": True}
+    assert read(far / "one.json", dict) == {"first": True}
     with pytest.raises(SclsearchError, match="a test says PreconditionFailed"):
         create(far / "two.json", {})
 
@@ -154,11 +154,11 @@ def test_a_driver_survives_an_outage_of_the_store(
     monkeypatch.setattr("sclsearch.store.lock.BEAT_SECONDS", 0.1)
     with sole_driver(far) as lost:
         (name,) = far.names()
-        before = read(far / name)
+        before = read(far / name, dict)
         gate.close()
         time.sleep(1.0)
         gate.open()
-        wait_for("a beat", lambda: read(far / name) != before, 60)
+        wait_for("a beat", lambda: read(far / name, dict) != before, 60)
         assert not lost.is_set()
     assert far.names() == []
 

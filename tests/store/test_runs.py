@@ -12,12 +12,17 @@ from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
 from sclsearch.store.storage import DamagedError, LocalPath
+from tests.studies import SEED_RUN_ORIGIN
 
-IDENTITY = {"fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5}, "seeds": {"order": 2**62}}
+IDENTITY = {
+    "metric": "pearson",
+    "fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5},
+    "seeds": {"order": 2**62},
+}
 FINISHED = SeedRun(
     key=digest(IDENTITY),
     identity=IDENTITY,
-    origin={"study": "first", "configuration": 0, "replicate": 3},
+    origin=SEED_RUN_ORIGIN,
     evaluations=(
         {"epoch": 0.5, "update": 7, "loss": {"ce": 1 / 3}, "validation": {"pearson": 0.1}},
         {"epoch": 1.0, "update": 14, "loss": {"ce": 5e-324}, "validation": {"pearson": 2 / 7}},
@@ -30,7 +35,8 @@ FINISHED = SeedRun(
     environment={"packages": {"torch": "2"}, "gpu": None},
 )
 FAILURE = Failure("non-finite", "fine-tuning: ce must be finite")
-FAILED = SeedRun(key=digest({}), identity={}, origin={}, failure=FAILURE)
+OTHER = {"metric": "pearson"}
+FAILED = SeedRun(digest(OTHER), OTHER, SEED_RUN_ORIGIN, failure=FAILURE)
 RESULT = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
 ROWS = RowResults(
     {"validation": np.array([0.1, 1 / 3]), "test": np.array([5e-324])},

@@ -39,14 +39,14 @@ def test_objects_are_read_listed_moved_and_removed(folder: StoragePath) -> None:
     write(one, value)
     write(folder / "folder" / "a.json", {})
     write(folder / "a.json", {})
-    assert read_each([one, two, one]) == [value, None, value]
+    assert read_each([one, two, one], dict) == [value, None, value]
     assert (one.exists(), two.exists()) == (True, False)
     assert folder.names() == ["a.json", "folder", "one.json"]
     (folder / "a.json").remove()
     (folder / "a.json").remove()
     moved = one.move_into("damaged", "two.json")
     assert str(moved) == str(folder / "damaged" / "two.json")
-    assert read(moved) == value
+    assert read(moved, dict) == value
     assert folder.names() == ["damaged", "folder"]
 
 
@@ -55,9 +55,9 @@ def test_one_of_eight_threads_creates_the_object(folder: StoragePath) -> None:
     for _ in range(3):
         created = at_once(lambda writer: create(path, {"writer": writer}))
         assert sum(created) == 1
-        assert read(path) == {"writer": created.index(True)}
+        assert read(path, dict) == {"writer": created.index(True)}
         write(path, {"writer": None})
-        assert read(path) == {"writer": None}
+        assert read(path, dict) == {"writer": None}
         path.remove()
     assert folder.names() == []
 
@@ -97,7 +97,7 @@ def test_an_object_is_created_once_without_hard_links(
     monkeypatch.setattr(os, "link", Mock(side_effect=unable))
     first = at_once(lambda number: create(one, {"number": number}))
     assert sum(first) == 1
-    assert read(one) == {"number": first.index(True)}
+    assert read(one, dict) == {"number": first.index(True)}
     assert list(one.path.parent.iterdir()) == [one.path]
 
 
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_named_without_blocking(one: LocalPath, kind: str) -> 
     DAMAGE[kind](one.path)
     assert one.exists()
     with pytest.raises(DamagedError, match=rf"^{one}: .* Move it away\.$"):
-        read(one)
+        read(one, dict)
 
 
 @pytest.mark.parametrize("put", [lambda one: create(one, {}), lambda one: write(one, {})])

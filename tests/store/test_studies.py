@@ -18,7 +18,7 @@ from sclsearch.store.studies import (
     study_names,
     uneven_seeds,
 )
-from tests.store.conftest import RECORD
+from tests.studies import FIELDS, RECORD
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_study_comes_back_exactly_and_is_created_once(store: StudyStore, tmp_p
     store.create(replace(RECORD, created=0.0))
     assert store.record() == RECORD
     shutil.copytree(tmp_path / "studies" / "first", tmp_path / "studies" / "copy")
-    with pytest.raises(DamagedError, match=r"is the record of 'first', not of 'copy'\. Move"):
+    with pytest.raises(DamagedError, match=r"it is the record of 'first'\. Move"):
         StudyStore(tmp_path, "copy").record()
 
 
@@ -109,7 +109,7 @@ def test_studies_are_listed_and_found_also_beside_a_damaged_one(tmp_path: Path) 
 
 
 def test_records_come_back_exactly_in_the_order_of_their_numbers(store: StudyStore) -> None:
-    configurations = [ConfigurationRecord(n, {"tau": n / 7}, {}, "sampled") for n in range(12)]
+    configurations = [ConfigurationRecord(n, {"tau": n / 7}, FIELDS, "sampled") for n in range(12)]
     replicates = [
         ReplicateRecord(n, {"train": f"{n}"}, {"order": n}, ("a note",)) for n in range(12)
     ]
@@ -136,10 +136,10 @@ def test_training_sets_with_unequal_numbers_of_seeds_are_noted() -> None:
 def test_a_configuration_that_a_search_adds_while_another_process_reads_is_no_damage(
     store: StudyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.add(ConfigurationRecord(0, {}, {}, "sampled"))
+    store.add(ConfigurationRecord(0, {}, FIELDS, "sampled"))
 
     def meanwhile(*arguments: Any) -> list[Any]:
-        store.add(ConfigurationRecord(1, {}, {}, "sampled"))
+        store.add(ConfigurationRecord(1, {}, FIELDS, "sampled"))
         return read_each(*arguments)
 
     monkeypatch.setattr("sclsearch.store.studies.read_each", meanwhile)

@@ -26,7 +26,7 @@ from sclsearch.tracking.publish import (
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import VIEW, pages, prepare, tracking_uri, write_view
 from tests.reports.trained import Trained, study_on
-from tests.store.conftest import RECORD
+from tests.studies import RECORD
 from tests.tracking.conftest import Shown, Write, track
 
 pytestmark = pytest.mark.slow
