@@ -1,7 +1,7 @@
 """Types of stored JSON objects, and the validation of an object that was read."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
@@ -12,6 +12,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     model_validator,
+    with_config,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -209,7 +210,11 @@ class Checked(Protocol):
     def check(self, path: str) -> None: ...
 
 
-_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    if is_dataclass(kind):  # of another version, if a field is unknown
+        kind = with_config(extra="forbid")(kind)
+    return TypeAdapter(kind)
 
 
 def parsed(kind: type[_T], stored: object, path: str) -> _T:
@@ -224,7 +229,8 @@ def parsed(kind: type[_T], stored: object, path: str) -> _T:
     try:
         found: _T = _adapter(kind).validate_python(stored)
     except ValidationError as error:
-        raise ValueError(fault_texts(error)[0]) from error
+        known = getattr(kind, "__dataclass_fields__", ())
+        raise ValueError(fault_texts(error, known)[0]) from error
     if isinstance(found, Checked):
         found.check(path)
     return found
