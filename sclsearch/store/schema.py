@@ -1,7 +1,7 @@
 """Types of stored JSON objects, and the validation of an object that was read."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
@@ -210,11 +210,13 @@ class Checked(Protocol):
     def check(self, path: str) -> None: ...
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    if is_dataclass(kind):  # of another version, if a field is unknown
+def _strict(kind: Any) -> TypeAdapter[Any]:
+    if hasattr(kind, "__dataclass_fields__"):  # of another version, if a field is unknown
         kind = with_config(extra="forbid")(kind)
     return TypeAdapter(kind)
+
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(_strict)
 
 
 def parsed(kind: type[_T], stored: object, path: str) -> _T:

@@ -98,7 +98,9 @@ def _block(page: str, start: str) -> str:
 
 
 def test_the_search_space_of_the_how_to_page_is_valid(tmp_path: Path) -> None:
-    (tmp_path / "supcl.yaml").write_text(_block("own-method.md", "yaml title=.supcl"), encoding="utf-8")
+    (tmp_path / "supcl.yaml").write_text(
+        _block("own-method.md", "yaml title=.supcl"), encoding="utf-8"
+    )
     assert check_file(tmp_path / "supcl.yaml", None) == []
 
 
