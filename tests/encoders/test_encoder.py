@@ -72,16 +72,6 @@ def test_poolings_are_the_first_state_the_pooler_and_the_mean_without_padding(
         bert.pool(views, mask, "max")
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "albert"])
-def test_cls_pooled_needs_a_pretrained_pooler(family: str, request: pytest.FixtureRequest) -> None:
-    encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), family)
-    for pooling in ("cls_raw", "mean"):
-        encoder.check_pooling(pooling, "pooling")
-    error = pytest.raises(SclsearchError, match=f"^x: 'cls_pooled' .* model '{family}'")
-    with nullcontext() if family == "bert" else error:
-        encoder.check_pooling("cls_pooled", "x")
-
-
 @pytest.mark.parametrize(
     ("architecture", "sizes"),
     [

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 
 from sclsearch.encoders import savings
 from sclsearch.encoders.encoder import Encoder
@@ -99,17 +98,6 @@ def relative_distance(found: Tensor, expected: Tensor) -> float:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_without_dropout_states_and_gradients_equal_those_of_the_whole_batch(
-    encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    states, gradient, _ = contrasted(encoder, inputs, (0.0, 0.0))
-    monkeypatch.setattr(savings, "LIMIT", 10**9)
-    expected_states, expected, _ = contrasted(encoder, inputs, (0.0, 0.0))
-    torch.testing.assert_close(states, expected_states)
-    assert relative_distance(gradient, expected) < 1e-5
-
-
-@pytest.mark.usefixtures("small_chunks")
 def test_the_second_forward_pass_of_a_chunk_has_the_same_dropout(
     encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,27 +107,3 @@ def test_the_second_forward_pass_of_a_chunk_has_the_same_dropout(
     assert torch.equal(states, expected_states)
     assert relative_distance(gradient, expected) < 1e-5
     assert torch.equal(after, expected_after)
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_only_the_states_of_a_chunk_are_kept(
-    bert: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def kept(chunk_tokens: int = 0) -> int:
-        sizes: list[int] = []
-
-        def note(tensor: Tensor) -> Tensor:
-            sizes.append(tensor.numel())
-            return tensor
-
-        bert.chunk_tokens = chunk_tokens
-        with saved_tensors_hooks(note, lambda tensor: tensor):
-            bert.hidden(*inputs, RATES)
-        return sum(sizes)
-
-    chunked = kept()
-    monkeypatch.setattr(savings, "LIMIT", 10**9)
-    whole = kept()
-    assert chunked < 0.01 * whole
-    assert kept(chunk_tokens=24) < 0.01 * whole
-    assert kept(chunk_tokens=1) < 0.01 * whole  # a single text is never divided

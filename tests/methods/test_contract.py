@@ -5,7 +5,6 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
-from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
@@ -85,32 +84,6 @@ def test_scores_depend_neither_on_padding_nor_on_other_rows_nor_on_dropout_rates
             }
             alone = replace(batch, y=batch.y[row : row + 1], dropout_rates=(0.5,), **cut)
             torch.testing.assert_close(method.scores(model, alone)[0], together[row])
-
-
-def test_fields_of_a_method_set_its_own_learning_rates_batch_sizes_and_epochs() -> None:
-    training = Training(learning_rate=0.01, epochs=3, dropout=0.2)
-    for name in ("lacon", "lacon-fusion", "leam", "lsan"):
-        (stage,) = method_class(name)(**{"label_lr_mult": 7.0}).stages(training)
-        assert (stage.lr_scales, stage.no_weight_decay) == ({"labels": 7.0}, ("labels",))
-    for name in ("supcl-seq", "simcse"):
-        own: dict[str, Any] = {"learning_rate": 3e-3, "epochs": 7}
-        method = method_class(name)(**{f"probe_{field}": value for field, value in own.items()})
-        contrast, probe = method.stages(training)
-        assert (contrast.training, probe.training) == (training, replace(training, **own))
-    for name in ("tapt", "cmlm", "cssl"):
-        own = {"learning_rate": 1e-4, "batch_size": 256, "epochs": 100}
-        method = method_class(name)(**{f"post_{field}": value for field, value in own.items()})
-        post, tuning = method.stages(training)
-        assert (post.training, tuning.training) == (replace(training, **own), training)
-
-
-def test_rows_of_views_have_the_order_of_their_labels(bert: Encoder, batch: Batch) -> None:
-    model = Model(bert, nn.ModuleDict()).eval()
-    views = replace(batch, dropout_rates=(0.0, 0.0))
-    rows = model.embed(views, "cls_raw")
-    for label in (0, 1):
-        expected = model.embed(batch, "cls_raw")[batch.y == label].repeat(2, 1)
-        torch.testing.assert_close(rows[views.view_y == label], expected)
 
 
 def test_a_loss_is_the_sum_of_the_scalar_terms_that_are_not_monitored() -> None:

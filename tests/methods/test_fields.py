@@ -81,16 +81,6 @@ def test_a_method_of_a_file_has_the_name_of_its_class_and_the_digest_of_its_file
     assert find_method(found.kind) == found
 
 
-def test_a_built_in_class_is_found_like_its_name_which_no_other_class_may_have(
-    custom_method: str, written: Written
-) -> None:
-    assert find_method(SCL) == find_method("scl")
-    assert find_method(SCL).digest == ""
-    file = written(custom_method.replace("class Smoothed", "class scl"))
-    with pytest.raises(SclsearchError, match=rf"^--method {file}:scl: .* built-in method"):
-        find_method(f"{file}:scl")
-
-
 def test_methods_that_cannot_be_found_are_errors(custom_method: str, written: Written) -> None:
     mine = written(custom_method)
     without_file = type("Mine", (), {"__module__": "nowhere"})

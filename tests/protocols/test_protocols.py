@@ -129,12 +129,7 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
 @pytest.mark.parametrize(
     ("name", "splits", "message"),
     [
-        ("plain", {"train": [0, 1], "validation": [1]}, "no test rows in its validation split"),
-        (
-            "lacon-classes:2",
-            {"train": [0, 1, 2] * 20, "test": [2]},
-            "0 rows of the first 2 ",
-        ),
+        ("lacon-classes:2", {"train": [0, 1, 2] * 20, "test": [2]}, "0 rows of the first 2 "),
         ("lacon", {"train": [0], "validation": [1]}, "no train rows in its train split with 1 row"),
         ("cmlm-full", {"train": [0], "validation": [1]}, "no validation rows in its validation"),
     ],

@@ -45,8 +45,6 @@ def test_loaded_values_have_the_types_of_the_method_fields(file: Path) -> None:
     )
     assert space.fixed == {"batch_size": 16, "tau": 1.0}
     assert type(space.fixed["tau"]) is float
-    found = space.method, space.source, space.file
-    assert found == ("supcl-seq", "Sedghamiz et al. 2021", "mine.yaml")
 
 
 @pytest.mark.parametrize(
@@ -95,17 +93,11 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
     ("old", "new", "message"),
     [
         ("source: S", "sorce: S", "sorce: unknown key. Did you mean 'source'? Known: fixed, meth"),
-        ("source: S", "sorce: S", "source: is missing"),
         ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),
-        ("space:\n  d", "space: 3\nx:\n  d", "space: must be a mapping of keys to values, got"),
         ("space:\n  d", "space:\n  1: {}\n  d", "space: keys must be text, got 1"),
-        ("published:\n  -", "published:\n  - 3\n  -", "published[0]: must be a mapping of keys"),
         ("type: choice", "type: choise", "space.dropouts: unknown type 'choise'. Did you mean"),
-        ("type: choice", "type: choice, x: 1", "space.dropouts.x: unknown key. Known: type, value"),
-        ("[[0, 0.1], [0.1, 0.1]]", "[]", "space.dropouts.values: must have 1 or more items"),
         ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, got"),
         ("[[0, 0.1], [0", "[[0, 1.5], [0, 0.1], [0", "space.dropouts: must be less than 1"),
-        ("low: 1e-4,", "", "space.probe_learning_rate.low: is missing"),
         ("low: 1e-4", "low: 0", "space.probe_learning_rate: low of a log range must be above 0"),
         ("low: 1e-4", "low: 0.1", "space.probe_learning_rate: low must be below high, got low=0.1"),
         (
@@ -113,12 +105,10 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
             "high: 1e-2}\n  chunk_tokens: {type: choice, values: [1, 2]}",
             "space.chunk_tokens: trades memory for time",
         ),
-        ("tau: 1}", "tau: -1}", "fixed.tau: must be greater than 0, got -1"),
         ("tau: 1}", "tua: 1}", "fixed.tua: unknown key. Did you mean 'tau'? Known: "),
         ("tau: 1}", "tau: 1, dropouts: [0, 0.1]}", "fixed.dropouts: must be fixed or searched"),
         ("batch_size: 16}\n  -", "batch_size: 8}\n  -", "published[0]: batch_size must be 16 as i"),
         ("batch_size: 16}\n  -", "epochs: 8}\n  -", "published[0]: epochs is neither in `space` n"),
-        ("batch_size: 16}\n  -", "epochs: 0}\n  -", "published[0].epochs: must be at least 1"),
         (", probe_learning_rate: 1e-2}", "}", "published[1]: probe_learning_rate is missing"),
         ("rate: 1e-3", "rate: 1e-5", "published[0]: probe_learning_rate must be from 0.0001 to 0"),
     ],
@@ -130,28 +120,15 @@ def test_an_error_names_its_place(file: Path, old: str, new: str, message: str) 
     assert any(line.startswith(f"mine.yaml: {message}") for line in lines), lines
 
 
-@pytest.mark.parametrize(
-    ("text", "places"),
-    [
-        (
-            "method: scl\nsauce: Gunel et al. 2021\npublished: [3]\nspace:\n"
-            "  tau: {type: float, low: 2, high: 1}\n"
-            "  epochs: {type: float, low: x, high: 1, stp: 1}\n",
-            "source published[0] space.tau space.epochs.low space.epochs.stp sauce",
-        ),
-        (
-            "method: scl\nsource: Gunel et al. 2021\npublished: [{tau: 0.2, lam: 2}]\n"
-            "fixed: {learning_rat: 1e-5}\nspace:\n"
-            "  tau: {type: choice, values: [-1, 0.3]}\n"
-            "  lam: {type: float, low: 0, high: 1}\n",
-            "space.tau fixed.learning_rat published[0].lam published[0]",
-        ),
-    ],
-    ids=["form", "values"],
-)
-def test_all_errors_are_reported_together(file: Path, text: str, places: str) -> None:
-    file.write_text(text)
-    assert [line.split(": ")[1] for line in check_file(file)] == places.split()
+def test_all_errors_are_reported_together(file: Path) -> None:
+    file.write_text(
+        "method: scl\nsauce: Gunel et al. 2021\npublished: [3]\nspace:\n"
+        "  tau: {type: float, low: 2, high: 1}\n"
+        "  epochs: {type: float, low: x, high: 1, stp: 1}\n"
+    )
+    places = [line.split(": ")[1] for line in check_file(file)]
+    form = ["source", "published[0]", "space.tau", "space.epochs.low", "space.epochs.stp", "sauce"]
+    assert places == form
     with pytest.raises(SclsearchError) as error:
         load_space(file, "scl")
     assert str(error.value).splitlines() == check_file(file)

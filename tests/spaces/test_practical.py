@@ -81,12 +81,9 @@ def test_all_methods_search_the_same_learning_rates_around_the_start(
 @pytest.mark.parametrize(
     ("kind", "pooler", "trained", "pooling"),
     [
-        ("bert", True, "mean", "mean"),
-        ("mpnet", False, "cls", "cls_raw"),
-        ("bert", True, "", "cls_pooled"),
-        ("roberta", False, "", "head_hidden"),
-        ("electra", False, "", "cls_raw"),
-        ("gpt2", False, "", "mean"),
+        *(("bert", True, "mean", "mean"), ("mpnet", False, "cls", "cls_raw")),
+        *(("bert", True, "", "cls_pooled"), ("roberta", False, "", "head_hidden")),
+        *(("electra", False, "", "cls_raw"), ("gpt2", False, "", "mean")),
     ],
 )
 def test_a_head_reads_what_the_encoder_was_trained_for_or_what_its_architecture_reads(
@@ -100,12 +97,7 @@ def test_a_head_reads_what_the_encoder_was_trained_for_or_what_its_architecture_
 
 @pytest.mark.parametrize(
     ("width", "start", "heads"),
-    [
-        (64, 1e-3, (1, 2, 4, 8)),
-        (384, 1e-4, (1, 2, 3, 4, 6, 8, 12)),
-        (768, 2.5e-5, (1, 2, 3, 4, 6, 8, 12)),
-        (1024, 1.4e-5, (1, 2, 4, 8)),
-    ],
+    [(64, 1e-3, (1, 2, 4, 8)), (768, 2.5e-5, (1, 2, 3, 4, 6, 8, 12)), (1024, 1.4e-5, (1, 2, 4, 8))],
 )
 def test_the_start_falls_with_the_square_of_the_width_which_the_heads_of_lacon_divide(
     width: int, start: float, heads: tuple[int, ...]
@@ -115,18 +107,7 @@ def test_the_start_falls_with_the_square_of_the_width_which_the_heads_of_lacon_d
     assert space.parameters["heads"] == Choice(heads)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "positions", "expected"),
-    [
-        ([5] * 100, 512, 16),
-        ([20] * 95 + [500] * 5, 512, 512),
-        ([20] * 96 + [500] * 4, 512, 24),
-        ([600] * 10, 512, 512),
-        ([600] * 10, None, 768),
-        ([3], 8, 8),
-    ],
-)
-def test_the_maximum_length_covers_95_percent_of_the_texts(
-    lengths: list[int], positions: int | None, expected: int
-) -> None:
-    assert covering_length(lengths, positions) == expected
+def test_the_maximum_length_covers_95_percent_of_the_texts() -> None:
+    for few, positions, expected in ((4, 512, 24), (5, 512, 512), (5, None, 512), (100, 64, 64)):
+        assert covering_length([20] * (100 - few) + [500] * few, positions) == expected
+    assert covering_length([3], 512) == 16

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.paraphrases import EDA_NOTE, EDA_VERSION, eda, paraphrase_source
+from sclsearch.tasks.paraphrases import eda, paraphrase_source
 
 HEADER: dict[str, object] = {"paraphrases": 1, "source": "en-de-en and en-zh-en, opus-mt"}
 FILM: dict[str, object] = {"text": ["A film."], "paraphrases": [["A movie."], ["Film."], ["…"]]}
@@ -131,12 +130,3 @@ def test_eda_does_not_change_a_text_of_fewer_than_two_words_and_keeps_line_break
     for text in ("", " ", "Hilarious!", "好"):
         assert eda(text) == (text, text)
     assert [len(line.split()) for line in eda("one two\nthree four")[0].split("\n")] == [2, 2]
-
-
-def test_eda_without_a_file_paraphrases_each_text_of_a_pair_separately() -> None:
-    source = paraphrase_source(None)
-    assert (source.name, source.path, source.note) == ("EDA", None, EDA_NOTE)
-    assert source.digest_of([]) == source.digest_of(VIEWS) == digest(["eda", EDA_VERSION])
-    left, right = "The film was good.", "It was not good."
-    pair = tuple(zip(eda(left), eda(right), strict=True))
-    assert source.views([(left, right)]) == {(left, right): pair}

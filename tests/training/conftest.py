@@ -1,6 +1,6 @@
 """Fixtures for training on a toy task whose class depends on one word."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -37,7 +37,6 @@ class Work(NamedTuple):
 
 WorkFor = Callable[..., Work]
 Trained = Callable[..., TrainingResult]
-Rebuilt = Callable[[Work, TrainingResult], Model]
 
 ROWS = {"train": 44, "validation": 30, "test": 30}
 FIELDS: Mapping[str, object] = {
@@ -62,28 +61,18 @@ OWN: Mapping[str, Mapping[str, object]] = {
 }
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def sentence(rng: np.random.Generator, judgement: str) -> str:
-    filler = " ".join(rng.choice(["the film was", "it was a", "very", "and"], rng.integers(1, 4)))
-    return f"{filler} {judgement}" if rng.random() < 0.5 else f"{judgement} {filler}"
-
-
 @pytest.fixture(scope="session")
 def toy() -> TaskData:
     """Return short texts; three of five have the class `good`."""
     splits = {}
     for name, rows in ROWS.items():
         rng = stream(0, name)
-        y = rng.permutation(np.arange(rows) % 5 > 1).astype(np.int64)
-        texts = tuple((sentence(rng, "good" if good else "bad"),) for good in y)
-        splits[name] = Split(texts, y)
+        y, texts = rng.permutation(np.arange(rows) % 5 > 1).astype(np.int64), []
+        for good in y:
+            words = [*rng.choice(["the film was", "it was a", "very", "and"], rng.integers(1, 4))]
+            words.insert(len(words) if rng.random() < 0.5 else 0, "good" if good else "bad")
+            texts.append((" ".join(words),))
+        splits[name] = Split(tuple(texts), y)
     return TaskData(Task("toy", "one word", ("bad", "good"), "accuracy"), splits, "memory")
 
 
@@ -147,30 +136,24 @@ def trained(work_for: WorkFor) -> Trained:
     return cache(lambda method, number=0: train(*work_for(method, number)))
 
 
-@pytest.fixture
-def rebuilt() -> Rebuilt:
-    """Return a function that builds the model from the weights of a seed run."""
-
-    def rebuilt(work: Work, result: TrainingResult) -> Model:
-        encoder = load_encoder(work.spec.model, work.spec.model_name)
-        modules = work.spec.stages[-1].new_modules(encoder, len(work.spec.task.labels))
-        model = Model(encoder, modules)
-        model.load_state_dict(result.weights)
-        return model.eval()
-
-    return rebuilt
+def rebuilt(work: Work, result: TrainingResult) -> Model:
+    """Return the model with the weights of a seed run."""
+    encoder = load_encoder(work.spec.model, work.spec.model_name)
+    modules = work.spec.stages[-1].new_modules(encoder, len(work.spec.task.labels))
+    model = Model(encoder, modules)
+    model.load_state_dict(result.weights)
+    return model.eval()
 
 
 @pytest.fixture(params=METHODS)
 def method(request: pytest.FixtureRequest) -> str:
-    """Return the name of each method."""
     return str(request.param)
 
 
 def identical(one: TrainingResult, other: TrainingResult) -> bool:
     """Return whether the records and the weights of two results are equal to the bit."""
-    records = [(r.stages, r.evaluations, r.kept, r.test, r.predictions) for r in (one, other)]
-    return records[0] == records[1] and same_weights(one.weights, other.weights)
+    first, second = ((r.stages, r.evaluations, r.kept, r.test, r.predictions) for r in (one, other))
+    return first == second and same_weights(one.weights, other.weights)
 
 
 def same_weights(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:

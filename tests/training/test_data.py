@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.methods.base import Model, Stage, Training
+from sclsearch.methods.base import Training
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
-from sclsearch.training import engine
 from sclsearch.training.data import (
     Tokens,
     batches_in_order,
@@ -26,7 +24,6 @@ from sclsearch.training.data import (
     tokenize_task,
 )
 from sclsearch.training.engine import train
-from sclsearch.training.optimizer import adamw
 from tests.training.conftest import Work, WorkFor, same_weights
 
 TEXTS = [("the film was good",), ("bad",), ("it was a very fine, lovely film!",), ("not awful",)]
@@ -121,27 +118,6 @@ def test_both_paraphrases_of_a_text_follow_each_other_by_halves(
     assert batch.y.tolist() == [0, 0, 0, 0]
 
 
-POOLED = ("scl", "supcl-seq", "simcse", "dropout-aug", "ce-cl", "cmlm", "tapt", "cssl")
-
-
-@pytest.fixture
-def head_of(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Tensor]]:
-    """Return a function that returns the head's first weights in a stage of a method."""
-    seen: list[dict[str, Tensor]] = []
-
-    def recorded(model: Model, stage: Stage) -> torch.optim.AdamW:
-        new = model.new_modules.state_dict()
-        seen.append({n: t.detach().clone() for n, t in new.items() if n.startswith("head.")})
-        return adamw(model, stage)
-
-    def head_of(method: str, number: int = 0) -> dict[str, Tensor]:
-        train(*work_for(method, number, epochs=1, evaluate="end"))
-        return seen[-1]
-
-    monkeypatch.setattr(engine, "adamw", recorded)
-    return head_of
-
-
 @pytest.mark.parametrize(("pooling", "features"), [("mean", "mean"), ("head_hidden", "cls_raw")])
 def test_scl_with_lambda_0_equals_cross_entropy_to_the_bit(
     work_for: WorkFor, pooling: str, features: str
@@ -166,19 +142,3 @@ def test_the_last_stages_of_all_methods_read_rows_in_the_same_order(
     shared = list(zip(order(work_for("ce")), order(work_for(method)), strict=False))
     assert len(shared) > 10
     assert all(one == other for one, other in shared)
-
-
-def test_replicates_and_the_stages_of_a_method_differ_in_their_order(work_for: WorkFor) -> None:
-    work = work_for("tapt")
-    stages = [order(work, remaining) for remaining in range(len(work.spec.stages))]
-    orders = [*stages, order(work_for("tapt", 1))]
-    firsts = [np.concatenate(one)[:44].tolist() for one in orders]
-    assert all(one != other for one, other in pairwise([*firsts, firsts[0]]))
-
-
-@pytest.mark.parametrize("method", POOLED)
-def test_heads_of_one_form_have_the_same_initial_weights_in_a_replicate(
-    head_of: Callable[..., dict[str, Tensor]], method: str
-) -> None:
-    assert same_weights(head_of("ce"), head_of(method))
-    assert not same_weights(head_of("ce"), head_of(method, 1))

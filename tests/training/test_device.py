@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.training.device import backend_for, fast_bf16, is_of_machine, is_out_of_memory
+from sclsearch.training.device import backend_for, is_of_machine, is_out_of_memory
 from sclsearch.training.spec import Numerics
 
 ASSERT_FAILED = 'INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":838'
@@ -82,11 +82,3 @@ def test_a_gpu_must_be_there_is_deterministic_and_uses_tf32_only_if_asked(
     assert backend.device == torch.device("cuda")
     assert backend.bf16 == (numerics == "cuda-bf16")
     assert allowed == (numerics == "cuda-tf32")
-
-
-def test_only_gpus_from_capability_8_on_are_fast_in_bfloat16(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for capability in ((7, 5), (8, 0), (9, 0)):
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
-        assert fast_bf16(torch.device("cuda", 0)) == (capability >= (8, 0))

@@ -32,13 +32,13 @@ from sclsearch.training.evaluation import (
     save_tensors,
     save_weights,
 )
-from tests.training.conftest import Rebuilt, Trained, WorkFor, same_weights
+from tests.training.conftest import Trained, WorkFor, rebuilt, same_weights
 
 CPU = torch.device("cpu")
 
 
 def test_the_weights_reproduce_the_stored_evaluations_predictions_and_probabilities(
-    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
+    work_for: WorkFor, trained: Trained, method: str
 ) -> None:
     work, result = work_for(method), trained(method)
     model, splits = rebuilt(work, result), work.spec.splits
@@ -61,7 +61,7 @@ def test_the_weights_reproduce_the_stored_evaluations_predictions_and_probabilit
 @pytest.mark.parametrize("keep", ["best", "last"])
 @pytest.mark.parametrize("learning_rate", [1e-12, 0.1])
 def test_the_latest_evaluation_with_the_best_score_and_then_the_lowest_loss_is_kept(
-    work_for: WorkFor, rebuilt: Rebuilt, keep: str, learning_rate: float
+    work_for: WorkFor, keep: str, learning_rate: float
 ) -> None:
     work = work_for("ce", keep=keep, evaluate=1, epochs=8, learning_rate=learning_rate)
     result = train(*work)
