@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,7 @@ from sclsearch.methods.supcl_seq import SupCLSeq
 WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (SCL, "tau", 0, "greater than 0"),
     (SCL, "tau", math.nan, "finite number"),
-    (SCL, "pooling", ["mean"], "'head_hidden', 'cls_raw', 'cls_pooled' or 'mean'"),
-    (SupCLSeq, "dropouts", [0.1], "must have 2 or more items"),
     (SupCLSeq, "dropouts", [-0.1, 2.0], "must be at least 0 and must be less than 1"),
-    (CE, "batch_size", 16.0, "valid integer"),
     (CE, "epochs", 100_001, "between -100000 and 100000"),
     (LaCon, "icl", 1, "valid boolean"),
     (SCL, "lamb", 0.9, "unknown key. Did you mean 'lam'?"),
@@ -56,33 +52,23 @@ def test_values_can_be_stored_as_json_and_lists_become_tuples_of_floats() -> Non
     assert build(SupCLSeq, json.loads(json.dumps(values)), "mine.yaml") == (method, training)
 
 
-Written = Callable[[str], Path]
-
-
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
-    """Return a function that writes a text to `mine.py`."""
-
-    def written(text: str) -> Path:
-        file = tmp_path / "mine.py"
-        file.write_text(text, encoding="utf-8")
-        return file
-
-    return written
+def mine(tmp_path: Path, custom_method: str) -> Path:
+    """Return `mine.py` with the documented method."""
+    (tmp_path / "mine.py").write_text(custom_method, encoding="utf-8")
+    return tmp_path / "mine.py"
 
 
 def test_a_method_of_a_file_has_the_name_of_its_class_and_the_digest_of_its_file(
-    custom_method: str, written: Written
+    mine: Path,
 ) -> None:
-    mine = written(custom_method)
     found = find_method(f"{mine}:Smoothed")
     assert (found.name, found.place) == ("Smoothed", f"{mine}:Smoothed")
     assert found.digest == file_digest(mine)
     assert find_method(found.kind) == found
 
 
-def test_methods_that_cannot_be_found_are_errors(custom_method: str, written: Written) -> None:
-    mine = written(custom_method)
+def test_methods_that_cannot_be_found_are_errors(mine: Path) -> None:
     without_file = type("Mine", (), {"__module__": "nowhere"})
     wrong: tuple[tuple[Any, str], ...] = (
         (5, r"--method: .* got 5\.$"),
@@ -104,24 +90,21 @@ FROZEN = "@dataclass(frozen=True)\nclass Mine(Method):\n    {body}\n"
     ("text", "fault"),
     [
         ("\nsize = 1 / 0\n", ".*ZeroDivisionError: division by zero.*line 4"),
-        ("size = 1 +", ".*SyntaxError: invalid syntax.*line 3"),
         ("raise SystemExit(0)", ".*SystemExit: 0.*line 3"),
         ("@dataclass\nclass Mine(Method):\n    pass\n", "must be a frozen dataclass and"),
-        ("@dataclass(frozen=True)\nclass Mine:\n    pass\n", "must be a frozen dataclass and"),
-        (FROZEN.format(body="a: int"), r"TypeError: .* missing .* argument: 'a'"),
         (FROZEN.format(body="epochs: int = 3"), "epochs is a field of every method"),
         (FROZEN.format(body="a: 'Unknown' = 1"), "NameError: name 'Unknown' is not defined"),
     ],
 )
 def test_a_file_without_the_method_is_an_error_that_names_the_line_or_the_fault(
-    written: Written, text: str, fault: str
+    mine: Path, text: str, fault: str
 ) -> None:
     imports = (
         "from dataclasses import dataclass\nfrom sclsearch.methods.base import Encoder, Method\n"
     )
-    file = written(f"{imports}{text}")
-    with pytest.raises(SclsearchError, match=rf"^--method {file}:Mine: {fault}"):
-        find_method(f"{file}:Mine")
+    mine.write_text(f"{imports}{text}", encoding="utf-8")
+    with pytest.raises(SclsearchError, match=rf"^--method {mine}:Mine: {fault}"):
+        find_method(f"{mine}:Mine")
 
 
 WITH_TEXTS = """
@@ -140,9 +123,10 @@ class Mine(Method):
 
 
 def test_annotations_that_are_texts_are_resolved_and_may_allow_none_also_without_the_file(
-    written: Written, tmp_path: Path
+    mine: Path, tmp_path: Path
 ) -> None:
-    kind = find_method(f"{written(WITH_TEXTS)}:Mine").kind
+    mine.write_text(WITH_TEXTS, encoding="utf-8")
+    kind = find_method(f"{mine}:Mine").kind
     assert field_errors(kind, {"margin": 0.7}) == [("margin", "must be greater than 1, got 0.7")]
     assert resolved(*build(kind, {"margin": None}, "a test"))["margin"] is None
     cloudpickle.register_pickle_by_value(sys.modules[kind.__module__])

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
         assert split.ids == tuple(str(number + 1) for number in numbers)
     assert "0.6/0.4 into train/test" in loaded.source
     assert loaded.notes == ()
-    for rows, test in ((10, 4), (120, 40), (1_000, 250), (40_000, 2_000)):
+    for rows, test in ((10, 4), (120, 40), (40_000, 2_000)):
         own.path.write_text(HEADER + "".join(f"row {n},{n % 2}\n" for n in range(rows)))
         assert sizes(load_custom_task(own).splits) == {"train": rows - test, "test": test}
 
@@ -106,7 +106,6 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
     ("content", "changes", "message"),
     [
         ("a,b,c\n", {"text": None}, r".* text and label are not clear\..* are a, b, c\.$"),
-        (f"{HEADER}a,\n", {}, ".*there are no labeled training rows"),
         (f"{HEADER}a,x\nb,x\n", {}, r".*at least two classes, got \['x'\]"),
         (f"{HEADER}a,x\nb,y\nb,y\n", {}, ".*has 2 different texts of 2 classes, too few"),
         (f"{HEADER}a,'x'\nb,'y'\n", {}, """.*all classes are in quotes, such as "'x'"."""),
@@ -115,13 +114,10 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         (f"{PARTS}d,x,eval\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'eval'$"),
         (f"{PARTS}d,z,dev\n", SPLIT, ".*csv: row 5: the label must be one of x, y, got 'z'$"),
         (BALANCED, TEST, r"test\.csv: row 1: .* one of neg, pos, got 'mixed'"),
-        (BALANCED, {"test": Path("empty.csv")}, r"empty\.csv: there are no rows"),
         (BALANCED, {**SPLIT, **FRACTIONS}, "--split-column, --fractions: "),
-        (BALANCED, {**SPLIT, **TEST}, "--split-column, --validation, --test: "),
         (BALANCED, {**FRACTIONS, **TEST}, r"--fractions: the share of test .*, got 0\.1"),
         (BALANCED, {"fractions": (0.0, 0.5, 0.5)}, "--fractions: train > 0"),
         (BALANCED, {"metric": "pearson"}, "--metric: the metric 'pearson' needs scores, got 2 "),
-        (f"{BALANCED}more,none\n" * 2, {"metric": "f1"}, "--metric: the metric 'f1' needs two"),
         (BALANCED, {"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
     ],
 )
@@ -130,7 +126,6 @@ def test_an_invalid_file_or_option_is_named(
 ) -> None:
     own.path.write_text(content)
     Path("test.csv").write_text(f"{HEADER}a,mixed\n")
-    Path("empty.csv").write_text(HEADER)
     with pytest.raises(SclsearchError, match=f"^{message}"):
         load_custom_task(replace(own, **changes))
 
@@ -189,9 +184,7 @@ def test_a_label_has_one_spelling(own: CustomTask) -> None:
         ([1, 1.0, 0, None, 0.0], ("0", "1")),
         (["1.00", "1", "0.0", "nan", "0"], ("0", "1")),
         ([True, "true", False, None, "FALSE"], ("False", "True")),
-        ([0.5, 1, 1.0, None, 0.5], ("0.5", "1")),
         (["01", "1", "01", None, "1"], ("01", "1")),
-        ([*range(24), None], tuple(sorted(map(str, range(24))))),
     ]
     for values, labels in cases:
         rows = [{"text": f"{n}", "label": value} for n, value in enumerate(values * 10)]
@@ -202,14 +195,13 @@ def test_a_label_has_one_spelling(own: CustomTask) -> None:
 
 
 def test_columns_are_found_by_name_or_length(own: CustomTask) -> None:
-    cases: list[tuple[str, dict[str, Any], str, str]] = [
+    both: dict[str, Any] = {"text": "body", "id": "nr"}
+    for header, options, text, label in (
         ("label,sentence,more", {}, "sentence", "label"),
-        ("body,label", {}, "body", "label"),
-        ("short,the longer", {"regression": True}, "the longer", "short"),
-        ("nr,body,kind", {"text": "body", "id": "nr"}, "body", "kind"),
+        ("short,the longer", {}, "the longer", "short"),
+        ("nr,body,kind", both, "body", "kind"),
         ("sentence,label,kind", {"label": "kind"}, "sentence", "kind"),
-    ]
-    for header, options, text, label in cases:
+    ):
         own.path.write_text(f"{header}\n{header}\n")
         found = CustomTask(own.path, **options).with_columns()
         assert (found.text, found.label) == ((text,), label)
@@ -263,15 +255,6 @@ def test_data_in_memory_is_the_task_of_its_file_and_equal_data_are_written_once(
     assert replace(first, metric="f1").path == first.path != other.path
 
 
-def test_several_tables_are_the_splits(own: CustomTask) -> None:
-    splits = {"train": FRAME[:20], "dev": FRAME[20:30], "test": FRAME[30:]}
-    files = task(splits["train"], validation=splits["dev"], test=splits["test"])
-    assert files == task(splits)
-    found = load_custom_task(files).splits
-    assert sizes(found) == {"train": 20, "validation": 10, "test": 10}
-    assert found["test"].texts[0] == ("row 30",)
-
-
 def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
     frame = FRAME.assign(label=[0.5, float("nan"), *(n % 2 for n in range(38))])
     for data, labels in ((frame, ("0", "0.5", "1")), (as_dataset(unlabeled=1), ("n", "y"))):
@@ -283,10 +266,8 @@ def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
 def test_invalid_data_columns_or_names_are_refused_before_writing(own: CustomTask) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"text": "txet"}, r"reviews: no column is called 'txet'\. Did you mean 'text'"),
-        ({"label": 5}, r"--label: must be text, got 5\."),
         ({"data": FRAME["text"]}, r"--task: must be a file, .*, got Series\. Convert"),
         ({"data": {"text": ["a"]}}, r"--task: must have a split train, got text\."),
-        ({"validation": 3}, r"--validation: .*, got int\. "),
         *(({"name": name}, "name: must be a file name") for name in ("a/b", "..", "詞" * 90)),
     ]
     for changes, message in cases:
@@ -315,8 +296,8 @@ def test_separate_files_stay_separate_and_fractions_draw_the_split_without_a_fil
 SHARES = [(0.8, 0.1, 0.1), (0.5, 0.25, 0.25), (0.6, 0.4, 0.0), (0.9, 0.0, 0.1), (1.0, 0.0, 0.0)]
 
 
-def numbered(y: list[int]) -> Split:
-    return Split(tuple((str(n),) for n in range(len(y))), np.array(y, np.int64))
+def numbered(y: Sequence[float]) -> Split:
+    return Split(tuple((str(n),) for n in range(len(y))), np.array(y))
 
 
 @given(st.lists(st.integers(0, 4), min_size=30, max_size=200), st.sampled_from(SHARES))
@@ -339,14 +320,10 @@ def test_every_row_is_drawn_once_and_every_class_has_its_share(
 
 
 def test_the_draw_is_pinned_also_of_scores() -> None:
-    for y, validation, test in (
-        (np.array([0, 1] * 10), ("11", "14"), ("0", "3")),
-        (np.arange(20.0), ("0", "13"), ("1", "7")),
-    ):
-        split = Split(tuple((str(n),) for n in range(20)), y)
-        splits = draw_splits(split, (0.8, 0.1, 0.1), "rows.csv")
-        found = [[text for (text,) in splits[name].texts] for name in ("validation", "test")]
-        assert found == [[*validation], [*test]]
+    for y, pinned in (([0, 1] * 10, "11 14 0 3"), ([n / 1 for n in range(20)], "0 13 1 7")):
+        splits = draw_splits(numbered(y), SHARES[0], "rows.csv")
+        drawn = (*splits["validation"].texts, *splits["test"].texts)
+        assert " ".join(text for (text,) in drawn) == pinned
 
 
 def test_rows_with_equal_texts_are_drawn_together(own: CustomTask) -> None:

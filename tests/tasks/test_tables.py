@@ -4,7 +4,6 @@ import gzip
 import json
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -144,8 +143,3 @@ def test_an_unreadable_file_or_row_is_named(
         cells_of(file)
     assert str(raised.value).startswith(f"{file}: ")
     assert message in str(raised.value)
-
-
-def test_two_columns_of_one_name_are_an_error() -> None:
-    with pytest.raises(SclsearchError, match=r"^rows: two columns are called 'a'\. Rename one\."):
-        text_columns(pd.DataFrame([["x", "y"]], columns=["a", "a"]), ("a",), "rows")
