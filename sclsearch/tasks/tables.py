@@ -34,20 +34,12 @@ def ending_of(path: Path) -> str:
     return next(iter(endings[-2:] if endings[-1:] == [".gz"] else endings[-1:]), "")
 
 
-def read_table(
-    path: Path,
-    delimiter: str | None = None,
-    header: Sequence[str] | None = None,
-    *,
-    literal: bool = False,
-) -> "pd.DataFrame":
+def read_table(path: Path, delimiter: str | None = None, **options: Any) -> "pd.DataFrame":
     """Return all rows of a file, in the format of its ending; blank lines are skipped.
 
-    Without a delimiter, that of CSV cells is detected, and quotes in a TSV file are text, as in
-    GLUE's files, unless it is written with the quotes of CSV; `literal` excludes that. A CSV or TSV
-    file without a header needs `header`, the names of all columns.
+    Raise SclsearchError for an unreadable file. The options are those of `parse`.
     """
-    return parse(_content(path), str(path), ending_of(path), delimiter, header, literal=literal)
+    return parse(_content(path), str(path), ending_of(path), delimiter, **options)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
@@ -84,7 +76,12 @@ def parse(
     *,
     literal: bool = False,
 ) -> "pd.DataFrame":
-    """Return the rows of a file's content; `where` is its name, for errors."""
+    """Return the rows of a file's content; `where` is its name, for errors.
+
+    Without a delimiter, that of CSV cells is detected, and quotes in a TSV file are text, as in
+    GLUE's files, unless it is written with the quotes of CSV; `literal` excludes that. A CSV or TSV
+    file without a header needs `header`, the names of all columns.
+    """
     import pandas as pd
 
     if ending not in FORMATS:
@@ -232,22 +229,19 @@ def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "
 def _as_text(column: "pd.Series[Any]", where: str) -> "pd.Series[Any]":
     import pandas as pd
 
-    if column.dtype == object:
-        known = column.isna() | column.map(lambda value: isinstance(value, str | int | float))
-        if not known.all():
-            row = int(known.argmin())
-            raise SclsearchError(
-                f"{where}: row {row + 1}: must be text or a number, got "
-                f"{reprlib.repr(column.iloc[row])}. Name another column."
-            )
-        cells = [
-            f"{cell:.0f}" if isinstance(cell, float) and cell.is_integer() else str(cell)
-            for cell in column.where(column.notna(), "")
-        ]
-        return pd.Series(cells, column.index, dtype=object)
-    if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
-        column = column.astype("Int64")  # integers with gaps
-    return column.astype("string").fillna("").astype(object)
+    column = column.astype(object)
+    known = column.map(lambda value: pd.api.types.is_scalar(value) and type(value) is not bytes)
+    if not known.all():
+        row = int(known.argmin())
+        raise SclsearchError(
+            f"{where}: row {row + 1}: must be text or a number, got "
+            f"{reprlib.repr(column.iloc[row])}. Name another column."
+        )
+    cells = [
+        f"{cell:.0f}" if isinstance(cell, float) and cell.is_integer() else str(cell)
+        for cell in column.where(column.notna(), "")
+    ]
+    return pd.Series(cells, column.index, dtype=object)
 
 
 def check_values(where: str, faults: Iterable[tuple[Any, str]]) -> None:
