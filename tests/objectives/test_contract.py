@@ -8,17 +8,6 @@ import torch
 from torch import Tensor
 
 from sclsearch import objectives
-from sclsearch.objectives import (
-    instance_centered,
-    label_centered,
-    label_embedding_regularizer,
-    masked_lm,
-    nt_xent,
-    prediction_loss,
-    sim_clr,
-    sim_siam,
-    sup_con,
-)
 
 Objective = Callable[..., Tensor]
 
@@ -39,17 +28,17 @@ def without_labels(objective: Objective) -> Objective:
 # Each objective, whose last argument is the labels, and the shape of each tensor before them as a
 # word: B texts, C classes, K views, d width. Tensors after | get no gradient.
 CASES: dict[str, tuple[Objective, str]] = {
-    "sup_con": (partial(sup_con, tau=0.05), "Bd"),
-    "nt_xent": (without_labels(partial(nt_xent, tau=0.05)), "Bd Bd"),
-    "sim_clr": (without_labels(partial(sim_clr, tau=0.05)), "Bd KBd"),
-    "sim_siam": (without_labels(sim_siam), "Bd KBd | Bd KBd"),
-    "label_centered": (partial(label_centered, tau=0.05), "Bd Cd"),
-    "instance_centered": (partial(instance_centered, tau=0.05), "Bd Cd"),
-    "instance_centered heads": (partial(instance_centered, tau=0.3, heads=4), "Bd Cd"),
-    "label_embedding_regularizer": (without_labels(label_embedding_regularizer), "Bd"),
-    "prediction_loss of classes": (prediction_loss, "Bd"),
-    "prediction_loss of scores": (lambda z, y: prediction_loss(z[:, 0], y / 3), "Bd"),
-    "masked_lm": (masked_lm, "Bd"),
+    "sup_con": (partial(objectives.sup_con, tau=0.05), "Bd"),
+    "nt_xent": (without_labels(partial(objectives.nt_xent, tau=0.05)), "Bd Bd"),
+    "sim_clr": (without_labels(partial(objectives.sim_clr, tau=0.05)), "Bd KBd"),
+    "sim_siam": (without_labels(objectives.sim_siam), "Bd KBd | Bd KBd"),
+    "label_centered": (partial(objectives.label_centered, tau=0.05), "Bd Cd"),
+    "instance_centered": (partial(objectives.instance_centered, tau=0.05), "Bd Cd"),
+    "instance_centered heads": (partial(objectives.instance_centered, tau=0.3, heads=4), "Bd Cd"),
+    "label_embedding_regularizer": (without_labels(objectives.label_embedding_regularizer), "Bd"),
+    "prediction_loss of classes": (objectives.prediction_loss, "Bd"),
+    "prediction_loss of scores": (lambda z, y: objectives.prediction_loss(z[:, 0], y / 3), "Bd"),
+    "masked_lm": (objectives.masked_lm, "Bd"),
 }
 
 

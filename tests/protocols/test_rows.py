@@ -48,20 +48,6 @@ def test_a_stratified_draw_has_the_size_and_class_shares_in_ascending_order(
     assert (np.abs(found - exact) < 1 + lifted).all()
 
 
-def test_a_subset_of_the_pool_has_its_shares_by_largest_remainder_and_every_class() -> None:
-    for pool, size, drawn in (
-        ([60, 30, 10], Size(total=10), [6, 3, 1]),
-        ([50, 50], Size(total=3), [2, 1]),
-        ([98, 2, 2], Size(total=10), [8, 1, 1]),
-        ([60, 30, 10], Size(per_class=3), [3, 3, 3]),
-    ):
-        data = labeled(train=[label for label, count in enumerate(pool) for _ in range(count)])
-        odd = Rows("train", np.arange(1, sum(pool), 2))
-        subset = draw_subset(data, odd, size, all_seeds(0))
-        assert (subset.split, counts(subset, data)) == ("train", drawn)
-        assert set(subset.index) <= set(odd.index)
-
-
 def test_a_size_that_the_pool_cannot_give_is_refused() -> None:
     data, pool = labeled(train=[0, 0, 0, 1, 1]), Rows("train", np.arange(5))
     for size, message in (

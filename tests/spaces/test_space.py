@@ -11,10 +11,7 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.spaces.space import Choice, Parameter, Range, Space
 
-PROBE = {
-    "mode": Choice(("eval", "train")),
-    "tau": Choice((0.1, 0.3)),
-}
+PROBE = {"mode": Choice(("eval", "train")), "tau": Choice((0.1, 0.3))}
 
 
 def space(
@@ -87,11 +84,7 @@ def test_a_spec_depends_only_on_parameters_published_and_fixed_values() -> None:
 @pytest.mark.parametrize(
     ("parameter", "inside", "outside"),
     [
-        (
-            Choice((1, "mean", (0.0, 0.1))),
-            (1.0, "mean", [0.0, 0.1], (0, 0.1)),
-            (0.2, "max", (0.1,), True),
-        ),
+        (Choice((1, "mean", (0.0, 0.1))), (1.0, "mean", [0.0, 0.1]), (0.2, "max", (0.1,), True)),
         (Range(0.0, 0.2, "float"), (0.0, 0.2, 0), (-0.1, 0.21, False, "0.1", None, math.nan)),
         (Range(1e-5, 1e-3, "log"), (1e-5, 1e-3), (0.0, 9e-6, 2e-3)),
     ],

@@ -154,16 +154,6 @@ def test_without_validation_rows_the_last_weights_are_kept_after_the_given_updat
     assert same_weights(given.weights, limited.weights)
 
 
-@pytest.mark.parametrize("method", ["ce", "supcl-seq"])
-@pytest.mark.parametrize("most", [5, 1000])
-def test_max_updates_limits_every_stage(work_for: WorkFor, method: str, most: int) -> None:
-    work = work_for(method, evaluate="end", epochs=2)
-    result: Any = train(*work.but(max_updates=most))
-    planned = [6 * stage.training.epochs for stage in work.spec.stages]
-    assert result.evaluations[-1]["update"] == min(planned[-1], most)
-    assert [one["update"] for one in result.stages][-1:] == [min(u, most) for u in planned[:-1]]
-
-
 @pytest.mark.parametrize("method", ["scl", "supcl-seq", "tapt", "cssl"])
 def test_stages_train_as_on_a_task_with_the_added_paraphrases_as_rows(
     work_for: WorkFor, toy: TaskData, tiny_bert: Path, method: str
