@@ -17,11 +17,11 @@ NOTE = "scaled: at most 150 updates a stage, 200 validation and 500 test rows"
 WITHOUT_VALIDATION = labeled(train=[0, 1] * 1000, test=[0, 1])
 
 
-@pytest.fixture(params=["gunel-full", "gunel-fewshot", "supcl-seq", "lacon", "cmlm-fewshot"])
-def protocol(request: pytest.FixtureRequest) -> Protocol:
-    return PROTOCOLS[request.param]
+VARIED = [PROTOCOLS[name] for name in ("gunel-full", "supcl-seq", "lacon", "cmlm-fewshot")]
+EACH = pytest.mark.parametrize("protocol", VARIED, ids=lambda protocol: protocol.name)
 
 
+@EACH
 def test_fresh_replicates_begin_after_those_of_the_protocol_and_the_study(
     protocol: Protocol,
 ) -> None:
@@ -56,19 +56,15 @@ def test_replicates_take_several_random_splits_in_turn(scaled: bool, held_out: i
     assert fresh(protocol, 4).title == f"{protocol.title}, fresh replicates"
 
 
-@pytest.mark.parametrize(
-    ("rows", "configs", "seeds", "splits"),
-    [(1_000, 10, 5, ", 10 splits"), (2_000, 8, 3, ", 10 splits"), (5_002, 5, 2, "")],
-)
-def test_own_rows_decide_the_numbers_of_configurations_seeds_and_splits(
-    rows: int, configs: int, seeds: int, splits: str
-) -> None:
-    data = labeled(train=[0, 1] * (rows // 2))
-    assert for_rows(PLAIN, data, None) == (PLAIN, 20)
-    own = replace(data, task=replace(data.task, own=True))
-    protocol, found = for_rows(PLAIN, own, None)
-    assert (found, protocol.replicates, protocol.title) == (configs, seeds, f"plain{splits}")
-    assert for_rows(PLAIN, own, 3)[0].title == "plain, 3 splits"
+def test_own_rows_decide_the_numbers_of_configurations_seeds_and_splits() -> None:
+    assert for_rows(PLAIN, labeled(train=[0, 1]), None) == (PLAIN, 20)
+    for rows, effort in ((1_000, (10, 5)), (2_000, (8, 3)), (5_002, (5, 2))):
+        data = labeled(train=[0, 1] * (rows // 2))
+        own = replace(data, task=replace(data.task, own=True))
+        protocol, configs = for_rows(PLAIN, own, None)
+        assert (configs, protocol.replicates) == effort
+        assert protocol.title == f"plain{', 10 splits' * (rows <= 2_000)}"
+        assert for_rows(PLAIN, own, 3)[0].title == "plain, 3 splits"
 
 
 def test_few_rows_get_as_many_epochs_as_100_updates_take() -> None:
@@ -77,6 +73,7 @@ def test_few_rows_get_as_many_epochs_as_100_updates_take() -> None:
     assert protocol.training(10_000, 16) == PLAIN.training(10_000, 16)
 
 
+@EACH
 def test_laptop_scale_uses_some_of_the_protocols_rows(protocol: Protocol) -> None:
     data = labeled(train=[0, 0, 0, 1] * 750, validation=[0, 1, 0, 0] * 600)
     size = Size(total=40) if protocol.few_shot else None

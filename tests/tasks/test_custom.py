@@ -282,7 +282,6 @@ def test_separate_files_stay_separate_and_fractions_draw_the_split_without_a_fil
     other.write_text(BALANCED.replace("row", "other"))
     for name, drawn, fractions in (
         ("test", {}, None),
-        ("test", {"validation": 10}, (0.75, 0.25, 0.0)),
         ("validation", {"test": 10}, (0.75, 0.0, 0.25)),
     ):
         changes: dict[str, Any] = {name: other, "fractions": fractions}

@@ -3,47 +3,29 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from torch import nn
 
 from sclsearch.methods.base import Model, Stage, Training
 from sclsearch.training.optimizer import adamw, evaluation_points, lr_scale
 
 
-@pytest.mark.parametrize(
-    ("schedule", "per_epoch", "total", "points"),
-    [
-        ("epoch", 4, 12, {4, 8, 12}),
-        ("end", 4, 12, {12}),
-        (5, 4, 12, {5, 10, 12}),
-        (6, 4, 12, {6, 12}),
-        ("tenth", 4, 20, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}),
-        ("tenth", 4, 25, {3, 5, 8, 10, 13, 15, 18, 20, 23, 25}),
-    ],
-    ids=str,
-)
-def test_the_last_update_is_always_evaluated(
-    schedule: Any, per_epoch: int, total: int, points: set[int]
-) -> None:
-    assert evaluation_points(schedule, per_epoch, total) == points
+def test_the_last_update_is_always_evaluated() -> None:
+    schedules: dict[Any, list[int]] = {"epoch": [4, 8, 12], "end": [12], 5: [5, 10, 12]}
+    for schedule, points in schedules.items():
+        assert sorted(evaluation_points(schedule, 4, 12)) == points
+    assert sorted(evaluation_points("tenth", 4, 25)) == [3, 5, 8, 10, 13, 15, 18, 20, 23, 25]
 
 
-@pytest.mark.parametrize(
-    ("warmup_ratio", "total", "scales"),
-    [
-        (0.0, 4, [1.0, 0.75, 0.5, 0.25]),
-        (1 / 3, 6, [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]),
-        (1.0, 4, [0.25, 0.5, 0.75, 1.0]),
-        (0.0, 1, [1.0]),
-        (1.0, 1, [1.0]),
-    ],
-    ids=str,
-)
-def test_the_learning_rate_is_linear_on_both_sides_of_its_peak(
-    warmup_ratio: float, total: int, scales: list[float]
-) -> None:
-    found = [lr_scale(update, total, warmup_ratio) for update in range(1, total + 1)]
-    assert found == scales
+def test_the_learning_rate_is_linear_on_both_sides_of_its_peak() -> None:
+    for warmup_ratio, scales in (
+        (0.0, [1.0, 0.75, 0.5, 0.25]),
+        (1 / 3, [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]),
+        (1.0, [0.25, 0.5, 0.75, 1.0]),
+        (0.0, [1.0]),
+    ):
+        total = len(scales)
+        found = [lr_scale(update, total, warmup_ratio) for update in range(1, total + 1)]
+        assert found == scales
 
 
 def test_each_parameter_has_the_learning_rate_and_weight_decay_of_its_module() -> None:
