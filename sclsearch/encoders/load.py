@@ -4,7 +4,7 @@ import copy
 import inspect
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import count
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CPU = torch.device("cpu")
+OTHER_SHAPES = "has in other shapes than config.json"
 MOST_MODULES = 5_000
 """Modules of a model at most: 48 layers have about 1,000, and many take minutes to build."""
 INPUTS = re.compile(
@@ -73,10 +74,8 @@ def _files(folder: Path) -> tuple[tuple[object, ...], ...]:
 def _pretrained(
     folder: Path, name: str, device: torch.device, _: tuple[tuple[object, ...], ...]
 ) -> Encoder:
-    model, missing = _read(folder, name)
+    model = _read(folder, name)
     kind = model.config.model_type
-    if missing:
-        model.pooler = None  # type: ignore[assignment]  # its weights would be random
     mask_token: int | None = None
     with suppress(SclsearchError):  # tokenization reports this error; the encoder itself is valid
         mask_token = load_tokenizer(folder).mask_token_id
@@ -103,25 +102,20 @@ def _pretrained(
     return encoder.eval().to(device)
 
 
-def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
-    """Return the model and the names of its pooler's weights if the file lacks them."""
-    from transformers import (
-        MODEL_FOR_TEXT_ENCODING_MAPPING,
-        AutoConfig,
-        AutoModel,
-        AutoModelForTextEncoding,
-    )
+def _read(folder: Path, name: str) -> "PreTrainedModel":
+    """Return the model; without its pooler if the file lacks it."""
+    import transformers
 
     with quiet_transformers():
         try:
-            config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+            config = transformers.AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
             # T5 has a class for its encoder alone; AutoModel would load the decoder, too.
-            texts = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
-            kind: Any = AutoModelForTextEncoding if texts else AutoModel
+            alone = type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
+            kind: Any = getattr(transformers, f"AutoModel{'ForTextEncoding' * alone}")
             if getattr(config, "attention_type", "") == "block_sparse":
                 # Otherwise BigBird replaces its modules at the first short text.
                 config.attention_type = "original_full"
-            _check_outline(_outline(kind, copy.deepcopy(config)), folder, name)
+            _check_outline(kind, config, folder, name)
             # Otherwise the checkpoint's dtype is kept, and half precision cannot be trained.
             model, loading = kind.from_pretrained(
                 str(folder),
@@ -138,27 +132,35 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
             raise SclsearchError(
                 f"--model {name}: transformers cannot load it as an encoder: {_text(error)}"
             ) from error
+    reshaped = [key for key, *_ in loading["mismatched_keys"]]
+    _check_weights(model, {"lacks": loading["missing_keys"], OTHER_SHAPES: reshaped}, name)
+    if any(key.startswith("pooler.") for key in (*reshaped, *loading["missing_keys"])):
+        model.pooler = None  # its weights would be random
+    return model
+
+
+def _check_weights(
+    model: "PreTrainedModel", absent: Mapping[str, Iterable[str]], name: str
+) -> None:
+    for fault, keys in absent.items():
+        if lacking := sorted(key for key in keys if not key.startswith("pooler.")):
+            raise SclsearchError(
+                f"--model {name}: model.safetensors {fault} {counted(len(lacking), 'weight')} of "
+                f"{model.config.model_type}, the first {lacking[0]}. Take a complete checkpoint."
+            )
     for weight, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise SclsearchError(
                 f"--model {name}: model.safetensors: {weight} holds NaN or infinite values. Take "
                 "an undamaged checkpoint."
             )
-    for fault, keys in (
-        ("lacks", loading["missing_keys"]),
-        ("has in other shapes than config.json", {key for key, *_ in loading["mismatched_keys"]}),
-    ):
-        if lacking := sorted(key for key in keys if not key.startswith("pooler.")):
-            raise SclsearchError(
-                f"--model {name}: model.safetensors {fault} {counted(len(lacking), 'weight')} of "
-                f"{config.model_type}, the first {lacking[0]}. Take a complete checkpoint."
-            )
-    mismatched = {key for key, *_ in loading["mismatched_keys"]}
-    return model, sorted(mismatched | loading["missing_keys"])
 
 
-def _outline(kind: Any, config: Any) -> "PreTrainedModel":
-    """Return the model without its weights, which takes no memory."""
+def _check_outline(auto: Any, config: Any, folder: Path, name: str) -> None:
+    """Raise SclsearchError for a decoder, for other inputs and for more weights than the file's.
+
+    The model is built without its weights, which takes no memory.
+    """
     modules = count(1)
 
     def limit(*_: object) -> None:
@@ -168,15 +170,10 @@ def _outline(kind: Any, config: Any) -> "PreTrainedModel":
     hook = register_module_module_registration_hook(limit)
     try:
         with torch.device("meta"):
-            model: PreTrainedModel = kind.from_config(config)
+            model = auto.from_config(copy.deepcopy(config))
     finally:
         hook.remove()
-    return model
-
-
-def _check_outline(model: "PreTrainedModel", folder: Path, name: str) -> None:
-    """Raise SclsearchError for a decoder, for other inputs and for more weights than the file's."""
-    kind, config = model.config.model_type, model.config
+    kind = config.model_type
     if config.is_encoder_decoder and hasattr(model, "decoder"):
         raise SclsearchError(f"--model {name}: {kind} has a decoder. Choose an encoder.")
     known = {"langs"} if getattr(config, "n_langs", 1) == 1 else {}

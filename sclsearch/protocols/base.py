@@ -151,14 +151,11 @@ def _apart(data: TaskData, splits: Splits) -> Splits:
     validation, test = others(splits.validation, splits.train), splits.test
     if test.split != validation.split or not np.isin(test.index, validation.index).any():
         test = others(test, splits.train, validation)
-    before, after = (
-        sum(len(rows.index) for rows in both)
-        for both in ((splits.validation, splits.test), (validation, test))
-    )
-    if before == after:
-        return splits
-    note = f"{before - after} validation and test rows left out: their texts are also in other rows"
-    return replace(splits, validation=validation, test=test).noted(note)
+    kept = len(validation.index) + len(test.index)
+    if left_out := len(splits.validation.index) + len(splits.test.index) - kept:
+        note = f"{left_out} validation and test rows left out: their texts are also in other rows"
+        splits = replace(splits, validation=validation, test=test).noted(note)
+    return splits
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,6 +265,10 @@ def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
 def test_invalid_data_columns_or_names_are_refused_before_writing(own: CustomTask) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"text": "txet"}, r"reviews: no column is called 'txet'\. Did you mean 'text'"),
+        (
+            {"data": pd.concat([FRAME, FRAME["text"]], axis=1)},
+            "reviews: two columns are called 'text'",
+        ),
         ({"data": FRAME["text"]}, r"--task: must be a file, .*, got Series\. Convert"),
         ({"data": {"text": ["a"]}}, r"--task: must have a split train, got text\."),
         *(({"name": name}, "name: must be a file name") for name in ("a/b", "..", "詞" * 90)),

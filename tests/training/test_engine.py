@@ -154,6 +154,11 @@ def test_without_validation_rows_the_last_weights_are_kept_after_the_given_updat
     assert same_weights(given.weights, limited.weights)
 
 
+def test_max_updates_limits_every_stage(work_for: WorkFor) -> None:
+    result: Any = train(*work_for("supcl-seq", evaluate="end", epochs=2).but(max_updates=5))
+    assert [one["update"] for one in (result.stages[-1], result.evaluations[-1])] == [5, 5]
+
+
 @pytest.mark.parametrize("method", ["scl", "supcl-seq", "tapt", "cssl"])
 def test_stages_train_as_on_a_task_with_the_added_paraphrases_as_rows(
     work_for: WorkFor, toy: TaskData, tiny_bert: Path, method: str
