@@ -116,6 +116,7 @@ def _read(folder: Path, name: str) -> "PreTrainedModel":
                 # Otherwise BigBird replaces its modules at the first short text.
                 config.attention_type = "original_full"
             _check_outline(kind, config, folder, name)
+            model: PreTrainedModel
             # Otherwise the checkpoint's dtype is kept, and half precision cannot be trained.
             model, loading = kind.from_pretrained(
                 str(folder),
@@ -135,7 +136,7 @@ def _read(folder: Path, name: str) -> "PreTrainedModel":
     reshaped = [key for key, *_ in loading["mismatched_keys"]]
     _check_weights(model, {"lacks": loading["missing_keys"], OTHER_SHAPES: reshaped}, name)
     if any(key.startswith("pooler.") for key in (*reshaped, *loading["missing_keys"])):
-        model.pooler = None  # its weights would be random
+        model.pooler = None  # type: ignore[assignment]  # its weights would be random
     return model
 
 
