@@ -63,7 +63,7 @@ class RunRecord:
     datasets: tuple[DatasetRecord, ...] = ()
 
 
-SHORT = {"learning_rate": "lr"}
+SHORT = {"learning_rate": "lr", "tau": "τ", "lam": "λ", "alpha": "α"}
 LONGEST_NAME = 250
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
@@ -80,15 +80,16 @@ def experiment_name(record: StudyRecord) -> str:
 
 
 def configuration_name(record: StudyRecord, configuration: ConfigurationRecord) -> str:
-    """Return the searched hyperparameters as `tau=0.3 lr=0.0001`, or the number without any."""
+    """Return method and searched hyperparameters, or the number: `scl τ=0.3 lr=0.0001`."""
     order = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
     values = {name: configuration.values[name] for name in order if name in configuration.values}
-    return short_settings(values) or f"configuration {configuration.number}"
+    words = short_settings(values) or f"configuration {configuration.number}"
+    return f"{record.training['method']} {words}"[:LONGEST_NAME]
 
 
 def short_settings(values: Mapping[str, Any]) -> str:
-    """Return hyperparameters as one short line, for example `tau=0.3 lr=0.0001`."""
-    return settings({SHORT.get(name, name): value for name, value in values.items()})[:LONGEST_NAME]
+    """Return hyperparameters as one short line, for example `τ=0.3 lr=0.0001`."""
+    return settings({SHORT.get(name, name): value for name, value in values.items()})
 
 
 def counts(state: SearchState) -> tuple[int, ...]:
@@ -118,7 +119,8 @@ def new_records(
     scored = [*islice(state.scores, scores, None), *(number for number, _ in tested)]
     for number in dict.fromkeys(scored):
         if number in state.scores:
-            yield _part(state, (number,), _scores(state.scores[number]), "FINISHED")
+            metrics = {**_scores(state.scores[number]), "seeds": len(state.runs_of(number))}
+            yield _part(state, (number,), metrics, "FINISHED")
     if ended and state.winner is not None:
         yield from _final_records(state, state.winner)
 
@@ -215,7 +217,7 @@ def _seed_run_record(
         },
         tags=tags,
         experiment=experiment_name(record),
-        name=f"seed {replicate.number}",
+        name=f"{record.training['method']} seed {replicate.number}",
         history=tuple(history),
         status="FINISHED" if run.failure is None else "FAILED",
         started=run.started or None,

@@ -54,7 +54,7 @@ VIEW = "ranking"
 PARAMETERS = "workflowType=machine_learning"
 """Without it the UI opens its pages for language model applications."""
 _VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-_METRICS = ("score", "validation_loss", "test", "test_std")
+_METRICS = ("score", "test", "seeds", "test_std", "validation_loss")
 LONGEST_WAIT = 120.0
 _LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
@@ -230,6 +230,7 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
         raise SclsearchError(f"{masked(uri)}: is a server, not a database. Open it in a browser.")
     command = [sys.executable, "-m", "mlflow", "server"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += ["--uvicorn-opts", "--log-level warning"]  # or it prints a line per request
     location = artifact_location(uri)
     if location is not None:
         command += ["--artifacts-destination", location]
@@ -287,12 +288,14 @@ def _view(runs: list[Any]) -> dict[str, object]:
     searched = [name for run in runs for name in run.data.tags.get("searched", "").split()]
     metrics = [f"metrics.`{name}`" for name in _METRICS]
     params = [f"params.`{name}`" for name in ("method", *dict.fromkeys(searched))]
-    widths = {"attributes.`Run Name`": 330, **dict.fromkeys([*metrics, *params], 130)}
+    columns = [params[0], *metrics, *params[1:]]
+    # Score, test and seeds are visible beside the assistant on a screen of 1280 pixels.
+    widths = {"attributes.`Run Name`": 180, **dict.fromkeys(columns, 70)}
     return {
         "searchFilter": f"tags.{LEVEL} = 'configuration'",
         "orderByKey": "metrics.`score`",
         "orderByAsc": False,
-        "selectedColumns": [*metrics, *params],
+        "selectedColumns": columns,
         "columnOrder": [*widths],
         "columnWidths": widths,
     }
