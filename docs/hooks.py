@@ -1,10 +1,8 @@
-"""Reference pages that MkDocs generates from the code: methods, protocols, spaces, commands."""
+"""Reference pages that MkDocs generates from the code: methods, protocols, spaces and tasks."""
 
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -17,7 +15,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "protocols": _protocols(),
         "spaces": _spaces(),
         "tasks": _tasks(),
-        "commands": _commands(),
     }.items():
         files.append(File.generated(config, f"reference/{name}.md", content="\n".join(lines)))
     for recording in sorted((Path(__file__).parents[1] / "benchmarks").glob("*.md")):
@@ -113,53 +110,6 @@ def _tasks() -> Iterator[str]:
     yield "| model | encoder |\n|---|---|"
     for name, alias in ALIASES.items():
         yield f"| `{name}` | {_cell(alias.summary)} |"
-
-
-def _commands() -> Iterator[str]:
-    import typer.main
-
-    from sclsearch.cli import app
-
-    yield "# Commands\n"
-    yield (
-        "`sclsearch COMMAND --help` shows the most important options, `--help-all` shows all of "
-        "them. `sclsearch --install-completion` enables completion in your shell.\n"
-    )
-    group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
-        if command.hidden:
-            continue
-        yield f"\n## {name}\n"
-        yield inspect.cleandoc(command.help or "").replace("\b", "")
-        arguments = [one for one in command.params if one.param_type_name == "argument"]
-        options = [one for one in command.params if one.param_type_name == "option"]
-        for title, parameters in (("argument", arguments), ("option", options)):
-            if not parameters:
-                continue
-            yield f"\n| {title} | meaning |\n|---|---|"
-            for one in parameters:
-                yield f"| {_spelling(one)} | {_cell(one.help or '')}{_default(one)} |"
-
-
-def _spelling(parameter: Any) -> str:
-    name = parameter.metavar or _value_name(parameter.type_descriptor.annotation)
-    if parameter.param_type_name == "argument":
-        return f"`{parameter.metavar or parameter.name.upper().rstrip('_')}`"
-    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
-    return f"`{names}`" if parameter.is_flag else f"`{names} {name}`"
-
-
-def _value_name(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return "|".join(map(str, get_args(annotation)))
-    inner = [one for one in get_args(annotation) if one is not type(None)]
-    kind = inner[0] if inner else annotation
-    return {"str": "TEXT", "float": "NUMBER", "int": "INTEGER"}.get(kind.__name__, "PATH")
-
-
-def _default(parameter: Any) -> str:
-    shown = parameter.show_default and parameter.default not in (None, False, [], ())
-    return f" Default: `{parameter.default}`." if shown and not callable(parameter.default) else ""
 
 
 def _linked(text: str) -> str:

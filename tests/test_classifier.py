@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sclsearch import Classifier, SclsearchError, select
 from tests.in_process import in_process
 from tests.tiny import WORDS
-from tools.python_reference import PAGE, page
 
 pytestmark = pytest.mark.filterwarnings("ignore:The winner is useless")
 TUTORIALS = Path(__file__).parents[1] / "docs/tutorials"
@@ -174,7 +173,3 @@ def test_code_of_the_tutorial_predicts_labels(
         {"texts": rows["text"], "labels": rows["team"]},
     )
     assert re.search("account|billing|delivery|product|0[.]", capsys.readouterr().out)
-
-
-def test_the_python_reference_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run python tools/python_reference.py"

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import nbclient
@@ -18,6 +19,7 @@ from sclsearch.cli import app
 from sclsearch.spaces.load import check_file
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.finished import finish
+from tools import command_reference, python_reference
 
 ROOT = Path(__file__).parents[2]
 OWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -87,6 +89,12 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     methods = (tmp_path / "reference" / "methods.html").read_text(encoding="utf-8")
     assert "supcl-seq" in methods
+
+
+@pytest.mark.parametrize("tool", [command_reference, python_reference])
+def test_a_generated_page_is_current(tool: ModuleType) -> None:
+    written = tool.PAGE.read_text(encoding="utf-8")
+    assert written == tool.page(), f"run python tools/{tool.__name__.partition('.')[2]}.py"
 
 
 def _block(page: str, start: str) -> str:
