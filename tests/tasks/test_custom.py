@@ -145,7 +145,7 @@ def test_notes_warn_of_repeated_texts_lacking_classes_and_unsuitable_metrics(
     )
     assert notes(BALANCED, metric="f1") == ("f1 is of the class 'pos', the last by name",)
     assert notes(BALANCED.replace("pos", "Neg").replace("neg", "neg ")) == (
-        "classes that differ only in case or invisible characters: 'Neg', 'neg '",
+        "classes that differ in case or spaces alone: 'Neg', 'neg '",
     )
     for names in (("n/a", "nan"), ("None", "null")):
         missing = BALANCED.replace("neg", names[0]).replace("pos", names[1])
