@@ -42,8 +42,8 @@ docs: .venv/developer
 docs-examples: .venv/developer
 	$(BIN)/python tools/docs_examples.py README.md docs/tutorials/*.md
 
-# As root. Machines made of namespaces, which a cluster loses in every way: twenty minutes on two
-# free cores. Ray's launcher is left out without openssh-server and rsync.
+# As root. Machines made of namespaces, which a cluster loses in every way: a quarter of an hour
+# on two free cores.
 test-cluster: .venv/developer
 	$(BIN)/pytest -p no:xdist -m machines tests/machines
 

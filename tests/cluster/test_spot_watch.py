@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import FOLDER
-from tests.processes import wait_for
 
 ADDRESS = "10.0.0.1:6379"
 AWS, GCE = "/latest/meta-data/spot/instance-action", "/computeMetadata/v1/instance/preempted"
@@ -115,24 +114,3 @@ def test_a_notice_drains_the_node_with_the_remaining_time_despite_errors_and_pro
     assert least <= int(call["--deadline-remaining-seconds"]) <= most
     assert "The cloud takes this machine away in " in log
     assert log.count("HTTP Error 503") == log.count("ray drain-node: no head answers") == 2
-
-
-@pytest.mark.parametrize("cloud", ["aws", "gce"])
-def test_without_a_notice_the_node_is_not_drained_and_polling_continues(
-    cloud: str, server: MetadataServer, calls: Path
-) -> None:
-    process = _watch(cloud, server)
-    wait_for("three requests", lambda: server.requests >= 3, 60)
-    assert process.poll() is None
-    process.kill()
-    process.communicate()
-    assert not calls.exists()
-
-
-def test_ray_drain_node_has_the_options_that_are_used() -> None:
-    from ray.core.generated import autoscaler_pb2
-    from ray.scripts.scripts import drain_node
-
-    known = {option for parameter in drain_node.params for option in parameter.opts}
-    assert {"--address", "--reason", "--reason-message", "--deadline-remaining-seconds"} <= known
-    assert "DRAIN_NODE_REASON_PREEMPTION" in autoscaler_pb2.DrainNodeReason.keys()  # noqa: SIM118

@@ -8,11 +8,9 @@ mount -t tmpfs none /mnt
 echo "127.0.0.1 localhost" > /mnt/hosts
 for n in 1 2 3 4 5 6 7 8 9; do echo "10.77.0.$n machine$n" >> /mnt/hosts; done
 mount --bind /mnt/hosts /etc/hosts
-sed 's|:/root:|:/tmp/home:|; /^sshd:/d' /etc/passwd > /mnt/passwd
-echo 'sshd:x:74:65534::/run/sshd:/usr/sbin/nologin' >> /mnt/passwd
+sed 's|:/root:|:/tmp/home:|' /etc/passwd > /mnt/passwd
 mount --bind /mnt/passwd /etc/passwd
 mount -t tmpfs none /run
-mkdir -m 755 /run/sshd
 shift
 for folder; do n=$((n + 1)); mkdir "/mnt/$n"; mount --bind "$folder" "/mnt/$n"; done
 mount -t tmpfs none /tmp

@@ -8,7 +8,6 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import (
-    announce_ctrl_c,
     held_ctrl_c,
     restored_signal_handlers,
     sigterm_as_ctrl_c,
@@ -61,12 +60,3 @@ def test_ctrl_c_and_sigterm_wait_for_the_end_of_a_protected_block(number: int) -
         press()
     assert finished
     assert signal.getsignal(number) == before
-
-
-def test_ctrl_c_is_announced_before_its_handler() -> None:
-    seen: list[str] = []
-    with restored_signal_handlers():
-        signal.signal(signal.SIGINT, lambda *_: seen.append("handled"))
-        announce_ctrl_c(lambda: seen.append("announced"))
-        signal.raise_signal(signal.SIGINT)
-    assert seen == ["announced", "handled"]

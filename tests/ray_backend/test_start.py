@@ -15,9 +15,7 @@ from sclsearch.ray_backend import start
 from sclsearch.ray_backend.start import (
     OWNER,
     PREFIX,
-    START_MPS,
     delete_dead_sessions,
-    mps_advice,
     unusable_gpu,
 )
 from sclsearch.store.lock import pid_namespace, process_start
@@ -36,16 +34,6 @@ def test_an_unusable_gpu_driver_is_reported_with_both_versions(
     message = unusable_gpu(driver)
     assert message.startswith("This machine has NVIDIA driver 470.57.02, but torch ")
     assert torch.__version__ in message
-
-
-def test_mps_is_advised_if_seed_runs_share_a_gpu_without_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for runs in (True, None, False):
-        monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda: runs)  # noqa: B023
-        advised = [any(START_MPS in one for one in mps_advice(gpus, 2)) for gpus in (0.5, 1.0, 0.0)]
-        assert advised == [runs is False, False, False]
-    assert mps_advice(0.5, 1) == []
 
 
 @pytest.mark.parametrize(

@@ -172,24 +172,19 @@ def found_model(prepared: Scheduler, **changes: Any) -> Path:
     return model_here(replace(prepared.study, **changes), prepared.store, versions_here())
 
 
-def test_a_seed_run_uses_the_drivers_model_folder_or_the_same_model_of_the_node(
+def test_a_node_may_have_the_same_model_elsewhere_but_no_other_one(
     prepared: Scheduler, tmp_path: Path
 ) -> None:
     assert found_model(prepared) == prepared.study.model
     here = shutil.copytree(prepared.study.model, tmp_path / "here")
     assert found_model(prepared, model=tmp_path / "there", model_name=str(here)) == here
-
-
-@pytest.mark.parametrize("folder", ["here", "there"], ids=["node folder", "driver folder"])
-def test_a_model_with_different_files_is_refused(
-    prepared: Scheduler, tmp_path: Path, folder: str
-) -> None:
-    other = shutil.copytree(prepared.study.model, tmp_path / folder)
+    other = shutil.copytree(here, tmp_path / "other")
     with (other / "model.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"?")  # the size stays equal, as for a fine-tuned checkpoint
-    with pytest.raises(UnfitNodeError, match=r"the files in .* differ from those of the study"):
-        found_model(prepared, model=tmp_path / "there", model_name=str(tmp_path / "here"))
+    for changes in ({"model": other}, {"model": tmp_path / "there", "model_name": str(other)}):
+        with pytest.raises(UnfitNodeError, match=r"the files in .* differ from those of the study"):
+            found_model(prepared, **changes)
 
 
 def test_a_node_with_other_versions_or_without_the_study_trains_no_seed_run(

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.search.plan import plan_prepared
-from sclsearch.search.prepare import check_new, prepare_study, reading_notes
+from sclsearch.search.prepare import prepare_study, reading_notes
 from sclsearch.search.run import complete_baselines, delete_other_weights
 from sclsearch.store.remote import UnavailableError
 from sclsearch.store.studies import StudyStore
@@ -35,17 +34,6 @@ def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
     assert workers.running(late)[0].configuration.values == values
     with pytest.raises(SclsearchError, match=r"^--study mine: search_seed must stay 0, got 1"):
         other.begin()
-
-
-def test_a_new_study_in_bfloat16_needs_a_cpu_with_instructions_for_it(
-    make_spec: MakeSpec, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sclsearch.search.prepare.fast_bf16", lambda _: False)
-    prepared = prepare(make_spec(precision="bf16"))
-    with pytest.raises(SclsearchError, match=r"^--precision bf16: must be on a CPU with AVX512"):
-        check_new(prepared)
-    prepared.begin()
-    check_new(prepared)
 
 
 def test_a_dry_run_trains_a_custom_method_for_one_update_and_writes_nothing(
@@ -110,15 +98,3 @@ def test_an_outage_of_the_store_after_a_search_fails_neither_clean_up_nor_baseli
     delete_other_weights(scheduler)
     complete_baselines(scheduler, Console(file=printed))
     assert printed.getvalue() == "Baselines not evaluated: s3://a/b: its store does not respond\n"
-
-
-def test_a_search_without_memory_for_its_baselines_ends_normally(
-    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def exhausted(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr("sclsearch.search.run.baselines", exhausted)
-    printed = io.StringIO()
-    complete_baselines(prepare(study="mine").begin(), Console(file=printed))
-    assert printed.getvalue() == "Baselines not evaluated: CUDA out of memory\n"

@@ -1,4 +1,4 @@
-"""Tests of whole searches: first lines, custom methods, and a full or damaged storage."""
+"""Tests of whole searches: a tracking server that is away, and a broken storage."""
 
 import errno
 import os
@@ -9,21 +9,12 @@ import pytest
 
 from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.reports.report import report
-from sclsearch.search.run import rerun
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.in_process import in_process
-from tests.workspace import Workspace, WriteSpace
+from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 OPTIONS: dict[str, Any] = {"configs": 1, "seeds": 2, "study": "full", "tracking": "none"}
-SPACE = """
-method: Smoothed
-source: a test
-published: [{smoothing: 0.1}]
-fixed: {epochs: 2, batch_size: 8, max_length: 16, learning_rate: 1e-2}
-space:
-  smoothing: {type: choice, values: [0.0, 0.1]}
-"""
 
 
 @pytest.fixture
@@ -44,21 +35,6 @@ def test_a_search_completes_with_baselines_and_a_note_if_the_tracking_server_is_
     found = report(here.storage, result.name)
     assert [line.origin for line in found.baselines] == [MAJORITY, LOGISTIC]
     assert all(line.score is not None for line in found.baselines)
-
-
-@pytest.mark.ray
-def test_a_custom_method_is_searched_stored_and_rerun(
-    workspace: Workspace, custom_method: str, write_space: WriteSpace, tmp_path: Path
-) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(custom_method, encoding="utf-8")
-    method = f"{file}:Smoothed"
-    own = workspace.elsewhere(tmp_path, method=method, space=write_space(SPACE))
-    result = own.run(configs=1, seeds=1, tracking="none")
-    assert (result.done, result.failed) == (1, 0)
-    assert report(own.storage, result.name).method == "Smoothed"
-    (key,) = own.runs()
-    assert rerun(own.storage, key, method=method).differing == ()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.ESTALE])

@@ -110,17 +110,6 @@ def test_failed_seed_runs_that_a_race_leaves_out_are_counted_and_stay_stored(
     assert not any(run.failure for run in first.runs.all())
 
 
-def test_a_race_skips_the_remaining_seeds_of_a_diverged_configuration(
-    prepare: Prepare, workers: Workers
-) -> None:
-    scheduler = prepared(prepare)
-    diverged = Failure("non-finite", "loss ce is nan at update 7")
-    while tasks := workers.running(scheduler, 2):
-        finish(workers, scheduler, tasks[0], diverged if tasks[0].id[0] == 1 else None)
-    assert sum(number == 1 for number, _ in scheduler.state.seed_runs) == 2
-    assert scheduler.complete
-
-
 def test_a_random_search_opens_a_configuration_when_it_can_run(
     make_spec: MakeSpec, prepare: Prepare, workers: Workers
 ) -> None:

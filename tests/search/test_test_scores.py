@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.failures import WorkerFailure
-from sclsearch.reports.comparison import compare_studies
-from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.scheduler import Scheduler
 from tests.workspace import MakeSpec, Prepare, Workers
 
@@ -115,19 +112,6 @@ def test_the_winners_best_seed_trains_once_more_for_its_weights(
     assert replace(winner_only, tests_all=tests_all, weights=True).next() is None
     only = replace(prepare(configs=1, seeds=1), weights=True)
     assert (only.repeated, [task.weights for task in workers.running(only)]) == (0, [True])
-
-
-def test_reports_show_which_seeds_have_no_test_score(decided: Scheduler, workers: Workers) -> None:
-    before = report(decided.storage, "mine")
-    winner = finished_winner(before)
-    assert (winner.test_mean, winner.plain, winner.untested) == (None, None, 3)
-    with pytest.raises(SclsearchError, match=r"^mine: 3 of 3 seeds of the winner"):
-        compare_studies([before, replace(before, study="other")])
-    workers.run_out(decided)
-    after = report(decided.storage, "mine")
-    assert {line.untested for line in after.configurations} == {0, 3}
-    compared = compare_studies([after, replace(after, study="other")])
-    assert compared.studies[1].search_interval is None
 
 
 def test_auto_tests_only_the_winner_if_tests_are_many_and_expensive(

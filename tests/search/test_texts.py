@@ -9,19 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.write import select_texts
-from sclsearch.protocols.papers import gunel_few_shot_training
 from sclsearch.reports.report import report
-from sclsearch.search.plan import plan_prepared
 from sclsearch.search.run import rerun
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.study.restore import restore_spec
-from sclsearch.study.study import FieldDefault, Study
+from sclsearch.study.study import Study
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
-from sclsearch.tasks.paraphrases import EDA_VERSION
 from sclsearch.training.data import Tokens
 from tests.in_process import train_one
 from tests.workspace import MakeSpec, Prepare, Resolved
@@ -73,20 +68,6 @@ def tokens_of(study: Study) -> dict[str, Tokens]:
 def keys(prepared: Scheduler) -> list[str]:
     study, splits = prepared.study, prepared.splits
     return [study.seed_run_spec({}, number, splits[number]).key for number in range(study.seeds)]
-
-
-def test_a_noisy_study_differs_from_the_few_shot_one_by_paraphrases_and_epochs(
-    resolved: Resolved,
-) -> None:
-    study, few_shot = resolved(**NOISY), resolved(**{**NOISY, "protocol": "gunel-fewshot"})
-    noisy, few = (one.seed_run_spec({"epochs": 4}, 3) for one in (study, few_shot))
-    rows = {**few.splits.digests, "paraphrases": digest(["eda", EDA_VERSION])}
-    assert noisy.identity == {**few.identity, "joined": 3, "rows": rows}
-    epochs = gunel_few_shot_training(4 * ROWS, 8)["epochs"]
-    assert study.defaults["epochs"] == FieldDefault(epochs, "protocol")
-    assert "training: each row is joined by 3 paraphrases from EDA" in study.notes
-    tokens, before = tokens_of(study)["train"].y, tokens_of(few_shot)["train"].y
-    assert tokens.tolist() == before.tolist() * 4
 
 
 def test_a_file_with_too_few_paraphrases_is_refused_before_storing(
@@ -142,24 +123,6 @@ def test_changed_paraphrases_of_a_text_that_is_read_give_another_study_and_more_
     assert keys(prepare(spec, study="other", seeds=2))[0] == keys(before)[0]
     with pytest.raises(SclsearchError, match=r"^--study mine: paraphrases of replicate 1 .* chang"):
         prepare(spec, study="mine", seeds=2)
-
-
-def test_unlabeled_texts_change_names_and_keys_and_are_new_in_a_confirmation(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    without, with_ = (prepare(make_spec(**TAPT, unlabeled=n), tracking="none") for n in (None, 40))
-    assert {**without.study.identity, "unlabeled": 40} == with_.study.identity
-    assert without.name != with_.name
-    assert {*keys(without)}.isdisjoint(keys(with_))
-    planned = plan_prepared(with_)
-    assert planned["rows"] == (20, 20, 20, 40)
-    assert "stages without labels: 20 texts beside the 20 training rows" in planned["notes"]
-    origin = json.loads(json.dumps(with_.record.origin))
-    fresh = prepare(restore_spec(origin, {}, fresh=2), seeds=None)
-    for name in ("train", "unlabeled"):
-        chosen = {with_.study.splits(number).digests[name] for number in range(15)}
-        new = {splits.digests[name] for splits in fresh.splits.values()}
-        assert (len(new), len(chosen), new & chosen) == (2, 5, set())
 
 
 def test_unlabeled_rows_that_are_not_read_change_only_a_note(

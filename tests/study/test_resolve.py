@@ -112,12 +112,6 @@ def test_size_task_and_options_choose_protocol_rule_and_seeds(
     assert (study.protocol.name, str(study.rule), study.seeds) == expected
 
 
-@pytest.mark.usefixtures("with_glue")
-def test_the_paper_of_the_method_sets_the_protocol_of_a_published_task(resolved: Resolved) -> None:
-    study = resolved(method="supcl-seq", task="rte", space=None)
-    assert study.protocol.name == "supcl-seq"
-
-
 def test_a_users_file_named_like_a_built_in_task_is_a_separate_task(
     resolved: Resolved, toy: CustomTask, tmp_path: Path
 ) -> None:
@@ -178,16 +172,6 @@ def test_only_the_papers_encoder_task_and_size_have_the_papers_space(
     assert space.start == ("published" if of_paper else "start")
 
 
-def test_a_users_space_leaves_to_the_encoder_and_the_texts_what_it_does_not_set(
-    resolved: Resolved, own: Own
-) -> None:
-    tau = "{tau: {type: log, low: 0.02, high: 0.5}}"
-    mine, usual = resolved(**own("scl", "{batch_size: 8}", space=tau)), resolved(space=None)
-    for name in ("max_length", "pooling"):
-        assert mine.fields({"tau": 0.1})[name] == usual.fields({})[name]
-    assert mine.fields({"tau": 0.1})["learning_rate"] == usual.space.published[0]["learning_rate"]
-
-
 def test_max_length_may_be_a_choice_but_not_a_range(resolved: Resolved, own: Own) -> None:
     choice = own("scl", space="{max_length: {type: choice, values: [32, 16]}}")
     assert {16, 32} <= {*resolved(**choice).lengths()}
@@ -224,11 +208,6 @@ def test_options_that_do_not_fit_together_are_an_error(
     with pytest.raises(SclsearchError) as raised:
         resolved(**changes)
     assert message in str(raised.value)
-
-
-def test_a_rule_that_counts_more_seeds_is_an_error(make_spec: MakeSpec, prepare: Prepare) -> None:
-    with pytest.raises(SclsearchError, match=r"^--seeds: rule top-3 needs at least 3, got 2\."):
-        prepare(make_spec(shots=5), seeds=2)
 
 
 def test_the_default_name_depends_only_on_the_identity(
@@ -290,16 +269,3 @@ def test_a_changed_identity_has_another_name_and_is_refused_under_the_old_one(
     assert resolved(**changes).default_name() != before.study.default_name()
     with pytest.raises(SclsearchError, match=r"^--study mine: \w+ must stay .* Give another --stu"):
         prepare(make_spec(**changes), study="mine", seeds=None)
-
-
-def test_settings_and_notes_of_space_and_rows_are_recorded(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    spec = make_spec(settings={"lam": 0.5, "dropout": 0.2})
-    origin = prepare(spec).record.origin
-    assert origin["settings"] == {"lam": 0.5, "dropout": 0.2}
-    assert origin["space"] == f"{spec.space}, as --space says"
-    assert origin["notes"] == [
-        "7 of 20 validation texts are also training texts",
-        "4 of 20 test texts are also training texts",
-    ]
