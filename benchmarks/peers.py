@@ -83,18 +83,16 @@ def measured(
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(cores() if arm == LOOP else 1),
-        "PYTHONPATH": os.pathsep.join(
-            [str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
-        ),  # Ray starts its workers in another folder.
+        # Ray starts its workers in another folder.
+        "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")]),
         "TOKENIZERS_PARALLELISM": "false",
     }
     begun = time.perf_counter()
     subprocess.run([sys.executable, "-m", *words], env=environment, check=True)
     seconds = time.perf_counter() - begun
     if arm in (OURS, BF16):
-        return seconds, sclsearch.select("peers", storage=folder / "storage").frame()[
-            "test"
-        ].tolist()
+        frame = sclsearch.select("peers", storage=folder / "storage").frame()
+        return seconds, frame["test"].tolist()
     return seconds, json.loads((folder / "scores.json").read_text(encoding="utf-8"))
 
 

@@ -96,14 +96,6 @@ def texts(data: Path) -> Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]:
     }
 
 
-def custom_task(folder: Path, name: str, *parts: pd.DataFrame) -> CustomTask:
-    """Write training and test rows as a user's own files; return the task."""
-    paths = [folder / f"{name.replace(' ', '-')}{part}.csv" for part in ("", "-test")]
-    for path, rows in zip(paths, parts, strict=True):
-        rows[["text", "label"]].to_csv(path, index=False)
-    return CustomTask(paths[0], "text", "label", test=paths[1])
-
-
 def tasks(data: Path, folder: Path) -> dict[str, CustomTask]:
     """Return the tasks by name."""
     found = {"tickets": CustomTask(TICKETS, "text", "team")}
@@ -113,8 +105,11 @@ def tasks(data: Path, folder: Path) -> dict[str, CustomTask]:
         for order in orders:
             draw.shuffle(order)
         for size in {"sst2": (25, 125), "dbpedia": (125,), "eprstmt": (40,)}[source]:
-            train, test = parts[0].iloc[orders[0][:size]], parts[1].iloc[orders[1][:TEST_ROWS]]
-            found[f"{source} {size}"] = custom_task(folder, f"{source} {size}", train, test)
+            paths = [folder / f"{source}-{size}{part}.csv" for part in ("", "-test")]
+            for place, most in enumerate((size, TEST_ROWS)):
+                rows = parts[place].iloc[orders[place][:most]]
+                rows[["text", "label"]].to_csv(paths[place], index=False)
+            found[f"{source} {size}"] = CustomTask(paths[0], "text", "label", test=paths[1])
     return found
 
 

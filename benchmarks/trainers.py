@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +173,6 @@ def score(run: SeedRun) -> float:
         return test_score(trainer, run)
 
 
-def joint_of(run: SeedRun) -> Any:
-    """Return a function that makes the model of a trial."""
-    return lambda: Joint(run[0])
-
-
 class Searched(Trainer):
     """A Trainer whose trials are the seed runs."""
 
@@ -188,7 +184,7 @@ class Searched(Trainer):
         run = self.runs[trial["run"]]
         for name, value in settings_of(run, 0, str(self.args.output_dir)).items():
             setattr(self, name, value)
-        self.model_init = joint_of(run)
+        self.model_init = partial(Joint, run[0])
         result = super().train(trial={})
         score = test_score(self, run)
         (self.folder / str(trial["run"])).write_text(str(score), encoding="utf-8")
@@ -202,7 +198,7 @@ def search(runs: Sequence[SeedRun], cores: int, folder: Path) -> list[float]:
 
     ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
     settings = settings_of(runs[0], 0, str(folder / "trainer"))
-    searched = Searched(model_init=joint_of(runs[0]), **settings)
+    searched = Searched(model_init=partial(Joint, runs[0][0]), **settings)
     searched.runs, searched.folder = runs, folder
     searched.hyperparameter_search(
         hp_space=lambda _: {"run": tune.grid_search(list(range(len(runs))))},
