@@ -12,9 +12,8 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
 from sclsearch.methods.fields import build, field_errors
-from sclsearch.papers.tables import Augmentation, Cell, Table, published_tables, select_cells
+from sclsearch.papers.tables import Cell, Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
-from sclsearch.selection.rules import Rule, Top
 from sclsearch.tasks import TASKS
 from sclsearch.tasks.metrics import METRICS
 from tests.papers.conftest import DEMO, write_table
@@ -38,18 +37,6 @@ TEXTS = {
 def cell_of(name: str, selector: str) -> Cell:
     (cell,) = select_cells(published_tables()[name], [selector])
     return cell
-
-
-def test_a_file_becomes_a_table() -> None:
-    table = published_tables()["gunel/table-5"]
-    assert (table.number, table.protocol, table.runs) == (5, "gunel-fewshot", 10)
-    assert table.rule == Rule(Top(3), Top(3))
-    assert table.blocks["T=0.5"].augmentation == Augmentation(views=3, temperature=0.5)
-    block = published_tables()["gunel/table-7"].blocks["N=40"]
-    assert (block.train_size, block.shots, block.first_task) == (None, 20, "sst2")
-    # A task may have an encoder of another language.
-    models = [cell_of("lacon/table-2", f"CE,{task}").model for task in ("Tnews", "RTE")]
-    assert models == ["google-bert/bert-base-chinese", "bert-base"]
 
 
 def test_values_are_converted_to_the_scale_of_the_metrics() -> None:

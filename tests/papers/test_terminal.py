@@ -58,19 +58,8 @@ def test_scores_are_printed_beside_the_published_ones(
     assert "2 pairs cannot go below p = 0.5: too few" in " ".join(text)
 
 
-def test_costs_are_seed_runs_and_time_or_a_reason(planned: list[PlannedCell]) -> None:
+def test_costs_are_added_up_with_their_bases_and_reasons(planned: list[PlannedCell]) -> None:
     one, other = distinct_studies(planned)
-    costs = [
-        (one, StudyCost("s", 6, 4, Estimate(600.0, 2, MEASURED))),
-        (other, StudyCost(reason="no [file]")),
-    ]
-    text = lines(show_costs, costs, planned)
-    assert "CE demo 6 4 10 min" in text
-    assert "1 study, 6 seed runs, 4 of them to train; time: 10 min" in " ".join(text)
-    assert "- N=20, CE + SCL, Demo: no [file]" in text
-
-
-def test_times_are_added_up_with_their_bases(planned: list[PlannedCell]) -> None:
     for times, expected in (
         (
             (Estimate(600.0, 2, STORED), Estimate(1200.0, 2, MEASURED)),
@@ -83,5 +72,7 @@ def test_times_are_added_up_with_their_bases(planned: list[PlannedCell]) -> None
         ),
     ):
         costs = [StudyCost("s", 6, 3, time) for time in times]
-        studies = list(zip(distinct_studies(planned), costs, strict=True))
-        assert expected in " ".join(lines(show_costs, studies, planned))
+        studies = [(one, costs[0]), (other, costs[1]), (other, StudyCost(reason="no [file]"))]
+        text = lines(show_costs, studies, planned)
+        assert expected in " ".join(text)
+        assert "- N=20, CE + SCL, Demo: no [file]" in text

@@ -1,6 +1,5 @@
 """Tests of the selection of texts to paraphrase."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from sclsearch.protocols.base import Size
 from sclsearch.protocols.variants import fresh
 from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import Split, TaskData, Texts
-from sclsearch.tasks.custom import CustomTask
 
 
 @pytest.fixture(scope="module")
@@ -67,28 +65,3 @@ def test_without_a_size_all_training_texts_but_blank_ones_are_selected(demo: Tas
     rows: tuple[Texts, ...] = (("a", ""), ("", " "), ("b", "c"), ("a", ""))
     data = TaskData(TASKS["qqp"], {"train": Split(rows, np.zeros(4, np.int64))}, "here")
     assert select_texts("qqp").texts(data) == (("a", ""), ("b", "c"))
-
-
-def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
-    few = select_texts("demo", train_size=20, replicates=2)
-    more = select_texts("demo", train_size=20, replicates=2, unlabeled=60)
-    assert 60 <= len(more.texts(demo)) <= 120
-    assert set(few.texts(demo)) < set(more.texts(demo))
-    noisy = select_texts("demo", "gunel-noisy", train_size=20)
-    assert (noisy.views(None), noisy.views(3), noisy.views(7)) == (3, 3, 7)
-    assert few.views(None) == 2
-
-
-def test_texts_of_custom_files_are_drawn_like_others(tmp_path: Path) -> None:
-    path = tmp_path / "afqmc.csv"  # not the Chinese task of this name
-    path.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100)))
-    task = CustomTask(path, ("text",), "label", fractions=(0.5, 0.25, 0.25))
-    selection = select_texts(task, train_size=20)
-    selection.check_english("marian")
-    data = load_task(task)
-    assert set(selection.texts(data)) == trained_on(data, CSSL.few_shot, Size(20), 15)
-    assert selection.header["task"] == "afqmc"
-    assert " ".join(selection.options) == (
-        f"--method cssl --task {path} --text text --label label --fractions 0.5,0.25,0.25 "
-        "--train-size 20"
-    )
