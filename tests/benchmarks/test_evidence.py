@@ -1,4 +1,4 @@
-"""Tests of benchmarks/evidence.md: its command, its statistics and its verdicts."""
+"""Tests of benchmarks/evidence.md: its tables, its statistics, its verdicts and its commands."""
 
 import math
 import os
@@ -17,18 +17,17 @@ import pandas as pd
 import pytest
 import typer.main
 
-import sclsearch
-from benchmarks.evidence.__main__ import PAGE, main
+from benchmarks.evidence.__main__ import PAGE
 from benchmarks.evidence.claims import CLAIMS, FEWSHOT, FOLDER, FRESH, IMBALANCED, sides_of
-from benchmarks.evidence.page import LOGISTIC, Result, results
+from benchmarks.evidence.page import Result, results
 from benchmarks.evidence.records import stored_frames
 from sclsearch.cli import app
 from sclsearch.papers.tables import published_tables, select_cells
-from sclsearch.reports.comparison_tables import compared, points
+from sclsearch.reports.comparison_tables import compared
 from sclsearch.selection.significance import ALPHA, Comparison, compare, holm
 from sclsearch.spaces.load import load_space
 from sclsearch.spaces.space import Choice
-from sclsearch.store.studies import NAME, StudyStore
+from sclsearch.store.studies import NAME
 
 ROOT = Path(__file__).parents[2]
 WriteStudy = Callable[..., Path]
@@ -90,59 +89,6 @@ def test_statistics_and_the_table_in_readme_equal_those_of_the_stored_seed_runs(
         condition: {m: cell for m, cell in zip(header[1:], row, strict=True) if cell}
         for condition, *row in rows
     }
-
-
-def write_side(write_study: WriteStudy, method: str, gain: int) -> Path:
-    """Write a search of two configurations with ten seeds, and its confirmation on 30."""
-
-    def scores(count: int, gain: int) -> list[tuple[int, int]]:
-        return [(50 + seed % 7 + gain, 52 + seed % 5 + gain * (seed % 4)) for seed in range(count)]
-
-    name = f"{method}-sst2-20"
-    search = {"name": name, "rows": {"train": SEEDS[:10], "test": "t"}}
-    storage = write_study(scores(10, -9), scores(10, gain), method=method, **search)
-    fresh = {"confirms": name, "fresh": 10, "values": [{"tau": 0.2}], "name": f"{name}-fresh"}
-    fresh["rows"] = {"train": SEEDS, "test": "t"}
-    write_study(scores(30, gain), method=method, **fresh)
-    baseline = {split: {"confusion": [[51, 49], [0, 0]]} for split in ("validation", "test")}
-    found = dict.fromkeys(("majority class", LOGISTIC), baseline)
-    StudyStore(storage, f"{name}-fresh").save_baselines(dict.fromkeys(range(30), found))
-    return storage
-
-
-def cells(page: str, *start: str) -> list[str]:
-    """Return the cells of the table line that begins with some cells."""
-    (line,) = [line for line in table_lines(page) if line[: len(start)] == [*start]]
-    return line
-
-
-def test_the_page_of_a_storage_has_the_values_of_compare(
-    write_study: WriteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def written(*options: str) -> str:
-        monkeypatch.setattr("sys.argv", ["evidence", *options])
-        main()
-        return PAGE.read_text(encoding="utf-8")
-
-    monkeypatch.chdir(tmp_path)
-    FOLDER.mkdir(parents=True)
-    shutil.copy(ROOT / PAGE, PAGE)
-    write_side(write_study, "ce", 0)
-    storage = write_side(write_study, "scl", 2)
-    page = written("--storage", str(storage))
-    assert written() == page
-    fresh = sclsearch.compare("ce-sst2-20-fresh", "scl-sst2-20-fresh", storage=storage).studies
-    search = sclsearch.compare("ce-sst2-20", "scl-sst2-20", storage=storage).studies[1]
-    assert fresh[1].comparison is not None
-    assert search.comparison is not None
-    expected = compared(fresh[1].comparison, fresh[1].comparison.p)
-    difference, *_ = compared(search.comparison, 1.0)
-    means = [f"{100 * (fresh[n].test_mean or 0):.1f}" for n in (1, 0)]
-    row = cells(page, "Gunel et al.: `scl` > `ce`", "sst2", "20")
-    assert row[3:8] == [*means, "51.0", "51.0", ""]
-    assert tuple(row[8:14]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
-    assert row[14:] == ["+2.2", f"{difference} ({points(search.search_interval)})", "**holds**"]
-    assert cells(page, "Gunel et al.: `scl` > `ce`", "sst2", "100")[-1] == "not recorded"
 
 
 def test_verdicts() -> None:

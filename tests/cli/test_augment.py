@@ -2,15 +2,14 @@
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from sclsearch.cli.reproduce import BackendName
-from sclsearch.errors import STOPPED
-from sclsearch.papers.augmentation import BACKENDS, EDA
+from sclsearch.papers.augmentation import BACKENDS
 from sclsearch.tasks.paraphrases import paraphrase_source
 from tests.workspace import Call
 
@@ -57,29 +56,6 @@ def test_the_output_ends_with_the_command_that_reads_the_file(
     if case == "few":
         more = sclsearch(*command[1:], "--unlabeled", "61", "--model", "./encoder", "--dry-run")
         more.assert_refused("every text must have 2 paraphrases, ")
-
-
-def test_an_interrupted_command_reports_it_and_resumes(
-    augment: Augment, workdir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    augment(*DEMO, "--out", "whole.jsonl")
-    monkeypatch.setattr(EDA, "at_once", 30)
-    make = EDA.paraphrases
-
-    def stopped(self: EDA, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        if (workdir / FILE).read_bytes().count(b"\n") > 30:
-            raise KeyboardInterrupt
-        return make(self, texts)
-
-    monkeypatch.setattr(EDA, "paraphrases", stopped)
-    result = augment(*DEMO)
-    assert (result.returncode, result.stdout) == (130, "")
-    assert result.stderr.endswith(f"{STOPPED}\n")
-    monkeypatch.setattr(EDA, "paraphrases", make)
-    resumed = augment(*DEMO)
-    assert " paraphrases each, 30 of them from before.\n" in resumed.stdout
-    assert "Reports will say: paraphrases: EDA" in resumed.stdout
-    assert (workdir / FILE).read_bytes() == (workdir / "whole.jsonl").read_bytes()
 
 
 def test_invalid_options_are_refused_and_nothing_is_written(

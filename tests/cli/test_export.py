@@ -43,11 +43,3 @@ def test_an_export_prints_scores_and_usage_and_its_checksums_find_changed_files(
             file.write("\n")
         done = subprocess.run(check, cwd=folder, capture_output=True, check=False)
         assert (done.returncode == 0) == (changed == "README.md"), done.stderr
-
-
-def test_an_export_into_a_used_or_unwritable_folder_is_refused(
-    sclsearch: Call, workdir: Path, weights: Path
-) -> None:
-    sclsearch("export", "mine", ".").assert_refused(f"{workdir}: exists and is not an empty folder")
-    (workdir / "taken").touch()
-    sclsearch("export", "mine", "taken/in").assert_refused(f"{workdir}/taken: is not writable: ")

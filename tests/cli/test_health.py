@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sclsearch.cli.doctor import PACKAGES, Finding, findings, spaces
-from sclsearch.ray_backend.start import START_MPS
 from sclsearch.spaces.load import space_files
 from sclsearch.store.storage import Storage
 from tests.workspace import Call
@@ -54,30 +53,6 @@ def test_a_failed_check_has_a_reason_and_a_needed_one_gives_exit_code_1(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "hf-mirror.com")
     assert "HF_ENDPOINT hf-mirror.com: is no URL" in found(workdir)["hub"].detail
-
-
-def test_the_doctor_checks_mps_only_where_it_can_run(
-    workdir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules[MODULE], "_gpu", lambda: "a GPU")
-    state = iter((False, None))
-    monkeypatch.setattr("sclsearch.ray_backend.start.mps_is_running", lambda: next(state))
-    mps = found(workdir)["mps"]
-    assert (mps.works, mps.needed, START_MPS in mps.detail) == (False, False, True)
-    assert "mps" not in found(workdir)
-
-
-def test_a_bucket_and_data_are_checked_and_a_bucket_needs_explicit_tracking(
-    workdir: Path, bucket: str
-) -> None:
-    (workdir / "data/CoLA").mkdir(parents=True)
-    checks = found(f"{bucket}/a", workdir / "data", tracking=None)
-    assert (checks["data"].works, checks["data"].detail) == (True, f"{workdir / 'data'}: cola")
-    assert (checks["storage"].works, checks["storage"].detail) == (True, f"{bucket}/a: 0 studies")
-    assert not checks["tracking"].works
-    missing = found(f"{bucket}-no/a")["storage"]
-    assert not missing.works
-    assert "its bucket does not exist" in missing.detail
 
 
 def test_all_built_in_search_spaces_are_validated_on_request(

@@ -78,19 +78,6 @@ def test_a_repeated_seed_run_is_identical_and_a_difference_is_named_with_exit_co
         assert (result.returncode, result.stdout) == (1, f"{trained.key[:12]}{difference}")
 
 
-def test_a_failure_that_recurs_is_no_difference_but_another_one_is(
-    rerun: Rerun, raising: SeedRun
-) -> None:
-    named = ("--method", raising.origin["method"])
-    same = rerun(raising, *named)
-    assert (same.returncode, same.stderr) == (0, "")
-    failure = "(raised: RuntimeError: no scores today (mine.py:"
-    assert f" failed again in the same way {failure}" in same.stdout
-    other = rerun(replace(raising, failure=HANG), *named)
-    assert other.returncode == 1
-    assert f" had failed otherwise (hang: 1 h); this time it failed {failure}" in other.stdout
-
-
 def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
     rerun: Rerun, workdir: Path, raising: SeedRun
 ) -> None:
@@ -116,9 +103,3 @@ def test_what_this_machine_cannot_repeat_is_refused(
     rerun(changed).assert_refused("weights changed since the seed run was trained.")
     for key in ("abcdef", "xyz"):
         sclsearch("rerun", key).assert_refused(f"'{key}': must be 4 or more characters")
-
-    def fail(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-
-    monkeypatch.setattr("sclsearch.ray_backend.worker.attempt", fail)
-    rerun(trained).assert_refused(": out of memory: CUDA out of memory")

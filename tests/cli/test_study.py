@@ -11,7 +11,6 @@ import pytest
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.protocols.papers import gunel_few_shot_training
 from sclsearch.ray_backend.failures import WorkerFailure
-from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
@@ -81,49 +80,14 @@ def test_a_dry_run_prints_each_value_with_its_source_and_writes_nothing(
     assert not storage.exists()
 
 
-def test_a_dry_run_as_json_has_fields_space_start_counts_and_time(
-    planned: Planned, storage: Path
-) -> None:
-    plan = planned(*SEARCH, "--configs", "6", "--epochs", "3")
-    assert plan["fields"]["epochs"] == {"value": 3, "source": "--set"}
-    assert plan["searched"]["tau"]["values"] == [0.1, 0.3, 0.5, 0.7]
-    start = {"tau": 0.3, "lam": 0.9, "head_lr_mult": 10.0, "batch_size": 16}
-    assert plan["published"] == [{"learning_rate": 0.001, **start}]
-    assert (plan["configurations"], plan["seeds"], plan["stored"]) == (6, 5, 0)
-    assert plan["time"]["seconds"] > 0
-    assert "by a timed update" in f"by {plan['time']['basis']}"
-    one = planned("train", *SEARCH[1:])
-    assert one["fields"]["tau"] == {"value": 0.3, "source": "space"}
-    assert (one["configurations"], one["seeds"], one["searched"]) == (1, 5, {})
-    few = planned(*SEARCH, "--method", "tapt", "--train-size", "1", "--unlabeled", "500")
-    assert few["rows"] == [1, 500, 500, 500]
-    assert "1 example of 2 classes: some have none" in " ".join(few["notes"])
-    assert not storage.exists()
-
-
 def test_a_dry_run_counts_stored_seed_runs(planned: Planned, finished: tuple[str, ...]) -> None:
     plan = planned(*finished, "--seeds", "4", "--concurrency", "2")
     assert (plan["seed_runs"], plan["stored"], plan["missing"]) == (8, 4, 4)
     assert (plan["time"]["at_once"], plan["time"]["basis"]) == (2, "stored seed runs")
     assert 4.0 <= plan["time"]["seconds"] <= 8.0
-
-
-def test_a_custom_file_is_a_task_with_warnings_of_cut_texts_and_unknown_tokens(
-    planned: Planned, workdir: Path
-) -> None:
-    pair = "the film was very good {0} неизвестно,good\nbad film ☃ ☃ ☃ {0},bad\n"
-    rows = "".join(pair.format(number) for number in range(30))
-    (workdir / "my.csv").write_text(f"review,stars\n{rows}", encoding="utf-8")
-    custom = ("--task", "./my.csv", "--text", "review", "--label", "stars")
-    plan = planned(*SEARCH, *custom, "--fractions", "0.5,0.3,0.2", "--metric", "f1")
-    assert (plan["protocol"], plan["metric"]) == ("plain", "f1")
-    assert (plan["rows"], plan["classes"]) == ([30, 18, 12], {"bad": 15, "good": 15})
-    assert any("f1 is of the class 'good'" in note for note in plan["notes"])
-    plan = planned(*SEARCH, *custom, "--splits", "5", "--set", "max_length=6")
-    assert (plan["protocol"], plan["rows"]) == ("plain, 5 splits", [29, 7, 24])
-    notes = " ".join(plan["notes"])
-    assert "max_length 6 cuts " in notes
-    assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in notes
+    one = planned("train", *SEARCH[1:], "--epochs", "3")
+    assert one["fields"]["epochs"] == {"value": 3, "source": "--set"}
+    assert (one["configurations"], one["seeds"], one["searched"]) == (1, 5, {})
 
 
 def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
@@ -175,15 +139,11 @@ def test_an_unreachable_mlflow_server_is_reported_without_its_password(
 def test_a_unique_prefix_of_a_studys_name_is_accepted(
     sclsearch: Call, storage: Path, finished: tuple[str, ...]
 ) -> None:
-    whole = sclsearch("show", "mine").stdout
-    assert sclsearch("show", "mi").stdout == whole
-    shutil.copytree(storage / "studies/mine", storage / "studies/mint")
-    sclsearch("show", "mi").assert_refused("'mi': must be the beginning of one", "mine, mint")
     # A repetition of a winner does not make the prefix of a search ambiguous.
-    shutil.rmtree(storage / "studies/mint")
-    repetition = repeated_spec(storage, "mine", fresh=2)
-    finish(repetition, RunOptions(study="mint", storage=storage))
-    assert sclsearch("show", "mi").stdout == whole
+    finish(repeated_spec(storage, "mine", fresh=2), RunOptions(study="mint", storage=storage))
+    assert sclsearch("show", "mi").stdout == sclsearch("show", "mine").stdout
+    shutil.copytree(storage / "studies/mine", storage / "studies/mix")
+    sclsearch("show", "mi").assert_refused("'mi': must be the beginning of one", "mine, mix")
 
 
 @pytest.fixture
@@ -265,21 +225,6 @@ def test_an_untested_winner_gives_exit_code_3_until_it_is_tested(
     assert "2 seed runs could not be tested. Run the same command again" in result.stderr
     untestable = False
     assert sclsearch(*options).returncode == 0
-
-
-@pytest.mark.usefixtures("finished")
-def test_train_from_a_study_takes_its_winner_unless_options_replace_it(
-    planned: Planned, storage: Path
-) -> None:
-    winner = finished_winner(report(storage, "mine"))
-    fields = json.loads(json.dumps(dict(winner.fields)))
-    plan = planned("train", "--from", "mine")
-    assert {name: plan["fields"][name]["value"] for name in fields} == fields
-    own = ("--set", "tau=0.7", "--epochs", "3", "--seeds", "4", "--train-size", "60")
-    plan = planned("train", "--from", "mine", *own, "--protocol", "gunel-fewshot")
-    changed = {**fields, "tau": 0.7, "epochs": 3}
-    assert {name: plan["fields"][name]["value"] for name in fields} == changed
-    assert (plan["seeds"], plan["rows"][0]) == (4, 60)
 
 
 def test_train_from_a_study_on_other_rows(sclsearch: Call, planned: Planned) -> None:

@@ -160,20 +160,6 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
         confirmed(name, options)
 
 
-def test_the_winner_of_a_custom_method_is_confirmed(
-    spec: StudySpec, options: RunOptions, custom_method: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(custom_method, encoding="utf-8")
-    custom = f"{file}:Smoothed"
-    settings = {"smoothing": 0.2}
-    changed = replace(spec, method=custom, space=None, searched=False, settings=settings)
-    name = finish(changed, replace(options, seeds=3))
-    options = replace(options, custom_method=custom)
-    finish(repeated_spec(options.storage, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
-    assert finished_winner(confirmed(name, options, 2)[1]).test_mean == 1
-
-
 def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
     spec: StudySpec, options: RunOptions
 ) -> None:

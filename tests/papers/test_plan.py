@@ -18,17 +18,13 @@ from sclsearch.papers.reproduce import (
     NO_TEMPERATURE,
     SHARED,
     PlannedCell,
-    compare_rows,
     distinct_studies,
     plan_cells,
-    reproduce_cell,
 )
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.spaces.load import load_space, practical_file, practical_space
 from sclsearch.spaces.space import Space
 from sclsearch.study.spec import RunOptions
-from tests.finished import finish
-from tests.papers.conftest import QUIET
 
 Planned = Callable[..., list[PlannedCell]]
 
@@ -163,18 +159,3 @@ def test_a_file_reproduces_only_the_conditions_of_its_temperature(
             if one.spec:
                 assert one.note == (NO_TEMPERATURE if noisy else "")
                 assert one.spec.paraphrases == (given if noisy else None)
-
-
-def test_conditions_that_share_a_study_are_compared_once(planned: Planned, small: Path) -> None:
-    cells = [
-        replace(one, spec=replace(one.spec, task="demo"))
-        for one in planned("gunel/table-5", "100,SST-2", model=str(small))
-        if one.spec
-    ]
-    for one in distinct_studies(cells):
-        finish(one.spec, one.options)
-    scores = [reproduce_cell(one, QUIET) for one in cells]
-    assert (len({score.study for score in scores}), len(scores)) == (4, 10)
-    for score in scores:
-        assert (NO_TEMPERATURE in score.notes) == (score.cell.block.name != "Original")
-    assert [one.ours.block.name for one in compare_rows(scores)] == ["Original", "T=0.3"]

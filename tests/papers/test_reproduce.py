@@ -105,7 +105,7 @@ def test_rows_are_compared_with_the_first_by_replicate(demo: Table) -> None:
     def scored(selector: str, *tests: float | None) -> CellScore:
         (cell,) = select_cells(demo, [selector])
         mean = max(filter(None, tests), default=None)
-        return CellScore(cell, mean=mean, tests=tests, seeds=len(tests))
+        return CellScore(cell, mean=mean, tests=tests, seeds=len(tests), study=selector)
 
     base = scored("CE,N=20,Demo", 0.5, 0.6, None, 0.7)
     ours = scored("CE + SCL,N=20,Demo", 0.6, 0.8, 0.9, 0.7)
@@ -118,6 +118,11 @@ def test_rows_are_compared_with_the_first_by_replicate(demo: Table) -> None:
     ]
     assert found[0].comparison == compare(ours.tests, base.tests)
     assert [one.adjusted for one in found] == holm([one.comparison.p for one in found])
+    # Conditions that share both studies are compared once.
+    twins = [
+        replace(one, cell=replace(one.cell, block=demo.blocks["Both"])) for one in (base, ours)
+    ]
+    assert compare_rows([base, ours, *twins]) == compare_rows([base, ours])
     # Rows without a common replicate are not compared.
     none, late = scored("CE,N=20,Demo", 0.5, None), scored("CE + SCL,N=20,Demo", None, 0.5)
     failed, alone = scored("CE,N=20,Demo", None), scored("CE + SCL,N=20,Demo", 0.5)

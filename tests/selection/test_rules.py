@@ -181,14 +181,6 @@ def test_stages_begin_with_two_seeds_and_under_top_k_with_three() -> None:
     assert Race(Top(), 1.0, 2, 2.5).stages == Race(Top(), 1.0, 2).stages == (2,)
 
 
-def test_top_k_counts_the_same_share_of_fewer_seeds() -> None:
-    race = race_of(1, 3.5, top=Top(3))
-    race.scores[0, :6] = [0.1, 0.5, 0.9, 0.2, 0.7, 0.3]
-    assert race.values(3).tolist() == [0.9]
-    assert race.values(6).tolist() == [0.8]
-    assert math.isnan(race.values(10)[0])
-
-
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

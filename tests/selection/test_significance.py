@@ -17,7 +17,6 @@ from sclsearch.selection.significance import (
     SearchScores,
     compare,
     holm,
-    in_points,
     search_interval,
     smallest_p,
 )
@@ -210,7 +209,3 @@ def test_one_configuration_or_two_pairs_give_no_interval_of_searches(
 ) -> None:
     some, other = searched([0.5] * configurations, seeds=seeds), searched([0.5] * 3, seeds=seeds)
     assert between(some, other, range(seeds)) is None
-
-
-def test_a_difference_is_shown_in_points() -> None:
-    assert [in_points(one) for one in (0.0142, 0.25, 0.0004)] == ["1.4", "25.0", "under 0.1"]

@@ -19,7 +19,7 @@ import pytest
 
 from sclsearch.tracking import logger as logger_module
 from sclsearch.tracking.logger import MLflowLogger, Writer
-from sclsearch.tracking.records import DatasetRecord, RunRecord
+from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import ui_command
 from tests.processes import listens, wait_for
 from tests.tracking.conftest import Shown, Write
@@ -80,28 +80,6 @@ def test_changed_scores_get_growing_steps_and_equal_ones_are_not_repeated(
     assert run.info.status == "RUNNING"
 
 
-def test_parameters_tags_and_files_are_updated(write: Write, shown: Shown) -> None:
-    task = {"task": "rte", "prompt": "x" * 6001}  # too long for MLflow
-    write(RunRecord("s", (), task, {"host": "node1"}, {"report.json": "1"}))
-    write(RunRecord("s", (), {**task, "seeds": 5}, {"host": "node2"}, {"report.json": "2"}))
-    run = shown.runs()["s"]
-    assert run.data.params == {"task": "rte", "prompt": "x" * 6000, "seeds": "5"}
-    assert run.data.tags["host"] == "node2"
-    assert shown.text(run, "report.json") == "2"
-
-
-def test_studies_of_one_name_do_not_share_runs(write: Write, shown: Shown) -> None:
-    tasks = {"same@1": "cola", "same@2": "rte"}
-    for name, task in tasks.items():
-        records = [RunRecord(name, (), {"task": task}), RunRecord(name, (0,), {"a": 1})]
-        assert write(*records) == 2
-        assert write(*records) == 0
-    runs = shown.runs()
-    assert {*runs} == {"same@1", "same@1/0", "same@2", "same@2/0"}
-    for name, task in tasks.items():
-        assert (runs[name].data.params["task"], runs[name].info.run_name) == (task, "same")
-
-
 @pytest.mark.slow
 def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     write: Write, uri: str, shown: Shown, fresh_database: Path, tmp_path: Path
@@ -133,33 +111,11 @@ def test_a_failed_seed_run_shows_its_last_cause_until_it_succeeds(
         write(replace(SEED_RUN, status="FAILED", tags={"failure": cause}))
         run = shown.runs()["s/0/0"]
         assert (run.info.status, run.data.tags["failure"]) == ("FAILED", cause)
-    write(replace(SEED_RUN, history=((5, {"loss": 1.0}), (9, {"loss": 0.5}))))
+    write(replace(SEED_RUN, history=((5, {"loss": 1.0, "a": math.nan}), (9, {"loss": 0.5}))))
     run = shown.runs()["s/0/0"]
     assert run.info.status == "FINISHED"
     assert "failure" not in run.data.tags
     assert shown.points(run) == {"loss": [(5, 1.0), (9, 0.5)]}
-
-
-def test_two_thousand_metrics_are_written_and_non_finite_values_left_out(
-    write: Write, shown: Shown
-) -> None:
-    values = {"a": math.nan, "b": math.inf, "c": 1.0}
-    many = tuple((u, {**values, "loss": 1 / u}) for u in range(1, 1001))
-    assert write(replace(SEED_RUN, history=many)) == 3  # with the runs above it
-    assert write(RunRecord("s", (0,), metrics=values)) == 0
-    runs = shown.runs()
-    assert runs["s/0"].data.metrics == {"c": 1.0}
-    points = shown.points(runs["s/0/0"])
-    assert {name: len(found) for name, found in points.items()} == {"c": 1000, "loss": 1000}
-
-
-def test_data_sets_are_logged_once_with_their_digest_and_use(write: Write, shown: Shown) -> None:
-    rows = DatasetRecord("cola seed 0", "a" * 64, "training", "/data/cola")
-    for tags in ({}, {"host": "node1"}):
-        write(RunRecord("s", tags=tags, datasets=(rows,)))
-    (logged,) = shown.runs()["s"].inputs.dataset_inputs
-    assert (logged.dataset.name, logged.dataset.digest) == ("cola seed 0", "a" * 36)
-    assert {tag.key: tag.value for tag in logged.tags} == {"mlflow.data.context": "training"}
 
 
 STUDY = RunRecord("s", (), {"task": "rte"})

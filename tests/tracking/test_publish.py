@@ -24,7 +24,7 @@ from sclsearch.tracking.publish import (
     tracked_run_ids,
 )
 from sclsearch.tracking.records import RunRecord
-from sclsearch.tracking.server import VIEW, pages, prepare, tracking_uri, write_view
+from sclsearch.tracking.server import prepare, tracking_uri
 from tests.reports.trained import Trained, study_on
 from tests.studies import RECORD
 from tests.tracking.conftest import Shown, Write, track
@@ -127,24 +127,6 @@ def test_an_invalid_model_name_is_refused() -> None:
             check_model_name(name, "http://there")
     with pytest.raises(SclsearchError, match=r"^--register mine: needs MLflow, which"):
         check_model_name("mine", None)
-
-
-def test_the_first_of_equal_scores_is_in_the_first_row(
-    write: Write, uri: str, shown: Shown
-) -> None:
-    for study in ("b@1", "a@1"):
-        for number, score in enumerate((0.6, 0.75, 0.75, 0.75)):
-            write(RunRecord(study, (number,), metrics={"score": score}, status="FINISHED"))
-    (experiment,) = shown.client.search_experiments(filter_string="name != 'Default'")
-    number = experiment.experiment_id
-    write_view(shown.client, number)
-    assert [name for name, _ in pages(uri, "http://there")] == [experiment.name]
-    tags = shown.client.get_experiment(number).tags
-    view = json.loads(tags[f"mlflow.sharedViewState.{VIEW}"])
-    order = f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"
-    rows = shown.client.search_runs([number], view["searchFilter"], order_by=[order])
-    best = [f"{study}/{number}" for study in ("a@1", "b@1") for number in (1, 2, 3)]
-    assert [run.data.tags["sclsearch.id"] for run in rows] == [*best, "a@1/0", "b@1/0"]
 
 
 def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_characters(

@@ -64,16 +64,6 @@ def test_a_study_is_finished_once_all_its_configurations_are(
     assert () not in {one.path for one in new_records(from_store(prepared), (0,) * 4, ended=False)}
 
 
-def test_a_failed_seed_run_has_its_cause_and_no_scores(prepare: Prepare, workers: Workers) -> None:
-    scheduler = prepare(configs=1)
-    task, _ = workers.running(scheduler)
-    scheduler.finish(task, workers.failed(task))
-    failed = next(r for r in new_records(scheduler.state) if r.path == task.id)
-    assert failed.status == "FAILED"
-    assert failed.tags == {"key": task.key, "failure": "raised: a test"}
-    assert failed.history == ((0, {"seconds": 0.0}),)
-
-
 def test_studies_have_unique_names_and_share_an_experiment_by_task_size_and_model(
     prepare: Prepare,
 ) -> None:
@@ -91,29 +81,3 @@ def test_studies_have_unique_names_and_share_an_experiment_by_task_size_and_mode
     for size, examples in shown.items():
         identity = {**record.identity, "task": "demo", "size": size, "model": "minilm"}
         assert experiment_name(replace(record, identity=identity)) == f"demo, {examples}, minilm"
-
-
-def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
-    prepare: Prepare, workers: Workers, uri: str, shown: Shown
-) -> None:
-    prepared = prepare(configs=3, seeds=3, test_scores="winner").begin()
-    name, scheduler = prepared.record.mlflow_name, replace(prepared)
-    workers.decide(scheduler)
-    sync(uri, scheduler.state)  # as of a stopped search
-    assert not {"score", "test"} & shown.runs()[name].data.metrics.keys()
-    logger = MLflowLogger(uri)
-    while tasks := workers.running(scheduler, 1):
-        workers.finish(scheduler, tasks[0])
-        logger.sync(scheduler.state, ended=False)
-    logger.sync(scheduler.state)
-    assert logger.close() is None
-    runs, winner = shown.runs(), scheduler.state.winner
-    assert winner is not None
-    best = f"{name}/{winner.number}"
-    tested = {one for one, run in runs.items() if "test" in run.data.metrics}
-    assert tested == {name, best, *(f"{best}/{seed}" for seed in range(3))}
-    for one in (name, best):
-        assert runs[one].data.metrics["test"] == winner.test_mean
-    before = shown.everything()
-    sync(uri, from_store(prepared))
-    assert shown.everything() == before

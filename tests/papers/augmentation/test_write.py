@@ -1,10 +1,8 @@
 """Tests of writing a paraphrase file: format, resumption and errors."""
 
-import json
 import resource
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation import EDA, Options
-from sclsearch.papers.augmentation.write import Written, header, select_texts, write
-from sclsearch.tasks import load_task
+from sclsearch.papers.augmentation.write import Written, write
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.paraphrases import paraphrase_source
 
@@ -47,23 +44,6 @@ def file(tmp_path: Path) -> Path:
 
 def written(file: Path, backend: Numbering | None = None, first: Any = None) -> Written:
     return write(file, first or FIRST, ROWS, backend or Numbering(), lambda _: None)
-
-
-def test_training_reads_the_file_and_its_header(file: Path) -> None:
-    demo = load_task("demo")
-    backend, selection = EDA(Options()), select_texts("demo", shots=5, replicates=2)
-    texts = selection.texts(demo)
-    first = header("eda", 2, backend, selection, demo, texts)
-    write(file, first, texts, backend, lambda _: None)
-    assert paraphrase_source(file).views(texts) == paraphrase_source(None).views(texts)
-    found = json.loads(file.read_text().partition("\n")[0])
-    assert {"paraphrases": 1, "backend": "eda", "views": 2, "data": demo.digest}.items() <= (
-        found.items()
-    )
-    assert selection.header.items() <= found.items()
-    assert found["texts"]["count"] == len(texts)
-    assert date.fromisoformat(found["date"]) <= datetime.now(UTC).date()
-    assert found["sclsearch"]
 
 
 def test_long_rows_come_first_and_the_texts_of_a_pair_are_separate(file: Path) -> None:
