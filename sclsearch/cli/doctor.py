@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -210,7 +209,6 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
-    open_: bool = True,
 ) -> None:
     """Serve the MLflow UI on 127.0.0.1 until Ctrl-C; print the address of each experiment.
 
@@ -218,7 +216,6 @@ def ui(
 
     Options:
         --port: Port of the server on 127.0.0.1.
-        --open/--no-open: Open the last changed experiment in a browser.
     """
     uri = tracking_uri(tracking, storage)
     if o.given(context, "storage"):
@@ -232,16 +229,10 @@ def ui(
     prepare(uri)
     _write_missing_runs(storage, uri)
     server = f"http://127.0.0.1:{port}"
-    experiments = pages(uri, server)
-    first = experiments[0][1] if experiments else f"{server}/#/experiments?{PARAMETERS}"
-    for name, address in experiments:
-        write(f"{name}\n  {address}\n")
-    if not experiments:
-        write(f"{first} shows the studies.\n")
+    experiments = pages(uri, server) or [("no study", f"{server}/#/experiments?{PARAMETERS}")]
+    write("".join(f"{name}\n  {address}\n" for name, address in experiments))
     write("Ctrl-C ends the server.\n")
     sys.stdout.flush()
-    if open_ and sys.stdout.isatty():
-        subprocess.Popen([sys.executable, "-m", "sclsearch.tracking.server", server, first])
     # The server replaces this process, so that ending the command also ends the server.
     os.execve(command[0], command, {**os.environ, **environment})
 

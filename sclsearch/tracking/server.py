@@ -1,7 +1,4 @@
-"""MLflow: its location, a client with short timeouts and no log output, and its pages.
-
-`python -m sclsearch.tracking.server SERVER PAGE` opens a page as soon as its server answers.
-"""
+"""MLflow: its location, a client with short timeouts and no log output, and its pages."""
 
 import json
 import logging
@@ -9,8 +6,6 @@ import os
 import re
 import shutil
 import sys
-import time
-import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +13,6 @@ from tempfile import TemporaryDirectory
 from threading import get_ident
 from typing import Any
 from urllib.parse import quote, unquote
-from urllib.request import urlopen
 from uuid import uuid4
 
 from sclsearch.arguments import expanded
@@ -55,7 +49,6 @@ PARAMETERS = "workflowType=machine_learning"
 """Without it the UI opens its pages for language model applications."""
 _VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 _METRICS = ("score", "test", "seeds", "test_std", "validation_loss")
-LONGEST_WAIT = 120.0
 _LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
@@ -299,19 +292,3 @@ def _view(runs: list[Any]) -> dict[str, object]:
         "columnOrder": [*widths],
         "columnWidths": widths,
     }
-
-
-def open_when_ready(server: str, page: str) -> bool:
-    """Open a page once `server/health` answers; return False if it does not within two minutes."""
-    end = time.monotonic() + LONGEST_WAIT
-    while time.monotonic() < end:
-        try:
-            with urlopen(f"{server}/health", timeout=5):
-                return webbrowser.open(page)
-        except OSError:
-            time.sleep(0.3)
-    return False
-
-
-if __name__ == "__main__":
-    open_when_ready(*sys.argv[1:])

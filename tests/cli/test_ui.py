@@ -70,8 +70,8 @@ def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(
         wait_for("the server", lambda: listens(port) or process.poll() is not None)
         with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
             assert answer.read() == b"OK"
-        first, *_ = (workdir / "log").read_text().splitlines()
-        assert first.startswith(f"http://127.0.0.1:{port}/#/experiments?workflowType=")
+        _, address, *_ = (workdir / "log").read_text().splitlines()
+        assert address.startswith(f"  http://127.0.0.1:{port}/#/experiments?workflowType=")
         assert not listens(port, "127.0.0.2")
         process.terminate()
         process.wait(timeout=60)

@@ -128,11 +128,6 @@ def test_a_confirmation_has_three_scores_and_the_difference(
         "fresh - chosen -0.0400",
         f"stored as the study {name}",
     ]
-    splits = tuple({"train": name, "test": ""} for name in "abc")
-    shared = (replace(one, rows=splits) for one in found)
-    assert "the new seeds share the search's rows; weights and orders are new" in lines(
-        show_confirmation, *shared
-    )
 
 
 def test_a_paraphrase_file_may_gain_texts_but_not_change(

@@ -57,31 +57,15 @@ def test_settings_combine_table_task_condition_and_row(tmp_path: Path) -> None:
     assert [cell.settings.get("tau") for cell in table.cells] == [1, None, None, 0.3, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("name", "selectors", "expected"),
-    [
+def test_cells_are_selected_by_row_column_condition_and_size() -> None:
+    for name, selectors, expected in (
         ("gunel/table-4", ["ce+scl, 20, sst-2"], ["N=20, CE + SCL, SST-2"]),
-        (
-            "gunel/table-4",
-            ["CE,20,SST-2", "CE,20,MNLI", "SST-2,N=20,CE"],
-            ["N=20, CE, SST-2", "N=20, CE, MNLI"],
-        ),
-        (
-            "supcl-seq/table-1",
-            ["[0.0, 0.1],[0.1,0.1],CoLA"],
-            ["full, [0.0,0.1], CoLA", "full, [0.1,0.1], CoLA"],
-        ),
+        ("gunel/table-4", ["SST-2,N=20,CE", "CE,20,SST-2"], ["N=20, CE, SST-2"]),
+        ("supcl-seq/table-1", ["[0.0, 0.1],CoLA"], ["full, [0.0,0.1], CoLA"]),
         ("lacon/table-4", ["20,CE,RTE"], ["20 per class, CE, RTE"]),
-    ],
-    ids=["one", "several", "commas", "shots"],
-)
-def test_cells_are_selected_by_row_column_condition_and_size(
-    name: str, selectors: list[str], expected: list[str]
-) -> None:
-    table = published_tables()[name]
-    found = select_cells(table, selectors)
-    assert {cell.name for cell in found} == {*expected}
-    assert found == [cell for cell in table.cells if cell in found]
+    ):
+        found = select_cells(published_tables()[name], selectors)
+        assert [cell.name for cell in found] == expected
 
 
 def test_a_selector_that_matches_no_value_is_an_error() -> None:

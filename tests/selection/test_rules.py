@@ -240,28 +240,3 @@ def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
     race.scores[0, :2] = 0.5, 0.6
     assert race.next((), all_open=False) is None
     assert race.next((), all_open=True) == (0, 2)
-
-
-def test_a_free_worker_takes_seeds_that_the_best_so_far_need_next() -> None:
-    race = race_of(12, 2.5)
-    race.scores[:, :2] = np.linspace(0.1, 0.9, 12)[:, None]
-    race.scores[0, 1] = math.nan
-    assert race.next((), all_open=True) == (0, 1)
-    assert race.next([(0, 1)], all_open=True) == (11, 2)
-    ahead = [(number, seed) for number in (11, 10, 9, 8) for seed in (2, 3)]
-    assert race.next([(0, 1), *ahead], all_open=True) is None
-
-
-def test_the_needed_seeds_are_exact_if_nothing_is_within_the_band() -> None:
-    scores = np.linspace(0.9, 0.1, 20)[:, None] + 0.001 * np.arange(10)
-    race = race_of(5, 2.5)
-    for _ in range(15):
-        race.add_configuration()
-    assert race_of(5, 2.5).needed(15) == race.needed()
-    total = race.needed()
-    while (place := race.next((), all_open=True)) is not None:
-        assert race.needed() == total
-        race.scores[place] = scores[place]
-        total -= 1
-    assert race.needed() == total == 0
-    assert race_of(2, None).needed() == 20

@@ -187,25 +187,8 @@ def test_an_interval_of_two_searches_resamples_subsets_and_applies_the_rule(
     assert found == (None if ends is None else pytest.approx(ends))
 
 
-def test_an_interval_of_two_searches_contains_that_of_the_winners() -> None:
-    flat = searched([0.5] * 8)
-    winners = compare([0.9, 0.2, 0.4], [0.1, 0.3, 0.2])
-    found = search_interval(winners, flat, flat, range(10))
-    assert found is not None
-    assert winners.interval is not None
-    assert found[0] <= winners.interval[0] < winners.interval[1] <= found[1]
-
-
 def test_skipped_seed_runs_are_estimated_from_the_finished_configurations() -> None:
     finished, some = [0.5, 0.7, 0.6], [0.4, math.nan, math.nan]
     scores = np.array([finished, some])
     search = SearchScores(scores, scores, ~np.isnan(scores), Top())
     assert search.filled(scores)[1] == pytest.approx([0.4, 0.6, 0.5])
-
-
-@pytest.mark.parametrize(("configurations", "seeds"), [(1, 10), (3, 2)])
-def test_one_configuration_or_two_pairs_give_no_interval_of_searches(
-    configurations: int, seeds: int
-) -> None:
-    some, other = searched([0.5] * configurations, seeds=seeds), searched([0.5] * 3, seeds=seeds)
-    assert between(some, other, range(seeds)) is None

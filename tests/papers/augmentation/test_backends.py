@@ -135,16 +135,6 @@ def test_paraphrases_depend_on_texts_and_seed_not_on_the_global_generator(opus: 
     assert marian(opus, seed=1).paraphrases(TEXTS) != found
 
 
-def test_an_empty_translation_stays_empty(opus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def sample(_model: Opus, texts: list[str], *_: Any) -> list[str]:
-        return ["" if text == TEXTS[0] else text or "invented" for text in texts]
-
-    monkeypatch.setattr(Opus, "sample", sample)
-    for texts in (TEXTS[:2], TEXTS[:1]):
-        expected = [("", "", ""), (TEXTS[1],) * 3][: len(texts)]
-        assert marian(opus, views=3).paraphrases(texts) == expected
-
-
 def test_the_header_has_models_temperature_and_seed(opus: Path, tmp_path: Path) -> None:
     backend = marian(opus, temperature=0.9, seed=3)
     header = backend.header()
@@ -153,17 +143,10 @@ def test_the_header_has_models_temperature_and_seed(opus: Path, tmp_path: Path) 
     assert header["source"] == "Marian opus-mt en-de-en and en-zh-en, sampled at temperature 0.9"
     assert (header["temperature"], header["seed"], "note" in header) == (0.9, 3, False)
     folder = shutil.copytree(opus, tmp_path / "models")
-    weights = folder / "opus-mt-en-de" / "model.safetensors"
-    weights.write_bytes(b"cut off")
-    with pytest.raises(SclsearchError, match=f"^{weights.parent}: "):
-        Opus(weights.parent, "de")
+    (folder / "opus-mt-en-de" / "model.safetensors").write_bytes(b"cut off")
     changed = marian(folder).header()["models"]
     different = [name for name in changed if header["models"][name] != changed[name]]
     assert different == ["opus-mt-en-de"]
-    for there, here in (("de-en", "fr-en"), ("en-de", "en-fr")):
-        (folder / f"opus-mt-{there}").rename(folder / f"opus-mt-{here}")
-    other = marian(folder, pivot="fr", views=3).header()
-    assert "Marian en-fr-en, not the papers' Marian en-de-en/en-zh-en" in other["note"]
 
 
 def test_weights_of_the_older_format_are_read(opus: Path, tmp_path: Path) -> None:
