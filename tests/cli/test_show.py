@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Collection
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -92,23 +91,15 @@ def test_an_invalid_argument_is_refused(sclsearch: Call, arguments: str, message
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        ("methods", METHODS),
-        ("tasks", TASKS),
-        ("protocols", protocol_summaries()),
-        ("spaces", [f"{path.parent.name}/{path.stem}" for path in space_files()]),
-    ],
-)
-def test_ls_prints_every_name_with_a_description(
-    sclsearch: Call, kind: str, names: Collection[str]
-) -> None:
-    lines = dict(line.split("\t") for line in sclsearch("ls", kind).stdout.splitlines())
-    assert [*lines] == [*names]
-    assert all(lines.values())
-    entries = json.loads(sclsearch("ls", kind, "--json").stdout)[kind]
-    assert [one["name"] for one in entries] == [*names]
+def test_ls_prints_every_name_with_a_description(sclsearch: Call) -> None:
+    spaces = [f"{path.parent.name}/{path.stem}" for path in space_files()]
+    known = {"methods": METHODS, "tasks": TASKS, "protocols": protocol_summaries()}
+    for kind, names in {**known, "spaces": spaces}.items():
+        lines = dict(line.split("\t") for line in sclsearch("ls", kind).stdout.splitlines())
+        assert [*lines] == [*names]
+        assert all(lines.values())
+    entries = json.loads(sclsearch("ls", "spaces", "--json").stdout)["spaces"]
+    assert [one["name"] for one in entries] == spaces
 
 
 def test_ls_prints_hyperparameters_of_a_method_and_scores_of_studies(sclsearch: Call) -> None:

@@ -93,13 +93,6 @@ def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
         assert len({cell.row.name for cell in twins}) == len(conditions) == 1
 
 
-def test_a_field_that_distinguishes_conditions_is_fixed_at_laptop_scale(planned: Planned) -> None:
-    specs = [one.spec for one in planned("gunel/table-3", scale="laptop") if one.spec]
-    assert Counter(spec.settings["batch_size"] for spec in specs) == {16: 3, 64: 3, 256: 3}
-    names = {"tau", "lam", "batch_size", "head_lr_mult"}
-    assert all(spec.settings.keys() == names for spec in specs)
-
-
 def test_a_cell_without_a_study_has_a_reason(planned: Planned, options: RunOptions) -> None:
     remote = replace(options, storage="s3://bucket/folder")
     folder = "its fine-tuned encoder needs a --storage folder that all machines can read"

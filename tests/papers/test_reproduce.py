@@ -55,13 +55,6 @@ def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(ce: Planne
     assert (score.mean, score.std, score.plain) == pytest.approx((0.68, 0.01, 0.645))
 
 
-def test_failed_seeds_are_visible_but_not_in_the_scores(ce: PlannedCell) -> None:
-    finish(ce.spec, ce.options, lambda _, r: None if r == 9 else [[20 + r, 30 - r], [10, 40]])
-    score = reproduce_cell(ce, QUIET)
-    assert (score.tests[9], score.seeds) == (None, 10)
-    assert (score.mean, score.plain) == pytest.approx((0.67, 0.64))
-
-
 def test_two_metrics_come_from_the_same_seed_runs(cells: Cells) -> None:
     accuracy, minor = cells("CE,N=20,Demo,Minor")
     finish(accuracy.spec, accuracy.options)

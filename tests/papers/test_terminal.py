@@ -7,13 +7,10 @@ import pytest
 from sclsearch.papers.reproduce import (
     CellScore,
     PlannedCell,
-    StudyCost,
-    distinct_studies,
     plan_cells,
 )
 from sclsearch.papers.tables import Table, select_cells
-from sclsearch.papers.terminal import show_costs, show_scores
-from sclsearch.search.plan import MEASURED, STORED, Estimate
+from sclsearch.papers.terminal import show_scores
 from sclsearch.study.spec import RunOptions
 from tests.papers.conftest import lines
 
@@ -56,23 +53,3 @@ def test_scores_are_printed_beside_the_published_ones(
     (compared,) = (line for line in text if line.startswith("Demo CE + SCL +10.0"))
     assert compared.endswith("0.500 0.500")
     assert "2 pairs cannot go below p = 0.5: too few" in " ".join(text)
-
-
-def test_costs_are_added_up_with_their_bases_and_reasons(planned: list[PlannedCell]) -> None:
-    one, other = distinct_studies(planned)
-    for times, expected in (
-        (
-            (Estimate(600.0, 2, STORED), Estimate(1200.0, 2, MEASURED)),
-            f"6 of them to train; time: 30 min, 2 seed runs at a time, by {STORED} or {MEASURED}.",
-        ),
-        (
-            (Estimate(600.0, 2, STORED), Estimate(None, 2, "x.json: it is no model")),
-            f"time: at least 10 min, 2 seed runs at a time, by {STORED}. "
-            "- time unknown: x.json: it is no model",
-        ),
-    ):
-        costs = [StudyCost("s", 6, 3, time) for time in times]
-        studies = [(one, costs[0]), (other, costs[1]), (other, StudyCost(reason="no [file]"))]
-        text = lines(show_costs, studies, planned)
-        assert expected in " ".join(text)
-        assert "- N=20, CE + SCL, Demo: no [file]" in text
