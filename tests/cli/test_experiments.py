@@ -98,7 +98,8 @@ def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothi
     assert study_names(storage) == [name]
     repeated = finish_cell(confirms=name)
     output = json.loads(sclsearch(*command, "--json").stdout)
-    assert (output["chosen"]["study"], output["fresh"]["study"]) == (name, repeated)
+    (one,) = output["confirmations"]
+    assert (one["chosen"]["study"], one["fresh"]["study"]) == (name, repeated)
     assert f"Winner #0 of {name}, test mcc" in sclsearch(*command).stdout
     other = finish_cell("ICL,CoLA")
     finish_cell("ICL,CoLA", confirms=other)

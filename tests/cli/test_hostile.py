@@ -49,7 +49,8 @@ def test_control_characters_of_names_and_data_reach_no_terminal(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
-    (workdir / "own.csv").write_text("text,label\n" + f"a,{RED}\nb,black\n" * 30, encoding="utf-8")
+    rows = "".join(f"a {number},{RED}\nb {number},black\n" for number in range(30))
+    (workdir / "own.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     own = ("--task", "own.csv", "--text", "text", "--label", "label")
     for arguments in (
         (*SEARCH, *own, "--dry-run"),

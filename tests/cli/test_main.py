@@ -63,7 +63,7 @@ def test_a_path_may_start_with_a_tilde(
     home = workdir / "encoder"
     monkeypatch.setenv("HOME", str(home))
     (home / "mine.yaml").write_text(SPACE)
-    (home / "rows.csv").write_text("t,l\n" + "a,x\nb,y\n" * 30)
+    (home / "rows.csv").write_text("t,l\n" + "".join(f"a {n},x\nb {n},y\n" for n in range(30)))
     own = ("--task", "~/rows.csv", "--text", "t", "--label", "l", "--space", "~/mine.yaml")
     result = sclsearch("tune", "--method", "scl", *own, "--model", "~", "--dry-run")
     assert (result.returncode, result.stderr) == (0, "")
