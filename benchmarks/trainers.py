@@ -184,7 +184,8 @@ class Searched(Trainer):
         run = self.runs[trial["run"]]
         for name, value in settings_of(run, 0, str(self.args.output_dir)).items():
             setattr(self, name, value)
-        self.model_init = partial(Joint, run[0])
+        made: Any = partial(Joint, run[0])
+        self.model_init = made
         result = super().train(trial={})
         score = test_score(self, run)
         (self.folder / str(trial["run"])).write_text(str(score), encoding="utf-8")
@@ -198,7 +199,8 @@ def search(runs: Sequence[SeedRun], cores: int, folder: Path) -> list[float]:
 
     ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
     settings = settings_of(runs[0], 0, str(folder / "trainer"))
-    searched = Searched(model_init=partial(Joint, runs[0][0]), **settings)
+    made: Any = partial(Joint, runs[0][0])
+    searched = Searched(model_init=made, **settings)
     searched.runs, searched.folder = runs, folder
     searched.hyperparameter_search(
         hp_space=lambda _: {"run": tune.grid_search(list(range(len(runs))))},
