@@ -198,9 +198,8 @@ def search(runs: Sequence[SeedRun], cores: int, folder: Path) -> list[float]:
     from ray import tune
 
     ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
-    settings = settings_of(runs[0], 0, str(folder / "trainer"))
     made: Any = partial(Joint, runs[0][0])
-    searched = Searched(model_init=made, **settings)
+    searched = Searched(model_init=made, **settings_of(runs[0], 0, str(folder / "trainer")))
     searched.runs, searched.folder = runs, folder
     searched.hyperparameter_search(
         hp_space=lambda _: {"run": tune.grid_search(list(range(len(runs))))},
