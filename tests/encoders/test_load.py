@@ -79,24 +79,19 @@ def test_states_of_big_bird_do_not_depend_on_earlier_texts(save_tiny: Save) -> N
     assert torch.equal(*states)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_hidden_layers": 20_000}, "describes more than 5,000 modules"),
-        ({"vocab_size": 10**9}, "config.json describes 16,000,.* weights, but .* bytes"),
-        ({"hidden_size": 10**9}, "config.json describes .* weights, but .* bytes"),
-        ({"intermediate_size": 33}, "has in other shapes than config.json 6 weights of bert"),
-        ({"num_hidden_layers": 3}, "lacks 16 weights of bert, the first encoder.layer.2"),
-    ],
-)
-@pytest.mark.timeout(20)
-def test_a_config_that_does_not_describe_the_weights_is_refused_at_once(
-    copied: Path, changes: Mapping[str, int], message: str
-) -> None:
+@pytest.mark.timeout(30)
+def test_a_config_that_does_not_describe_the_weights_is_refused_at_once(copied: Path) -> None:
     config = json.loads((copied / "config.json").read_text())
-    (copied / "config.json").write_text(json.dumps({**config, **changes}))
-    with pytest.raises(SclsearchError, match=rf"^--model m: [^\n]*{message}[^\n]*\.?$"):
-        load_encoder(copied, "m")
+    for key, size, message in (
+        ("num_hidden_layers", 20_000, "describes more than 5,000 modules"),
+        ("vocab_size", 10**9, "config.json describes 16,000,.* weights, but .* bytes"),
+        ("hidden_size", 10**9, "config.json describes .* weights, but .* bytes"),
+        ("intermediate_size", 33, "has in other shapes than config.json 6 weights of bert"),
+        ("num_hidden_layers", 3, "lacks 16 weights of bert, the first encoder.layer.2"),
+    ):
+        (copied / "config.json").write_text(json.dumps({**config, key: size}))
+        with pytest.raises(SclsearchError, match=rf"^--model m: [^\n]*{message}[^\n]*\.?$"):
+            load_encoder(copied, "m")
 
 
 def test_each_encoder_is_a_new_copy_of_the_current_file_in_evaluation_mode(

@@ -47,20 +47,17 @@ def test_loaded_values_have_the_types_of_the_method_fields(file: Path) -> None:
     assert type(space.fixed["tau"]) is float
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_invalid_yaml_is_reported_with_line_and_column(file: Path) -> None:
+    for text, message in (
         ("method: scl\nspace: {tau: {}, tau: {}}\n", '.*line: 2. found duplicate key "tau"'),
         ("method: !!python/name:os.system x", ".*line 1, column 9"),
         ("fixed: {tau: [1, .nan]}", ".*float values are not JSON"),
         ("fixed: 2020-01-01", ".*date is not JSON serializable"),
         ("tau", "must be a mapping of keys to values, got 'tau'"),
-    ],
-)
-def test_invalid_yaml_is_reported_with_line_and_column(file: Path, text: str, message: str) -> None:
-    file.write_text(text)
-    (line,) = check_file(file)
-    assert re.match(f"mine.yaml: {message}", line)
+    ):
+        file.write_text(text)
+        (line,) = check_file(file)
+        assert re.match(f"mine.yaml: {message}", line)
 
 
 @dataclass(frozen=True, slots=True)
