@@ -1,6 +1,7 @@
 """Tests of the searcher between Ray Tune and the scheduler: results and failures of trials."""
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,16 @@ from sclsearch.store.runs import RunStore
 from tests.workspace import Prepare, Workers
 
 ENDED = {"key": "", "node_ip": "10.0.0.1"}
+
+
+def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> None:
+    scheduler = prepare()
+    searcher = SeedSearcher(scheduler)
+    searcher.suggest("t1")
+    Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
+    searcher.on_trial_complete("t1", ENDED)
+    searcher.on_trial_complete("t1", error=True)
+    assert isinstance(searcher.fault, NotADirectoryError)
 
 
 def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(

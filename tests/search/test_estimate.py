@@ -69,6 +69,20 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
     assert without.basis.startswith(f"--model {encoder}: ")
 
 
+def test_seed_runs_of_another_method_setting_size_or_threads_do_not_count(
+    prepare: Prepare, make_spec: MakeSpec
+) -> None:
+    usual = seed_run(prepare(), 1e6)
+    others = [
+        seed_run(prepare(make_spec(method="ce", space=None)), 1e6),
+        seed_run(prepare(make_spec(settings={"epochs": 3})), 1e6),
+        replace(usual, environment={"threads": 2}),
+        replace(usual, origin={**usual.origin, "train_size": 7}),
+    ]
+    for other in others:
+        assert estimated(prepare(), other).basis == MEASURED
+
+
 def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
     prepare: Prepare, make_spec: MakeSpec
 ) -> None:

@@ -32,6 +32,19 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
+    prepare: Prepare, workers: Workers
+) -> None:
+    scheduler = prepare()
+    first = workers.running(scheduler)
+    assert [task.id for task in first] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for task in (first[2], first[3], first[0]):
+        workers.finish(scheduler, task)
+        assert scheduler.next() is None
+    workers.finish(scheduler, first[1])
+    assert [task.id for task in workers.running(scheduler)] == [(2, 0), (2, 1), (3, 0), (3, 1)]
+
+
 def test_a_search_resumed_with_more_workers_keeps_them_busy_also_when_resumed_again(
     prepare: Prepare, workers: Workers
 ) -> None:
@@ -156,6 +169,19 @@ def test_a_lost_seed_run_is_retried_and_then_fails(
     # A lost or slow worker says nothing about the seed run: the next search trains it again.
     final = cause in {"out-of-memory", "gpu-assert"}
     assert scheduler.runs.get(task.key) == (failed if final else None)
+
+
+def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
+    prepare: Prepare, workers: Workers
+) -> None:
+    scheduler = prepare()
+    order = []
+    for _ in range(120):
+        (task,) = workers.running(scheduler, 1)
+        order.append(task.id)
+        scheduler.record_failure(task, WorkerFailure("node-lost", "seen", FIRST))
+    assert order == [(0, 0), (0, 1), (1, 0), (1, 1)] * 30
+    assert not scheduler.state.seed_runs
 
 
 def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
