@@ -61,7 +61,7 @@ READERS: list[tuple[str, ...]] = [
     )
 ]
 SECONDS = 30.0  # ten on an idle core
-SHARE = float(os.environ.get("SCLSEARCH_FUZZ", "0.1"))
+SHARE = float(os.environ.get("SCLSEARCH_FUZZ", "0.05"))
 """Share of the valid records with which commands run; 1 takes ten minutes."""
 
 

@@ -135,7 +135,7 @@ def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undis
             continue
         assert code in CODES.get(target, {2, 130}), text
         if code == 2:
-            assert "run the same command" in text.splitlines()[-1]
+            assert "un the same command" in text.splitlines()[-1]
         if code == 130:
             assert f" of {CONFIGS * SEEDS} seed runs. Run the same command" in text
             assert not list((storage / "studies" / "mine").glob("driver*"))

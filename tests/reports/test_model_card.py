@@ -18,11 +18,12 @@ from tests.reports.trained import Trained
 TAU = {"name": "tau", "type": "choice", "values": [0.1, 0.2, 0.3]}
 
 
-def card_of(storage: Path, folder: Path) -> str:
+def card_of(storage: Path, folder: Path, **changes: Any) -> str:
     """Return the model card of the study `made-up`."""
     _, record = existing_study(storage, "made-up")
     found = report(storage, "made-up")
     described = replace(describe_winner(found), labels=("no", "ye\ns" + "x" * 999))
+    described = replace(described, **changes)
     folder.mkdir(exist_ok=True)
     write_model_card(folder, described, found, record, storage, folder)
     return (folder / "README.md").read_text(encoding="utf-8")
@@ -108,6 +109,13 @@ def test_the_card_has_every_caveat_and_no_path_of_this_machine(
     assert metric_of(text)["name"] == "accuracy, mean of 1 seed"
     assert "With other test rows than these 100, the score may differ by 9 points (95 %)" in text
     assert str(storage) not in text
+
+
+def test_the_names_of_a_user_are_no_markup(write_study: WriteStudy, tmp_path: Path) -> None:
+    names = {"task": "<img src=x>|*", "labels": ("a`<b>", "c")}
+    text = card_of(write_study([(80, 66), (80, 62)]), tmp_path / "winner", **names)
+    assert r" on \<img src=x\>\|\*" in text
+    assert "`a'<b>`, `c`" in text
 
 
 def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(

@@ -134,6 +134,16 @@ def test_a_file_or_standard_input_is_printed_as_csv(winner: Path, tmp_path: Path
     assert found == pytest.approx(sclsearch.load(winner).predict_proba(TEXTS), abs=1e-4)
 
 
+def test_cells_have_no_control_characters_and_on_request_no_formulas(winner: Path) -> None:
+    texts = 'body,id\n"=1+1 \x1b[31m",-3\n'
+    for options, expected in (
+        ((), ["-3", "=1+1 �[31m"]),
+        (("--safe-cells",), ["'-3", "'=1+1 �[31m"]),
+    ):
+        _, row = csv.reader(predict(winner, "-", *BODY, "--id", "id", *options, texts=texts)[0])
+        assert row[:2] == expected
+
+
 def test_json_lines_have_the_types_of_the_input(winner: Path, tmp_path: Path) -> None:
     kept = {"id": 2**60, "share": 0.5, "seen": True, "note": None, "code": "007"}
     file = tmp_path / "new.parquet"
