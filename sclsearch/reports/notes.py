@@ -115,7 +115,7 @@ def damage(report: Report) -> list[Note]:
         return []
     left_out = f"damaged files, left out of the ranking: {len(report.damaged)}"
     return [
-        doubt(f"{left_out}; another configuration may be the winner"),
+        doubt(f"{left_out}; another configuration may be the winner. Run the search again"),
         *(Note(message, "damage") for message in report.damaged),
     ]
 
@@ -186,7 +186,7 @@ def _few_rows_per_class(counts: Sequence[Any], state: SearchState) -> Iterator[N
     ]
     if few:
         text = f"classes with fewer than {FEW_ROWS} validation rows: {listed(few)}"
-        yield Note(f"{WARNING}{text}", "warning")
+        yield Note(f"{WARNING}{text}. Label more rows to rank configurations reliably", "warning")
 
 
 def device_name(run: SeedRun) -> str:

@@ -63,7 +63,8 @@ def test_a_class_with_few_validation_rows_is_reported(write_study: WriteStudy) -
     few = [([[3, 1], [n, 80 - n]], [[18, 2], [n, 80 - n]]) for n in range(3)]
     storage = write_study(few, labels=("complaint", "praise"))
     assert report(storage, "made-up").notes == (
-        "warning: classes with fewer than 10 validation rows: complaint (4)",
+        "warning: classes with fewer than 10 validation rows: complaint (4). Label more rows to "
+        "rank configurations reliably",
     )
 
 
