@@ -286,13 +286,15 @@ def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
 
 
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[Note]:
-    yield from map(Note, _facts(reports, seeds))
+    yield from (Note(text, "warning") for text in _unequal(reports, seeds))
+    yield from map(Note, _chosen(reports))
     for one in reports:
         yield from (note.about(one.study) for note in damage(one))
         yield from map(Note, _of_one(one, seeds))
 
 
-def _facts(reports: Sequence[Report], seeds: int) -> Iterator[str]:
+def _unequal(reports: Sequence[Report], seeds: int) -> Iterator[str]:
+    """Yield what makes a comparison of the studies unfair, or harder to read."""
     base = reports[0]
     # Searched learning rates, or the fixed one, of each study that chose a winner.
     rates = {
@@ -307,16 +309,31 @@ def _facts(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         elif base.drawn[:seeds] != other.drawn[:seeds]:
             yield f"{other.study} has other seeds than {base.study}: pairs share nothing but rows"
         yield from _read_beside(base, other, seeds)
-        its, own = _terms(other, base), _terms(base, other)
-        for what in its:
-            if its[what] != own[what]:
-                yield (
-                    f"{what}: {its[what] or 'nothing'} in {other.study}, {own[what] or 'nothing'} "
-                    f"in {base.study}"
-                )
-        yield from _spaces(base, other)
+        yield from _differing(_terms(other, base), _terms(base, other), base, other)
     if unequal := unequal_budgets(reports):
-        yield f"unequal budgets: {', '.join(unequal)}; larger searches tend to win"
+        yield (
+            f"unequal budgets: {', '.join(unequal)}; larger searches tend to win. Give all searches "
+            "the budget of the largest"
+        )
+
+
+def _chosen(reports: Sequence[Report]) -> Iterator[str]:
+    """Yield differences in what the user chose to search or to set."""
+    base = reports[0]
+    for other in reports[1:]:
+        yield from _differing(_choices(other, base), _choices(base, other), base, other)
+        yield from _spaces(base, other)
+
+
+def _differing(
+    its: Mapping[str, str], own: Mapping[str, str], base: Report, other: Report
+) -> Iterator[str]:
+    for what in its:
+        if its[what] != own[what]:
+            yield (
+                f"{what}: {its[what] or 'nothing'} in {other.study}, {own[what] or 'nothing'} "
+                f"in {base.study}"
+            )
 
 
 def _spaces(base: Report, other: Report) -> Iterator[str]:
@@ -376,18 +393,25 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
 
 
 def _terms(one: Report, other: Report) -> dict[str, str]:
-    winner, its = finished_winner(one), finished_winner(other)
-    shared = winner.fields.keys() & its.fields.keys()
-    searches = len(one.configurations) > 1 and len(other.configurations) > 1
-    searched = sorted(winner.values.keys() & shared) if searches else []
-    by_hand = ", ".join(f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared)
-    # A study that repeats a winner has its protocol's rule and takes all fields from that winner.
+    # A study that repeats a winner has its protocol's rule.
     chosen = not (one.repeats or other.repeats)
     return {
         "encoder": one.model_place,
         "protocol": one.protocol,
         "rule": one.rule if chosen else "",
         "training examples": one.size or "all",
+    }
+
+
+def _choices(one: Report, other: Report) -> dict[str, str]:
+    winner, its = finished_winner(one), finished_winner(other)
+    shared = winner.fields.keys() & its.fields.keys()
+    searches = len(one.configurations) > 1 and len(other.configurations) > 1
+    searched = sorted(winner.values.keys() & shared) if searches else []
+    by_hand = ", ".join(f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared)
+    # A study that repeats a winner takes all fields from it.
+    chosen = not (one.repeats or other.repeats)
+    return {
         "searched hyperparameters of both methods": ", ".join(searched),
         "set by hand": by_hand if chosen else "",
     }

@@ -71,7 +71,7 @@ def test_a_comparison_prints_winners_differences_limits_and_notes(
         "2 scl 1 4 6 min",
         "2 scl +4.0 +1.5 … +6.5 3 0.250 0.250 0.250",
         "- better is trained on other rows than base",
-        "- unequal budgets: seed runs; larger searches tend to win",
+        "- unequal budgets: seed runs; larger searches tend to win. Give all searches the",
         "- better has 4 seeds, of which the first 3 are here; its budget counts 4",
     ):
         assert line in text
@@ -114,8 +114,9 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     storage = write_study(BASE, name="alike", settings=tau)
     assert notes("base", "better") == (
         "encoder: roberta in better, minilm in base",
+        "unequal budgets: configurations, seed runs; larger searches tend to win. Give all "
+        "searches the budget of the largest",
         "set by hand: epochs=3, tau=0.1 in better, tau=0.1 in base",
-        "unequal budgets: configurations, seed runs; larger searches tend to win",
     )
     assert notes("more-searched", "searched") == (
         "rule: best in searched, mean in more-searched",

@@ -133,7 +133,7 @@ def _sections(
         yield warnings
     if isinstance(compared, StudyComparison):
         yield parts.comparison(compared)
-    yield parts.settings_table(found)
+    yield parts.settings_table(found, compared)
     details = [_study_sections(*one, options) for one in zip(found, restored, strict=True)]
     if compared is None:
         yield from details[0]

@@ -190,7 +190,7 @@ def _best_study(found: Sequence[StudyResults], compared: StudyComparison) -> Ans
             pair = None if one is best else compared.pair(best, one)
             cells = ["best", "", ""]
             if pair is not None:
-                difference = f"{-100 * pair.comparison.difference:+.1f}"
+                difference = f"{0.0 - round(100 * pair.comparison.difference, 1):+.1f}"
                 interval = pair.comparison.interval
                 flipped = interval and (-interval[1], -interval[0])
                 cells = [difference, points(flipped), f"{pair.adjusted:.3f}"]
@@ -234,11 +234,13 @@ def warnings(found: Sequence[StudyResults], compared: StudyComparison | str | No
         for text, names in texts.items()
     ]
     if isinstance(compared, StudyComparison):
-        section.notes += [note.text for note in compared.notes]
+        section.notes += [note.text for note in compared.notes if note.kind != "fact"]
     return section
 
 
-def settings_table(found: Sequence[StudyResults]) -> Section:
+def settings_table(
+    found: Sequence[StudyResults], compared: StudyComparison | str | None
+) -> Section:
     """Return data, encoder, protocol, space and time of the studies; a shared value stands once."""
     values: dict[str, dict[str, list[str]]] = {}
     for one in found:
@@ -254,6 +256,8 @@ def settings_table(found: Sequence[StudyResults]) -> Section:
         )
         for name, texts in values.items()
     ]
+    if isinstance(compared, StudyComparison):
+        rows += [("note", note) for note in compared.notes if note.kind == "fact"]
     table = Table("settings", "", text_frame(rows, ("what", "value")))
     return Section("settings", "Data and settings", tables=[table])
 
