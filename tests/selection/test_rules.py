@@ -231,3 +231,26 @@ def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
     race.scores[0, :2] = 0.5, 0.6
     assert race.next((), all_open=False) is None
     assert race.next((), all_open=True) == (0, 2)
+
+
+def test_top_k_counts_the_same_share_of_fewer_seeds() -> None:
+    race = race_of(1, 3.5, top=Top(3))
+    race.scores[0, :6] = [0.1, 0.5, 0.9, 0.2, 0.7, 0.3]
+    assert race.values(3).tolist() == [0.9]
+    assert race.values(6).tolist() == [0.8]
+    assert math.isnan(race.values(10)[0])
+
+
+def test_the_needed_seeds_are_exact_if_nothing_is_within_the_band() -> None:
+    scores = np.linspace(0.9, 0.1, 20)[:, None] + 0.001 * np.arange(10)
+    race = race_of(5, 2.5)
+    for _ in range(15):
+        race.add_configuration()
+    assert race_of(5, 2.5).needed(15) == race.needed()
+    total = race.needed()
+    while (place := race.next((), all_open=True)) is not None:
+        assert race.needed() == total
+        race.scores[place] = scores[place]
+        total -= 1
+    assert race.needed() == total == 0
+    assert race_of(2, None).needed() == 20
