@@ -47,7 +47,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: The distinct labels, sorted; the order of the columns of `predict_proba`.
         report_: `Report` of the search, whose test score is the estimate for new texts. Its data
-            frames need `storage`.
+            frames, and the command that it recommends, need `storage`.
         predictor_: `Predictor` with the trained model.
     """
 

@@ -99,8 +99,8 @@ def as_task(task: Any, **options: Any) -> str | CustomTask:
     in_file = isinstance(task, str) and not task.startswith(HUB_PREFIX)
     if in_file and not expanded(Path(task)).exists():
         raise SclsearchError(
-            f"--task {task}: the file is missing. Check the path, or take a task of "
-            "`sclsearch ls tasks`."
+            f"--task {task}: the file is missing. Check the path, take a task of `sclsearch ls "
+            f"tasks`, or pass hf:OWNER/NAME, a data set of the Hugging Face hub."
         )
     return CustomTask(task, **given).with_columns()
 
