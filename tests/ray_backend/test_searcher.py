@@ -27,8 +27,10 @@ def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> 
     searcher.suggest("t1")
     Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
     searcher.on_trial_complete("t1", ENDED)
+    first = searcher.fault
     searcher.on_trial_complete("t1", error=True)
-    assert isinstance(searcher.fault, NotADirectoryError)
+    assert isinstance(first, NotADirectoryError)
+    assert searcher.fault is first
 
 
 def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(
