@@ -159,3 +159,10 @@ def test_a_changed_file_is_refused_and_other_files_are_read(runs: RunStore) -> N
     assert len((runs.folder / "damaged").names()) == 1
     assert runs.get(FINISHED.key) is None
     assert runs.put(FINISHED)
+
+
+def test_a_record_whose_identity_or_kept_evaluation_does_not_fit_is_refused(runs: RunStore) -> None:
+    for wrong in (replace(FINISHED, identity={"metric": "mcc"}), replace(FINISHED, kept=2)):
+        runs.put_test(wrong, ROWS)
+        with pytest.raises(DamagedError, match="is not of this version: "):
+            runs.get(FINISHED.key)
