@@ -162,7 +162,7 @@ def test_a_changed_file_is_refused_and_other_files_are_read(runs: RunStore) -> N
 
 
 def test_a_record_whose_identity_or_kept_evaluation_does_not_fit_is_refused(runs: RunStore) -> None:
-    for wrong in (replace(FINISHED, identity={"metric": "mcc"}), replace(FINISHED, kept=2)):
+    for wrong in (replace(FINISHED, identity={"metric": "pearson"}), replace(FINISHED, kept=2)):
         runs.put_test(wrong, ROWS)
         with pytest.raises(DamagedError, match="is not of this version: "):
             runs.get(FINISHED.key)
