@@ -23,7 +23,7 @@ from sclsearch.papers.augmentation.write import Written, header, select_texts
 from sclsearch.papers.augmentation.write import write as write_paraphrases
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.reports.terminal import Terminal
-from sclsearch.study.spec import MOST_SEEDS, StudySpec
+from sclsearch.study.spec import MOST_SEEDS, RunOptions, StudySpec
 from sclsearch.tasks import as_task, check_data_dir, load_task
 from sclsearch.tasks.custom import CustomTask
 
@@ -42,12 +42,12 @@ def reproduce(
     paraphrases: o.Paraphrases = None,
     time_budget: o.TimeBudget = None,
 ) -> None:
-    """Repeat the experiments of a published table and show our scores beside the published ones.
+    """Repeat the experiments of a published table or figure and show our scores beside it.
 
     Options:
-        table: Published table, or `ls` to list all. Example: gunel/table-4.
-        --cells: Cells by row, column and condition; repeatable. Default: all cells. Example:
-            CE+SCL,20,SST-2.
+        table: Published table or figure, or `ls` to list all. Example: gunel/table-4.
+        --cells: Cells by row, column and condition; repeatable. Default: all cells; those of a
+            figure that suit --scale. Example: CE+SCL,20,SST-2.
         --model: Encoder: an alias, a folder or a hub name. Default: the encoder of the table or of
             --scale.
     """
@@ -60,7 +60,7 @@ def reproduce(
     from sclsearch.papers.reproduce import plan_cells
 
     options = repeat_options(resources, time_budget=time_budget)
-    selected = select_cells(found, cells or ())
+    selected = select_cells(found, cells or (found.laptop if scale else ()))
     planned = plan_cells(
         found, selected, options, scale=scale, model=model, paraphrases=paraphrases
     )
@@ -72,7 +72,7 @@ def reproduce(
     if resources["dry_run"]:
         _show_costs(planned, options.storage, as_json=resources["json_"])
     else:
-        _train_and_show(found, planned, options.time_budget, as_json=resources["json_"])
+        _train_and_show(found, planned, options, as_json=resources["json_"])
 
 
 def _check_alone(context: typer.Context) -> None:
@@ -106,13 +106,14 @@ def _show_costs(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json
 
 
 def _train_and_show(
-    table: "Table", planned: "Sequence[PlannedCell]", seconds: float | None, *, as_json: bool
+    table: "Table", planned: "Sequence[PlannedCell]", options: RunOptions, *, as_json: bool
 ) -> None:
     from sclsearch.papers.reproduce import CellScore, compare_rows, reproduce_cell
     from sclsearch.papers.terminal import show_scores
 
     progress = Terminal(stderr=True)
-    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    seconds = float("inf") if options.time_budget is None else options.time_budget
+    deadline = time.monotonic() + seconds
     scores: list[CellScore] = []
     stopped = False
     try:
@@ -128,7 +129,7 @@ def _train_and_show(
         rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in scores]
         print_json({"table": table.name, "scores": rows, "pairs": compare_rows(scores)})
     else:
-        show_scores(Terminal(), table, scores)
+        show_scores(Terminal(), table, scores, options.storage)
     if stopped:
         sys.exit(INTERRUPTED)
     wanted = [score for score, one in zip(scores, planned, strict=True) if one.spec is not None]

@@ -24,7 +24,6 @@ from sclsearch.reports.report import Report, report
 from sclsearch.search.plan import Estimate, plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import Comparison, compare, holm
 from sclsearch.spaces.load import PAPER, PRACTICAL, load_space, practical_file
@@ -53,7 +52,7 @@ class PlannedCell:
     """Table cell and the study that reproduces it, or the reason why it cannot be trained here.
 
     `note` is a remark about the plan for readers of the score, and `first` the study that
-    fine-tunes the encoder beforehand, if any.
+    fine-tunes the encoder beforehand, if any. `weights` is True if the winner's weights are kept.
     """
 
     cell: Cell
@@ -62,6 +61,7 @@ class PlannedCell:
     reason: str = ""
     note: str = ""
     first: "PlannedCell | None" = None
+    weights: bool = False
 
 
 def plan_cells(
@@ -107,17 +107,18 @@ def plan_cells(
     temperature = paraphrase_source(paraphrases).temperature if augmented else None
 
     def planned(cell: Cell) -> PlannedCell:
-        reason = _reason(cell, options, temperature)
+        reason, block = _reason(cell, options, temperature), cell.block
         if reason or cell.row.method is None or cell.column.task is None:
             return PlannedCell(cell, None, options, reason)
         spec = StudySpec(
             method=cell.row.method,
             task=cell.column.task,
             model=cell.model if model is None and scale is None else model,
-            protocol="gunel-noisy" if cell.block.augmentation else table.protocol,
+            protocol="gunel-noisy" if block.augmentation else block.protocol or table.protocol,
             scale=scale,
-            train_size=cell.block.train_size,
-            shots=cell.block.shots,
+            train_size=block.train_size,
+            shots=block.shots,
+            unlabeled=block.unlabeled,
             space=PAPER if scale is None else PRACTICAL,
             settings=cell.settings if scale is None else _scaled_settings(table, cell),
             paraphrases=paraphrases if _reads_paraphrases(cell) else None,
@@ -126,7 +127,7 @@ def plan_cells(
         own = replace(options, configs=None if scale is None else SCALED_CONFIGS)
         rule = str(table.rule) if scale is None and table.rule else None
         first = None
-        if task := cell.block.first_task:
+        if task := block.first_task:
             protocol = find_method(spec.method).kind.protocol
             whole = replace(spec, task=task, protocol=protocol, train_size=None, shots=None)
             first = PlannedCell(cell, whole, own)
@@ -134,8 +135,9 @@ def plan_cells(
             cell,
             spec,
             replace(own, rule=rule),
-            note=NO_TEMPERATURE if cell.block.augmentation and temperature is None else "",
+            note=NO_TEMPERATURE if block.augmentation and temperature is None else "",
             first=first,
+            weights=table.embeddings,
         )
 
     return [planned(cell) for cell in cells]
@@ -261,14 +263,11 @@ def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Stud
         return StudyCost(reason=first_line(error))
 
 
-def _prepared(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> Scheduler:
-    return replace(prepare_study(spec, options, dry=dry), weights=False)
-
-
 def _plan(
     spec: StudySpec, options: RunOptions, finished: Callable[[], Sequence[SeedRun]] | None = None
 ) -> dict[str, Any]:
-    return plan_prepared(_prepared(spec, options, dry=True), finished)
+    prepared = replace(prepare_study(spec, options, dry=True), weights=False)
+    return plan_prepared(prepared, finished)
 
 
 def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:
@@ -297,7 +296,8 @@ def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Ce
         options = replace(options, time_budget=max(deadline - time.monotonic(), 0.0))
         if not options.time_budget and _plan(one.spec, options)["missing"]:
             return CellScore(one.cell, reason=OUT_OF_TIME)
-    done = run_prepared(_prepared(one.spec, options), console)
+    prepared = replace(prepare_study(one.spec, options), weights=one.weights)
+    done = run_prepared(prepared, console)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     if done.ending != "complete":

@@ -1,8 +1,9 @@
-"""Published tables of the papers, read from `published/<paper>/table-<number>.yaml`."""
+"""Published tables and figures of the papers, read from `published/<paper>/table-1.yaml`."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -64,9 +65,13 @@ class Block:
 
     # In the paper's terms, `N=20`; `full` or `sampled` if there is one condition.
     name: str
+    # None uses the table's.
+    protocol: str | None = None
     # Training rows in total, and per class.
     train_size: int | None = None
     shots: int | None = None
+    # Texts of stages that read no labels, including the training rows.
+    unlabeled: int | None = None
     augmentation: Augmentation | None = None
     # Task on which the same method fine-tunes the encoder beforehand.
     first_task: str | None = None
@@ -79,13 +84,14 @@ class Block:
 class Cell:
     """Table cell: one published value, in the table's units, and all fields that it sets.
 
+    `value` is None at a point of a figure whose value the text does not state.
     `settings` combines those of table, task, condition and row; later ones take precedence.
     """
 
     row: Row
     column: Column
     block: Block
-    value: float
+    value: float | None
     std: float | None
     model: str
     settings: Settings
@@ -103,7 +109,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Published table of a paper; a table of settings has no cells."""
+    """Published table or figure of a paper; a table of settings has no cells.
+
+    The blocks of a figure are the values of its horizontal axis.
+    """
 
     # Name on the command line, `gunel/table-4`.
     name: str
@@ -132,9 +141,19 @@ class Table:
     blocks: Mapping[str, Block]
     # By block, row and column. A printed dash has no cell.
     cells: Sequence[Cell]
+    # Selectors of the cells that a smaller scale trains by default; empty for all.
+    laptop: Sequence[str] = ()
+    # True if the figure is a map of embeddings, which needs the trained weights.
+    embeddings: bool = False
 
-    def as_metric(self, cell: Cell) -> tuple[float, float | None]:
+    @property
+    def figure(self) -> bool:
+        return _is_figure(self.name)
+
+    def as_metric(self, cell: Cell) -> tuple[float | None, float | None]:
         """Return value and standard deviation on the scale of the metrics, whose maximum is 1."""
+        if cell.value is None:
+            return None, None
         # Rounded, since 88.1 / 100 is 0.8809999999999999.
         value = round(cell.value / SCALES[self.unit], 6)
         std_scale = SCALES[self.std_unit or self.unit]
@@ -143,16 +162,16 @@ class Table:
 
 @cache
 def published_tables() -> Mapping[str, Table]:
-    """Return the tables in the package, by name: `gunel/table-4`."""
+    """Return the tables and figures in the package, by name: `gunel/table-4`."""
     return load_tables(PUBLISHED)
 
 
 def load_tables(folder: Path) -> Mapping[str, Table]:
-    """Return the tables of a folder, by `<paper>/table-<number>`.
+    """Return the tables of a folder, by `<paper>/table-<number>` or `<paper>/figure-<number>`.
 
     A file has the fields of `Table`. The entries of `rows`, `columns` and `blocks` are the fields
     of these classes by name. `cells` gives a value, `[value, standard deviation]`, or null for a
-    printed dash, by block, row and column.
+    printed dash, by block, row and column. A figure has a cell at every place.
     """
     from ruamel.yaml import YAML
 
@@ -175,25 +194,28 @@ def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:
         added = {key: Augmentation(**entry[key]) for key in entry if key == "augmentation"}
         blocks[block] = Block(block, **{**entry, **added})
     cells = []
-    for block, printed_rows in file["cells"].items():
-        for row, printed_columns in printed_rows.items():
-            for column, printed in printed_columns.items():
-                if printed is None:
-                    continue
-                value, std = printed if isinstance(printed, list) else (printed, None)
-                settings = {
-                    **file.get("settings", {}),
-                    **_borrowed_settings(rows[row], columns[column].task, files),
-                    **columns[column].settings,
-                    **blocks[block].settings,
-                    **rows[row].settings,
-                }
-                model = columns[column].model or file["model"]
-                place = rows[row], columns[column], blocks[block]
-                cells.append(Cell(*place, float(value), std, model, settings))
+    for block, row, column in product(blocks.values(), rows.values(), columns.values()):
+        printed = file["cells"].get(block.name, {}).get(row.name, {}).get(column.name)
+        if printed is None and not _is_figure(name):
+            continue
+        value, std = printed if isinstance(printed, list) else (printed, None)
+        settings = {
+            **file.get("settings", {}),
+            **_borrowed_settings(row, column.task, files),
+            **column.settings,
+            **block.settings,
+            **row.settings,
+        }
+        value = None if value is None else float(value)
+        model = column.model or file["model"]
+        cells.append(Cell(row, column, block, value, std, model, settings))
     rule = parse_rule(file["rule"]) if "rule" in file else None
     parts = {"rows": rows, "columns": columns, "blocks": blocks, "cells": cells, "rule": rule}
     return Table(**{**file, "name": name, **parts})
+
+
+def _is_figure(name: str) -> bool:
+    return "/figure-" in name
 
 
 def _borrowed_settings(row: Row, task: str | None, files: Mapping[str, Any]) -> Settings:

@@ -13,6 +13,7 @@ from sclsearch.reports.terminal import (
     duration,
     grid,
 )
+from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_option
 
 
 def show_costs(
@@ -60,8 +61,16 @@ def _show_total(console: Console, costs: Sequence[StudyCost]) -> None:
         console.print(f"- time unknown: {escape(reason)}", soft_wrap=True)
 
 
-def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> None:
-    """Print each reproduced score beside the published one, row comparisons and remarks."""
+def show_scores(
+    console: Console,
+    table: Table,
+    scores: Sequence[CellScore],
+    storage: Storage = DEFAULT_STORAGE,
+) -> None:
+    """Print each reproduced score beside the published one, row comparisons and remarks.
+
+    Of a figure, also print the command that draws it, by task.
+    """
     console.print(f"[bold]{table.name}[/] {escape(table.title)}")
     console.print(f"published: {escape(table.value)}")
     reproduced = [one for one in scores if one.mean is not None]
@@ -79,8 +88,8 @@ def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> 
                     one.cell.row.name,
                     one.cell.column.name,
                     _percent(mean, one.std),
-                    _percent(value, std),
-                    f"{100 * (mean - value):+.1f}",
+                    "–" if value is None else _percent(value, std),
+                    "" if value is None else f"{100 * (mean - value):+.1f}",
                     _percent(plain, None),
                     f"{finished}/{one.seeds}",
                 )
@@ -94,6 +103,24 @@ def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> 
         for note in dict.fromkeys(notes):
             console.print(f"- {escape(note)}")
     _show_reasons(console, [(one.cell, one.reason) for one in scores])
+    if table.figure:
+        _show_drawing(console, table, reproduced, storage)
+
+
+def _show_drawing(
+    console: Console, table: Table, scores: Sequence[CellScore], storage: Storage
+) -> None:
+    studies: dict[str, list[str]] = {}
+    for one in scores:
+        studies.setdefault(one.cell.column.name, []).append(one.study)
+    for column, names in studies.items():
+        folder = f"{table.name.replace('/', '-')}-{column.lower()}"
+        console.print(
+            f"Draw {column}: sclsearch report {' '.join(names)} --output {folder}"
+            f"{storage_option(storage)}",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _show_comparisons(console: Console, scores: Sequence[CellScore]) -> None:

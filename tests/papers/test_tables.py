@@ -18,13 +18,16 @@ from sclsearch.tasks import TASKS
 from sclsearch.tasks.metrics import METRICS
 from tests.papers.conftest import DEMO, write_table
 
-# Number of values in each table, without dashes.
+# Number of values in each table, without dashes, and of points in each figure.
 SIZES = {
     **{"gunel/table-2": 14, "gunel/table-3": 9, "gunel/table-4": 18, "gunel/table-5": 36},
     **{"gunel/table-7": 4, "supcl-seq/table-1": 10, "supcl-seq/table-2": 29},
     **{"supcl-seq/table-3": 8, "supcl-seq/table-4": 0, "lacon/table-2": 56, "lacon/table-3": 21},
     **{"lacon/table-4": 16, "lacon/table-5": 8, "lacon/table-6": 18, "lacon/table-7": 20},
     **{"cmlm/table-1": 120, "cmlm/table-2": 25, "cmlm/table-3": 40},
+    **{"lacon/figure-2": 64, "lacon/figure-3": 20, "lacon/figure-5a": 10, "lacon/figure-5b": 7},
+    **{"lacon/figure-5c": 11, "lacon/figure-6": 39, "cmlm/figure-3": 24, "cmlm/figure-4": 16},
+    **{"gunel/figure-2": 2, "gunel/figure-3": 6},
 }
 TEXTS = {
     "gunel": "gunel-2021-scl.txt",
@@ -112,6 +115,7 @@ def line_of(table: Table, cell: Cell) -> tuple[int, int]:
     block, row, column = ([*names].index(name) for names, name in kinds)
     # These tables print conditions side by side, or two lines per row.
     turned = {"gunel/table-5": column, "supcl-seq/table-1": column, "lacon/table-4": column // 4}
+    turned["lacon/figure-2"] = column // 4
     return turned.get(table.name, block), row
 
 
@@ -172,6 +176,7 @@ def test_the_protocol_has_the_seeds_and_the_rule_of_the_paper(table: Table) -> N
     assert table.rule in {None, protocol.rule}
     assert table.runs in {None, protocol.replicates}
     for block in table.blocks.values():
+        protocol = find_protocol(block.protocol or table.protocol)
         if not block.average_of:
             assert protocol.few_shot == bool(block.train_size or block.shots)
         if block.augmentation:

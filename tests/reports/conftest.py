@@ -78,6 +78,7 @@ def write_study(tmp_path: Path) -> WriteStudy:
         model: str = "minilm",
         metric: str = "accuracy",
         protocol: str = "gunel-fewshot",
+        size: str | None = "100",
         data: str = "d",
         rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
         notes: tuple[str, ...] = (),
@@ -99,7 +100,7 @@ def write_study(tmp_path: Path) -> WriteStudy:
             "task": "cola",
             "model": model,
             "protocol": protocol + ", fresh replicates" * bool(fresh),
-            "size": "100",
+            "size": size,
             "space": {"parameters": known, "fixed": dict(fixed)},
         }
         training: dict[str, Any] = {**TRAINING, "method": method, "metric": metric, "data": data}

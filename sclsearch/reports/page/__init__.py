@@ -12,6 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.page import sections as parts
+from sclsearch.reports.page import trend as trends
 from sclsearch.reports.page import winner
 from sclsearch.reports.page.plots import (
     COLORS,
@@ -84,9 +85,11 @@ def _page(
 ) -> tuple[str, list[Table]]:
     """Return the page and its tables; write the figures as SVG and PNG to a folder, if any."""
     inline = {}
-    compared = parts.compare_results(found) if len(found) > 1 else None
+    trend = trends.find_trend(found)
+    compared = parts.compare_results(found) if len(found) > 1 and trend is None else None
     with style():
-        answer = parts.answer(found, compared)
+        answer = parts.answer(found, compared) if trend is None else trends.answer(trend)
+        found = found if trend is None else trend.named
         sections = list(_sections(found, compared, options))
         shown = [*sections, *chain.from_iterable(one.parts for one in sections)]
         figures = [plot for section in shown for plot in section.plots]
@@ -135,16 +138,16 @@ def _sections(
         yield parts.comparison(compared)
     yield parts.settings_table(found, compared)
     details = [_study_sections(*one, options) for one in zip(found, restored, strict=True)]
-    if compared is None:
+    if len(found) == 1:
         yield from details[0]
     elif tested and len({one.labels for one in found}) == 1:
         yield winner.classes_side_by_side(found)
     if tested:
         yield winner.embeddings(found, restored)
         yield parts.reported_scores(found)
-    if compared is None:
+    if len(found) == 1:
         yield parts.hyperparameters(found[0])
-    for one, sections in zip(found, details if compared is not None else (), strict=False):
+    for one, sections in zip(found, details if len(found) > 1 else (), strict=False):
         title = f"Details of {one.name}"
         inner = [*sections, parts.hyperparameters(one)]
         yield Section(f"{one.prefix}study", title, parts=inner, folded=True)

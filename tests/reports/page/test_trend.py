@@ -1,0 +1,115 @@
+"""Tests of the page's first screen on studies that differ in one setting."""
+
+from pathlib import Path
+
+import pytest
+
+import sclsearch
+from sclsearch.reports.page.sections import read_results
+from sclsearch.reports.page.trend import Trend, answer, find_trend
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from tests.finished import finish
+from tests.reports.conftest import WriteStudy
+
+SCORES = {"20": (60, 50), "100": (70, 64), "1000": (80, 82)}
+
+
+def scores(test: int) -> list[tuple[int, int]]:
+    return [(test, test + n) for n in (-1, 0, 1)] if test != 60 else [(60, 60)] * 3
+
+
+@pytest.fixture
+def storage(write_study: WriteStudy, tmp_path: Path) -> Path:
+    """Return the storage of `scl` and `ce` with 20, 100 and 1000 training examples."""
+    for size, tests in SCORES.items():
+        for method, test in zip(("scl", "ce"), tests, strict=True):
+            write_study(
+                scores(test),
+                name=f"{method}-{size}",
+                method=method,
+                size=size,
+                baselines={MAJORITY: 40, LOGISTIC: 55},
+                rows={"train": size[:1] * 3, "test": "t"},
+            )
+    return tmp_path
+
+
+def trend_of(storage: Path, *names: str) -> Trend | None:
+    return find_trend(read_results([sclsearch.select(name, storage=storage) for name in names]))
+
+
+NAMES = [f"{method}-{size}" for size in reversed(SCORES) for method in ("ce", "scl")]
+
+
+def test_studies_of_several_sizes_give_a_sentence_a_table_and_a_figure(storage: Path) -> None:
+    trend = trend_of(storage, *NAMES)
+    assert trend is not None
+    found = answer(trend)
+    assert found.question == (
+        "How does the test accuracy on cola depend on the number of training examples?"
+    )
+    assert found.summary.answer == (
+        "scl has the best test accuracy on average: it is above ce at 2 of 3 values (not at 1000), "
+        "by 4.7 points on average."
+    )
+    assert found.summary.certainty == (
+        "The 95 % interval of scl - ce is above 0 at 1 of 3 values. Each point has 3 seeds, whose "
+        "scores spread by up to 1.0 points."
+    )
+    assert found.summary.command == f"sclsearch confirm scl-20 ce-20 --storage {storage}"
+    cells = found.table.cells.values.tolist()
+    assert cells[0] == [
+        *("20", "0.6000 ± 0.0000", "0.5000 ± 0.0100", "+10.0", "+7.5 … +12.5", "0.5500")
+    ]
+    assert [row[0] for row in cells] == [*SCORES]
+    assert found.plot is not None
+    (axes,) = found.plot.figure.axes
+    assert [line.get_label() for line in axes.lines] == ["scl", "ce", "best baseline"]
+    assert axes.lines[0].get_ydata().tolist() == [0.6, 0.7, 0.8]
+
+
+def test_a_method_without_the_setting_is_a_constant_line(
+    storage: Path, write_study: WriteStudy
+) -> None:
+    for tau, test in ((0.1, 70), (0.5, 66)):
+        write_study(scores(test), name=f"tau-{tau}", settings={"tau": tau})
+    write_study(scores(67), name="plain", method="ce")
+    trend = trend_of(storage, "plain", "tau-0.5", "tau-0.1")
+    assert trend is not None
+    assert [(name, *own) for name, own in trend.methods.items()] == [
+        ("scl", "0.1", "0.5"),
+        ("ce", "0.1", "0.5"),
+    ]
+    assert [one.name for one in trend.named] == ["scl, 0.1", "ce", "scl, 0.5"]
+
+
+def test_the_page_of_studies_of_several_sizes_begins_with_their_trend(
+    tiny_encoder: Path, tmp_path: Path
+) -> None:
+    options = RunOptions(storage=tmp_path / "s", seeds=3, configs=1, gpus_per_trial=0)
+    names = [
+        finish(StudySpec(method="ce", task="demo", train_size=size, model=tiny_encoder), options)
+        for size in (8, 16)
+    ]
+    page = sclsearch.write_report(*names, output=tmp_path / "page", storage=options.storage)
+    text = page.read_text(encoding="utf-8")
+    assert "How does the test accuracy on demo depend on the number of training examples?" in text
+    assert "Details of ce, 16" in text
+    assert (page.parent / "figures" / "trend.svg").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"size": "500", "model": "bert-base"},  # two settings
+        {"size": "100"},  # a second study of a value
+        {"protocol": "plain"},  # no value
+        {"size": "100", "method": "ce", "rows": {"train": "xyz", "test": "u"}},  # other test rows
+    ],
+)
+def test_studies_that_differ_otherwise_have_no_trend(
+    storage: Path, write_study: WriteStudy, changes: dict[str, str]
+) -> None:
+    write_study(scores(70), name="other", **changes)
+    assert trend_of(storage, "scl-20", "scl-100", "other") is None
