@@ -94,7 +94,7 @@ def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
         assert len({cell.row.name for cell in twins}) == len(conditions) == 1
 
 
-@SCALES
+@pytest.mark.parametrize("scale", [None, "laptop"])
 @pytest.mark.parametrize("name", [name for name in published_tables() if "figure" in name])
 def test_the_points_of_a_line_differ_in_one_setting(
     planned: Planned, name: str, scale: str | None
