@@ -14,7 +14,7 @@ from sclsearch.reports.comparison_tables import points, text_frame
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Table
 from sclsearch.reports.page.sections import Answer, StudyResults
-from sclsearch.reports.report import ConfigurationLine, Report, paired
+from sclsearch.reports.report import ConfigurationLine, Report, Split, paired
 from sclsearch.reports.summary import Summary
 from sclsearch.reports.terminal import with_spread
 from sclsearch.selection.rules import mean_std
@@ -46,7 +46,7 @@ class Trend:
             for one in methods.values():
                 values.setdefault(one.report.study, (one, []))[1].append(value)
         return [
-            replace(one, name=f"{one.report.method}, {found[0]}" if len(found) == 1 else one.name)
+            replace(one, name=f"{one.report.method} at {found[0]}" if len(found) == 1 else one.name)
             for one, found in values.values()
         ]
 
@@ -97,7 +97,7 @@ class Trend:
             if method in methods and other in methods:
                 own, its = methods[method], methods[other]
                 subsets = {number: one["train"] for number, one in enumerate(own.report.rows)}
-                split = "test" if self.tested else "validation"
+                split: Split = "test" if self.tested else "validation"
                 one = paired(own.winner, its.winner, subsets, own.report.metric, split)
                 if one is not None:
                     found[value] = one
@@ -181,7 +181,7 @@ def answer(trend: Trend) -> Answer:
     certainty = " ".join(_certainty(trend, names))
     summary = Summary(_answer(trend, names, scored), certainty, *_next(trend, names))
     baselines = trend.baselines
-    pairs = trend.differences(*names[:2]) if len(names) > 1 else {}
+    pairs = trend.differences(*names) if len(names) == 2 else {}
     rows = []
     for value in trend.studies:
         cells = [
@@ -194,7 +194,12 @@ def answer(trend: Trend) -> Answer:
             cells.append(f"{baselines[value][0]:.4f}" if value in baselines else "–")
         rows.append([value, *cells])
     compared = ["difference", "95 %"] if pairs else []
-    header = (trend.setting, *names, *compared, *["best baseline"] * bool(baselines))
+    header = (
+        trend.setting.removeprefix("number of "),
+        *names,
+        *compared,
+        *["best baseline"] * bool(baselines),
+    )
     caption = f"{scored.capitalize()} of winners, mean ± sample standard deviation over all seeds."
     if pairs:
         caption += f" Difference: {names[0]} minus {names[1]}, paired, in points."
@@ -265,4 +270,4 @@ def _next(trend: Trend, names: Sequence[str]) -> tuple[str, str]:
         value = max(pairs, key=lambda value: abs(pairs[value].difference))
         why = f"measure the largest difference, at {value},"
     reports = [trend.studies[value][name].report for name in names if name in trend.studies[value]]
-    return f"{why} on new seeds, which chose nothing:", study_command("confirm", *reports)
+    return f"{why} on new seeds, which chose no winner:", study_command("confirm", *reports)

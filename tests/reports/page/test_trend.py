@@ -81,7 +81,7 @@ def test_a_method_without_the_setting_is_a_constant_line(
         ("scl", "0.1", "0.5"),
         ("ce", "0.1", "0.5"),
     ]
-    assert [one.name for one in trend.named] == ["scl, 0.1", "ce", "scl, 0.5"]
+    assert [one.name for one in trend.named] == ["scl at 0.1", "ce", "scl at 0.5"]
 
 
 def test_the_page_of_studies_of_several_sizes_begins_with_their_trend(
@@ -95,7 +95,7 @@ def test_the_page_of_studies_of_several_sizes_begins_with_their_trend(
     page = sclsearch.write_report(*names, output=tmp_path / "page", storage=options.storage)
     text = page.read_text(encoding="utf-8")
     assert "How does the test accuracy on demo depend on the number of training examples?" in text
-    assert "Details of ce, 16" in text
+    assert "Details of ce at 16" in text
     assert (page.parent / "figures" / "trend.svg").exists()
 
 
