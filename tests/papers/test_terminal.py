@@ -52,4 +52,4 @@ def test_scores_are_printed_beside_the_published_ones(
         assert text.count(line) == 1, line
     (compared,) = (line for line in text if line.startswith("Demo CE + SCL +10.0"))
     assert compared.endswith("0.500 0.500")
-    assert "2 pairs cannot go below p = 0.5: too few" in " ".join(text)
+    assert "With 2 pairs the smallest possible p is 0.5." in " ".join(text)
