@@ -312,8 +312,8 @@ def _unequal(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         yield from _differing(_terms(other, base), _terms(base, other), base, other)
     if unequal := unequal_budgets(reports):
         yield (
-            f"unequal budgets: {', '.join(unequal)}; larger searches tend to win. Give all searches "
-            "the budget of the largest"
+            f"unequal budgets: {', '.join(unequal)}; larger searches tend to win. Give all "
+            "searches the budget of the largest"
         )
 
 
