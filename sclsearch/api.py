@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from rich.console import Console
 
 from sclsearch.arguments import expanded, fields_of, with_options
+from sclsearch.encoders.models import ALIASES
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison, compare_studies
@@ -32,6 +33,7 @@ from sclsearch.store.cleanup import (
 )
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
+from sclsearch.store.studies import study_names
 from sclsearch.study.spec import (
     DEFAULT_METHOD,
     SEARCH_OPTIONS,
@@ -177,7 +179,19 @@ def chosen(
     else:
         spec = _new_spec(task, method, columns, {**changes, "searched": searched})
     check_data_dir(spec.task, run_options.data_dir)
-    return spec, run_options
+    return replace(spec, model=_study_encoder(spec.model, run_options)), run_options
+
+
+def _study_encoder(model: str | Path | None, options: RunOptions) -> str | Path | None:
+    """Return the encoder of a study's winner if the model is the name of a study."""
+    if not isinstance(model, str) or "/" in model or model in ALIASES or Path(model).exists():
+        return model
+    storage = storage_folder(options.storage, make=False)
+    if model not in study_names(storage):
+        return model
+    from sclsearch.reports.export import export_encoder
+
+    return str(export_encoder(report(storage, model), storage))
 
 
 def _new_spec(

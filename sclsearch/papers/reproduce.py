@@ -18,8 +18,7 @@ from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.papers.tables import Cell, Settings, Table
 from sclsearch.protocols.variants import SCALES
-from sclsearch.reports.export import ExportOptions, describe_winner, export
-from sclsearch.reports.predictor import ExportRecord
+from sclsearch.reports.export import describe_winner, encoder_place, export_encoder
 from sclsearch.reports.report import Report, report
 from sclsearch.search.plan import Estimate, plan_prepared
 from sclsearch.search.prepare import prepare_study
@@ -370,9 +369,7 @@ def _on_fine_tuned_encoder(
     spec: StudySpec, options: RunOptions, found: Report
 ) -> tuple[StudySpec, str]:
     record = describe_winner(found)
-    folder = _encoder_folder(options, record)
-    if not folder.exists():
-        export(found, storage_folder(options.storage), folder, ExportOptions(force=True))
+    folder = export_encoder(found, options.storage)
     note = (
         f"encoder first fine-tuned on {record.task} by {record.method}: seed {record.replicate}, "
         f"the best of {record.seeds} by validation, {record.metric} {record.validation:.4f}"
@@ -390,14 +387,8 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
         return None
     rule = parse_rule(found["rule"])
     done = report(storage, study, rule, found["seeds"], found["configurations"])
-    folder = _encoder_folder(first.options, describe_winner(done))
+    folder = encoder_place(storage, describe_winner(done))
     return folder if folder.exists() else None
-
-
-def _encoder_folder(options: RunOptions, record: ExportRecord) -> Path:
-    # In the storage, so that the workers of a cluster can read it; one folder per seed run.
-    storage = storage_folder(options.storage, make=False)
-    return Path(storage) / "encoders" / f"{record.task}-{record.key[:12]}"
 
 
 @dataclass(frozen=True, slots=True)

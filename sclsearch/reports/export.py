@@ -33,7 +33,14 @@ from sclsearch.reports.predictor import (
 )
 from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import LocalPath, Storage, check_writable, new_folder
+from sclsearch.store.storage import (
+    LocalPath,
+    Storage,
+    check_writable,
+    new_folder,
+    storage_folder,
+    storage_path,
+)
 from sclsearch.store.studies import StudyRecord, StudyStore
 from sclsearch.study.spec import AtLeastOne
 
@@ -179,6 +186,28 @@ def export(
             _check_predictions(part, written, members, options, storage)
         _check_empty(folder)  # another export may have written it meanwhile
     return written
+
+
+def export_encoder(found: Report, storage: Storage) -> Path:
+    """Return the folder of a winner's best model in the storage; write it first if it is missing.
+
+    A search with this folder as its model begins with the fine-tuned encoder and a new head.
+    """
+    folder = encoder_place(storage, describe_winner(found))
+    if not folder.exists():
+        export(found, storage_folder(storage), folder, ExportOptions(force=True))
+    return folder
+
+
+def encoder_place(storage: Storage, record: ExportRecord) -> Path:
+    """Return the folder of a fine-tuned encoder, one per seed run, whether it exists or not."""
+    # In the storage, so that the workers of a cluster can read it.
+    place = storage_path(storage_folder(storage, make=False)).local
+    if place is None:
+        raise SclsearchError(
+            f"--storage {storage}: a fine-tuned encoder needs a folder that all machines can read."
+        )
+    return place / "encoders" / f"{record.task}-{record.key[:12]}"
 
 
 def _check_predictions(

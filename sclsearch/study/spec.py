@@ -107,8 +107,8 @@ class StudySpec:
         shots: Training examples per class. Example: 16. Default: all.
         method: A name from `sclsearch ls methods`, or FILE.py:CLASS; for `tune` also several,
             separated by commas. Example: ce,scl.
-        model: Encoder: a folder, a hub name or one of `sclsearch ls models`. Default: the
-            protocol's.
+        model: Encoder: a folder, a hub name or one of `sclsearch ls models`. The name of a study
+            is the encoder of its winner. Default: the protocol's.
         settings: Hyperparameters to fix, see `sclsearch ls methods METHOD`. Example: tau=0.3.
         protocol: Rules of splits, seeds and selection, see `sclsearch ls protocols`. Default: the
             protocol of the method's paper.

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch.encoders.models import CARD
+from sclsearch.api import chosen
+from sclsearch.encoders.models import CARD, model_digest, model_folder
 from sclsearch.papers.reproduce import (
     CellScore,
     PlannedCell,
@@ -20,7 +21,7 @@ from sclsearch.papers.tables import Table, select_cells
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.selection.significance import compare, holm
-from sclsearch.study.spec import RunOptions
+from sclsearch.study.spec import RunOptions, StudySpec
 from tests.finished import finish
 from tests.papers.conftest import DEMO, QUIET, write_table
 
@@ -151,3 +152,18 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     assert (score.study, score.seeds) == (name, 3)
     assert score.mean == pytest.approx(0.61)
     assert "encoder first fine-tuned on demo by ce: seed 2, the best of 3 by" in str(score.notes)
+
+
+def test_the_name_of_a_study_as_model_is_its_fine_tuned_encoder(
+    options: RunOptions, small: Path
+) -> None:
+    spec = StudySpec(method="ce", task="demo", model=str(small), protocol="gunel-full")
+    study = finish(spec, replace(options, configs=1, seeds=2))
+    given = {"model": study, "train_size": 20, "storage": options.storage}
+    for _ in range(2):
+        spec, _ = chosen("demo", "scl", given)
+        (folder,) = Path(options.storage, "encoders").iterdir()
+        assert spec.model == str(folder)
+    assert model_digest(model_folder(str(folder))) != model_digest(small)
+    for model in ("minilm", str(small), "owner/name", "unknown"):
+        assert chosen("demo", "scl", {**given, "model": model})[0].model == model
