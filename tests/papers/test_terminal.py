@@ -29,7 +29,7 @@ def made_up_scores(planned: Sequence[PlannedCell], table: Table) -> list[CellSco
         if one.spec is None:
             scores.append(CellScore(one.cell, reason=one.reason))
             continue
-        mean = table.as_metric(one.cell)[0] - 0.05
+        mean = (table.as_metric(one.cell)[0] or 0.0) - 0.05
         tests = (None, mean - 0.01 * number, mean + 0.01 * number)
         scores.append(
             CellScore(one.cell, mean, 0.0141, mean, "top-3", tests, seeds=3, study="s", notes=NOTES)
