@@ -135,6 +135,8 @@ class SeedRunQueue(Protocol):
 
     def next(self) -> SeedRunTask | None: ...
 
+    def evaluated(self, task: SeedRunTask, evaluation: Mapping[str, Any]) -> None: ...
+
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
     ) -> None: ...
@@ -319,8 +321,12 @@ class Watchdog(_Stateless, tune.Callback):
             self.took.append(time.monotonic() - begun)
         self.training.pop(trial.trial_id, None)
 
-    def on_trial_result(self, *, trial: Trial, **_: Any) -> None:
+    def on_trial_result(self, *, trial: Trial, result: dict[str, Any], **_: Any) -> None:
         self.training.setdefault(trial.trial_id, time.monotonic())
+        if "evaluation" in result:
+            with self.searcher.keeping_fault():
+                task = self.searcher.tasks[trial.trial_id]
+                self.searcher.scheduler.evaluated(task, result["evaluation"])
 
     def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
         self.running.pop(trial.trial_id, None)

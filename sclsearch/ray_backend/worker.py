@@ -7,7 +7,7 @@ import platform
 import subprocess
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -30,7 +30,7 @@ from sclsearch.study.state import with_result
 from sclsearch.study.study import Study
 from sclsearch.training.data import Tokens
 from sclsearch.training.device import backend_for, is_of_machine, is_out_of_memory
-from sclsearch.training.engine import train
+from sclsearch.training.engine import Report, train
 from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec
 
@@ -85,6 +85,8 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+LIVE_SECONDS = 30.0
+"""Seconds between two evaluations that a worker reports while it trains."""
 UNFIT_SECONDS = 30.0
 """Seconds before an unfit node is ready again, so that it does not attract all seed runs."""
 
@@ -160,6 +162,7 @@ class WorkerContext:
     versions: Mapping[str, str] = field(default_factory=dict)  # of the driver; here must be equal
     gpus: float | None = None  # GPUs, or share of one, of each seed run; None if unknown
     graphs: bool = True  # whether to replay updates on a GPU as CUDA graphs
+    report: Report = lambda _: None  # receiver of evaluations during the training
 
 
 def save_context(context: WorkerContext, folder: Path) -> Path:
@@ -201,7 +204,8 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext | Path) -> 
     return_freed_memory()
     # A worker trains many seed runs; Ray sets the thread count for its first trial only.
     torch.set_num_threads(context.threads)
-    context = replace(context, graphs=context.graphs and config["graphs"])
+    graphs = context.graphs and config["graphs"]
+    context = replace(context, graphs=graphs, report=_seldom(tune.report))
     store = StudyStore(context.storage, context.name)
     study = replace(context.study, model=model_here(context.study, store, context.versions))
     fields, number = json.loads(config["fields"]), config["replicate"]
@@ -223,6 +227,19 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext | Path) -> 
         reason = traceback.format_exception_only(error)[-1].strip().rstrip(".")
         failure = "out-of-memory", f"{reason}. {MEMORY_ADVICE}"
     tune.report({"key": spec.key, "failure": failure, "warning": warning})
+
+
+def _seldom(report: Callable[[dict[str, Any]], object]) -> Report:
+    """Return a receiver that reports an evaluation to Tune if enough time has passed."""
+    last = time.monotonic()
+
+    def receive(evaluation: Mapping[str, Any]) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LIVE_SECONDS:
+            last = time.monotonic()
+            report({"key": "", "evaluation": evaluation})
+
+    return receive
 
 
 def _finish(
@@ -326,7 +343,7 @@ def attempt(
     )
     try:
         tokens = context.tokens[spec.training.max_length]
-        result = train(spec, tokens, test=test, graphs=context.graphs)
+        result = train(spec, tokens, test=test, graphs=context.graphs, report=context.report)
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -37,6 +37,12 @@ class Callback:
 
     def on_configuration(self, configuration: ConfigurationRecord) -> None:
         """Handle a configuration that the search has just opened."""
+
+    def on_evaluation(self, task: SeedRunTask, evaluation: Mapping[str, Any]) -> None:
+        """Handle an evaluation of a running seed run, which reports one every 30 seconds.
+
+        `evaluation` has `update`, `epoch`, the mean `loss` by term, and the `validation` result.
+        """
 
     def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
         """Handle a finished seed run, or its failure.

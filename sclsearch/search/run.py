@@ -23,10 +23,11 @@ from sclsearch.search.plan import estimate
 from sclsearch.search.prepare import check_new, gpus_each, prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.lock import lost_to_another, sole_driver
-from sclsearch.store.runs import Failure, RunStore
+from sclsearch.store.runs import Evaluation, Failure, RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
+from sclsearch.study.state import SearchState, SeedRunTask
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
 from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
@@ -74,7 +75,7 @@ def run_prepared(
         progress = Progress(console, scheduler.configs * study.seeds)
         scheduler = replace(scheduler.begin(), callbacks=[progress, *callbacks])
         notify(callbacks, "on_study", scheduler.record)
-        logger = MLflowLogger(uri) if uri else None
+        logger = _started_logger(uri, scheduler)
         scheduler.refill()
         scheduler.tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
@@ -94,6 +95,24 @@ def run_prepared(
             if uri is not None and logger is not None:
                 _publish(uri, logger, scheduler, console)
     return scheduler
+
+
+def _started_logger(uri: str | None, scheduler: Scheduler) -> MLflowLogger | None:
+    if uri is None:
+        return None
+    logger = MLflowLogger(uri)
+    scheduler.callbacks = [*scheduler.callbacks, _LiveCurves(logger, scheduler.state)]
+    return logger
+
+
+class _LiveCurves(Callback):
+    """Curves of running seed runs in MLflow."""
+
+    def __init__(self, logger: MLflowLogger, state: SearchState) -> None:
+        self._logger, self._state = logger, state
+
+    def on_evaluation(self, task: SeedRunTask, evaluation: Evaluation) -> None:
+        self._logger.show(self._state, task, evaluation)
 
 
 def run_methods(

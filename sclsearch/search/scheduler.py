@@ -16,7 +16,7 @@ from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.selection.rules import Band, SeedRunId
 from sclsearch.store.remote import UnavailableError
-from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.runs import Evaluation, Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -280,6 +280,11 @@ class Scheduler:
             if run.untested
             and (self.tests_all or (winner is not None and run_id[0] == winner.number))
         ]
+
+    def evaluated(self, task: SeedRunTask, evaluation: Evaluation) -> None:
+        """Pass an evaluation of a running seed run to the callbacks."""
+        if task.id not in self.repeating:
+            notify(self.callbacks, "on_evaluation", task, evaluation)
 
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""

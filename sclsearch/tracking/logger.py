@@ -11,8 +11,15 @@ from threading import Event, Thread
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.study.state import SearchState
-from sclsearch.tracking.records import DatasetRecord, RunRecord, counts, json_text, new_records
+from sclsearch.study.state import SearchState, SeedRunTask
+from sclsearch.tracking.records import (
+    DatasetRecord,
+    RunRecord,
+    counts,
+    json_text,
+    live_record,
+    new_records,
+)
 from sclsearch.tracking.server import LEVEL, artifact_location, connect, masked, prepare, quietly
 
 ID = "sclsearch.id"
@@ -20,6 +27,8 @@ LEVELS = ("study", "configuration", "seed run")
 PARENT = "mlflow.parentRunId"
 DESCRIPTION = "mlflow.note.content"
 RESERVED = ("sclsearch.", "mlflow.")
+MOST_WAITING = 100
+"""Number of waiting records up to which evaluations of running seed runs are written."""
 # Without this tag the UI opens an experiment as one of language model applications.
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 
@@ -243,6 +252,11 @@ class MLflowLogger:
         """Queue a record: first a study, then its configurations, then their seed runs."""
         self._put += 1
         self._queue.put(record)
+
+    def show(self, state: SearchState, task: SeedRunTask, evaluation: Mapping[str, Any]) -> None:
+        """Queue an evaluation of a running seed run, unless many records wait."""
+        if self._queue.qsize() < MOST_WAITING:
+            self.put(live_record(state, task, evaluation))
 
     @property
     def answers(self) -> bool:

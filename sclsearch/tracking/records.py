@@ -9,9 +9,9 @@ from typing import Any
 
 from sclsearch.canonical import settings
 from sclsearch.selection.rules import SeedRunId
-from sclsearch.store.runs import SeedRun
+from sclsearch.store.runs import Evaluation, SeedRun
 from sclsearch.store.studies import ConfigurationRecord, StudyRecord
-from sclsearch.study.state import ConfigurationScore, SearchState
+from sclsearch.study.state import ConfigurationScore, SearchState, SeedRunTask
 from sclsearch.tasks.metrics import value
 
 
@@ -186,16 +186,7 @@ def _seed_run_record(
         )
         for reading in run.stages
     ]
-    history += [
-        (
-            int(evaluation["update"]),
-            {
-                **{f"loss.{name}": loss for name, loss in evaluation["loss"].items()},
-                "validation": value(metric, evaluation["validation"]),
-            },
-        )
-        for evaluation in run.evaluations
-    ]
+    history += [_point(metric, evaluation) for evaluation in run.evaluations]
     summary: dict[str, float] = {"seconds": run.seconds}
     tags = {"key": run.key}
     if run.failure is not None:
@@ -223,6 +214,27 @@ def _seed_run_record(
         started=run.started or None,
         seconds=run.seconds,
     )
+
+
+def live_record(state: SearchState, task: SeedRunTask, evaluation: Evaluation) -> RunRecord:
+    """Return the record of an evaluation of a running seed run."""
+    record = state.record
+    return RunRecord(
+        record.mlflow_name,
+        task.id,
+        experiment=experiment_name(record),
+        name=f"{record.training['method']} seed {task.replicate.number}",
+        history=(_point(state.metric, evaluation),),
+        part="live",
+    )
+
+
+def _point(metric: str, evaluation: Evaluation) -> tuple[int, dict[str, float]]:
+    losses = {f"loss.{name}": loss for name, loss in evaluation["loss"].items()}
+    return int(evaluation["update"]), {
+        **losses,
+        "validation": value(metric, evaluation["validation"]),
+    }
 
 
 def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[RunRecord]:

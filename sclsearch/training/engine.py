@@ -1,8 +1,9 @@
 """Training loop: train each stage, validate, restore the best weights, evaluate once on test."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,10 +48,17 @@ from sclsearch.training.spec import SeedRunSpec
 
 LOSS_RECORDS = 20
 """Most loss records of a stage that is not evaluated."""
+Report = Callable[[Mapping[str, Any]], object]
+"""Receiver of each evaluation, an entry of `TrainingResult.evaluations`, during the training."""
 
 
 def train(
-    spec: SeedRunSpec, tokens: Mapping[str, Tokens], *, test: bool = True, graphs: bool = True
+    spec: SeedRunSpec,
+    tokens: Mapping[str, Tokens],
+    *,
+    test: bool = True,
+    graphs: bool = True,
+    report: Report = lambda _: None,
 ) -> TrainingResult:
     """Train and evaluate one seed run; without validation rows, keep its last weights.
 
@@ -69,7 +77,9 @@ def train(
         notes = (*encoder.notes, *spec.method.check(encoder), *_truncation_notes(spec, tokens))
         result = TrainingResult(notes)
         for position in range(len(spec.stages)):
-            _train_stage(spec, tokens, position, encoder, result, backend, test=test, graphs=graphs)
+            _train_stage(
+                spec, tokens, position, encoder, result, backend, report, test=test, graphs=graphs
+            )
     result.seconds = time.perf_counter() - started
     return result
 
@@ -81,6 +91,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder: Encoder,
     result: TrainingResult,
     backend: Backend,
+    report: Report,
     *,
     test: bool,
     graphs: bool,
@@ -162,6 +173,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             spec, tokens, spec.splits.validation, model, features, backend
         )
         result.evaluations.append({**record, "validation": evaluation})
+        report(result.evaluations[-1])
         # Few validation rows often give equal scores; the loss tells such checkpoints apart.
         rank = value(spec.metric, evaluation), -validation_loss(evaluation)
         if spec.keep == "last" or rank >= best_rank:

@@ -12,7 +12,8 @@ from torch import OutOfMemoryError
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.failures import RETRIES
 from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, Watchdog, classified
-from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError
+from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError, _seldom
+from sclsearch.search.callbacks import Callback
 from sclsearch.store import remote
 from sclsearch.store.remote import StorageError, UnavailableError
 from sclsearch.store.runs import RunStore
@@ -130,6 +131,27 @@ def test_the_death_of_a_worker_has_its_cause(error: Exception, cause: str) -> No
     assert classified(located).node == "10.0.0.7"
 
 
+def test_an_evaluation_of_a_running_trial_reaches_the_callbacks(
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[Any] = []
+    callback = Callback()
+    monkeypatch.setattr(callback, "on_evaluation", lambda *found: received.append(found))
+    scheduler = prepare()
+    scheduler.callbacks = [callback]
+    searcher = SeedSearcher(scheduler)
+    searcher.suggest("a")
+    watchdog = Watchdog(searcher, None, lambda *_: None, lambda: None)
+    reported: list[dict[str, Any]] = []
+    monkeypatch.setattr("sclsearch.ray_backend.worker.LIVE_SECONDS", 0.0)
+    _seldom(reported.append)({"update": 20})
+    monkeypatch.setattr("sclsearch.ray_backend.worker.LIVE_SECONDS", 60.0)
+    _seldom(reported.append)({"update": 40})
+    for result in reported:
+        watchdog.on_trial_result(trial=SimpleNamespace(trial_id="a"), result=result)
+    assert received == [(searcher.tasks["a"], {"update": 20})]
+
+
 def test_a_timeout_counts_from_the_start_of_training_and_no_wall_clock_matters(
     prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +165,7 @@ def test_a_timeout_counts_from_the_start_of_training_and_no_wall_clock_matters(
     watchdog.on_trial_start(trial=trial)
     watchdog.on_step_end()
     assert not killed
-    watchdog.on_trial_result(trial=trial)
+    watchdog.on_trial_result(trial=trial, result={})
     watchdog.on_step_end()
     assert killed == ["its actor"]
     assert not searcher.late

@@ -54,6 +54,20 @@ def test_study_configuration_and_seed_run_are_three_levels(
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db", "mlartifacts"}
 
 
+def test_a_running_seed_run_has_its_curve_and_its_end_repeats_no_point(
+    write: Write, shown: Shown, study: list[RunRecord]
+) -> None:
+    (final,) = (one for one in study if one.path == (1, 2))
+    live = replace(final, tags={}, history=final.history[:1], status=None, part="live")
+    write(study[0], live)
+    running = shown.runs()["cola-scl/1/2"]
+    assert (running.info.status, shown.points(running)) == ("RUNNING", {"mcc": [(10, 0.1)]})
+    write(*study)
+    ended = shown.runs()["cola-scl/1/2"]
+    assert ended.info.status == "FINISHED"
+    assert shown.points(ended) == {"mcc": [(10, 0.1), (20, 0.2)], "test": [(20, 0.4)]}
+
+
 @pytest.mark.parametrize("reopened", [False, True])
 def test_a_second_writer_adds_nothing(
     write: Write, shown: Shown, study: list[RunRecord], reopened: bool

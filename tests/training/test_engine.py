@@ -83,8 +83,10 @@ def test_training_lowers_the_loss_and_beats_the_majority_class(
 def test_regression_methods_learn_scores(
     work_for: WorkFor, toy_scores: TaskData, name: str
 ) -> None:
-    result = train(*work_for(name, data=toy_scores, epochs=12))
+    reported: list[Any] = []
+    result = train(*work_for(name, data=toy_scores, epochs=12), report=reported.append)
     evaluations: list[Any] = result.evaluations
+    assert reported == evaluations
     assert set(evaluations[0]["validation"]) == {"pearson", "spearman", "mse"}
     assert evaluations[result.kept]["validation"]["pearson"] > 0.6
     assert value("pearson", result.test) > 0.6
