@@ -137,4 +137,6 @@ def test_published_differences_equal_those_of_the_published_tables() -> None:
         size = claim.better.size
         lines = [select_cells(table, [f"N={size},{name},SST-2"])[0] for name in names]
         better, reference = (table.as_metric(cell)[0] for cell in lines)
+        assert better is not None
+        assert reference is not None
         assert claim.published == pytest.approx(better - reference)
