@@ -109,7 +109,7 @@ def _train_and_show(
     table: "Table", planned: "Sequence[PlannedCell]", options: RunOptions, *, as_json: bool
 ) -> None:
     from sclsearch.papers.reproduce import CellScore, compare_rows, reproduce_cell
-    from sclsearch.papers.terminal import show_scores
+    from sclsearch.papers.terminal import drawing_commands, show_scores
 
     progress = Terminal(stderr=True)
     seconds = float("inf") if options.time_budget is None else options.time_budget
@@ -129,7 +129,8 @@ def _train_and_show(
         rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in scores]
         print_json({"table": table.name, "scores": rows, "pairs": compare_rows(scores)})
     else:
-        show_scores(Terminal(), table, scores, options.storage)
+        show_scores(Terminal(), table, scores)
+        write("".join(f"{one}\n" for one in drawing_commands(table, scores, options.storage)))
     if stopped:
         sys.exit(INTERRUPTED)
     wanted = [score for score, one in zip(scores, planned, strict=True) if one.spec is not None]

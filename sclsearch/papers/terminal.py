@@ -1,6 +1,6 @@
 """Terminal output that compares reproduced with published scores, 80 columns wide."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,7 +13,7 @@ from sclsearch.reports.terminal import (
     duration,
     grid,
 )
-from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_option
+from sclsearch.store.storage import Storage, storage_option
 
 
 def show_costs(
@@ -61,16 +61,8 @@ def _show_total(console: Console, costs: Sequence[StudyCost]) -> None:
         console.print(f"- time unknown: {escape(reason)}", soft_wrap=True)
 
 
-def show_scores(
-    console: Console,
-    table: Table,
-    scores: Sequence[CellScore],
-    storage: Storage = DEFAULT_STORAGE,
-) -> None:
-    """Print each reproduced score beside the published one, row comparisons and remarks.
-
-    Of a figure, also print the command that draws it, by task.
-    """
+def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> None:
+    """Print each reproduced score beside the published one, row comparisons and remarks."""
     console.print(f"[bold]{table.name}[/] {escape(table.title)}")
     console.print(f"published: {escape(table.value)}")
     reproduced = [one for one in scores if one.mean is not None]
@@ -103,24 +95,18 @@ def show_scores(
         for note in dict.fromkeys(notes):
             console.print(f"- {escape(note)}")
     _show_reasons(console, [(one.cell, one.reason) for one in scores])
-    if table.figure:
-        _show_drawing(console, table, reproduced, storage)
 
 
-def _show_drawing(
-    console: Console, table: Table, scores: Sequence[CellScore], storage: Storage
-) -> None:
+def drawing_commands(table: Table, scores: Sequence[CellScore], storage: Storage) -> Iterator[str]:
+    """Yield the command that draws a reproduced figure, for each task."""
     studies: dict[str, list[str]] = {}
     for one in scores:
-        studies.setdefault(one.cell.column.name, []).append(one.study)
+        if table.figure and one.mean is not None:
+            studies.setdefault(one.cell.column.name, []).append(one.study)
     for column, names in studies.items():
         folder = f"{table.name.replace('/', '-')}-{column.lower()}"
-        console.print(
-            f"Draw {column}: sclsearch report {' '.join(names)} --output {folder}"
-            f"{storage_option(storage)}",
-            markup=False,
-            soft_wrap=True,
-        )
+        options = f"--output {folder}{storage_option(storage)}"
+        yield f"Draw {column}: sclsearch report {' '.join(names)} {options}"
 
 
 def _show_comparisons(console: Console, scores: Sequence[CellScore]) -> None:

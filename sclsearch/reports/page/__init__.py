@@ -89,7 +89,7 @@ def _page(
     compared = parts.compare_results(found) if len(found) > 1 and trend is None else None
     with style():
         answer = parts.answer(found, compared) if trend is None else trends.answer(trend)
-        found = found if trend is None else trend.named
+        found = found if trend is None else trend.named()
         sections = list(_sections(found, compared, options))
         shown = [*sections, *chain.from_iterable(one.parts for one in sections)]
         figures = [plot for section in shown for plot in section.plots]

@@ -230,15 +230,13 @@ def as_number(value: str) -> float | None:
 
 def trend_plot(
     values: Sequence[str],
-    methods: Mapping[str, Mapping[str, tuple[float, float | None]]],
-    baseline: Mapping[str, float],
+    lines: Mapping[str, Mapping[str, tuple[float, float | None]]],
     setting: str,
     scored: str,
 ) -> "Figure":
-    """Return the score of each method over a setting, with bands of ± the standard deviation.
+    """Return scores over a setting, with bands of ± the standard deviation; the last line is grey.
 
-    Numbers have their distances, or those of their logarithms if they span a factor of 8; with a
-    name among the values, all have equal distances.
+    The axis is logarithmic from a factor of 8 on; names have equal distances.
     """
     from matplotlib.ticker import NullLocator
 
@@ -246,21 +244,19 @@ def trend_plot(
     numbers = [number for value in values if (number := as_number(value)) is not None]
     if len(numbers) < len(values):
         numbers = [float(place) for place in range(len(values))]
-    elif numbers[0] > 0 and numbers[-1] >= 8 * numbers[0]:
+    elif 0 < 8 * numbers[0] <= numbers[-1]:
         axes.set_xscale("log")
-    places = dict(zip(values, numbers, strict=True))
-    for (name, scores), (color, marker, dashes) in zip(
-        methods.items(), looks(len(methods)), strict=True
-    ):
-        at = [places[value] for value in values if value in scores]
-        means, stds = zip(*(scores[value] for value in values if value in scores), strict=True)
-        mean, std = np.array(means), np.array([one or 0.0 for one in stds])
-        axes.fill_between(at, mean - std, mean + std, color=color, alpha=0.15, lw=0)
-        axes.plot(at, mean, color=color, marker=marker, ms=5, lw=1.6, ls=dashes, label=name)
-    if baseline:
-        at = [places[value] for value in baseline]
-        axes.plot(at, [*baseline.values()], color=INK, ls="--", lw=1.2, label="best baseline")
-    axes.set_xticks(numbers, values, minor=False)
+    styles = [*looks(len(lines) - 1), (INK, "", "--")]
+    for (name, scores), (color, marker, dashes) in zip(lines.items(), styles, strict=True):
+        own = [
+            (number, *scores[v]) for v, number in zip(values, numbers, strict=True) if v in scores
+        ]
+        if own:
+            at, mean, std = np.array(own, dtype=float).T
+            low, high = mean - np.nan_to_num(std), mean + np.nan_to_num(std)
+            axes.fill_between(at, low, high, color=color, alpha=0.15, lw=0)
+            axes.plot(at, mean, color=color, marker=marker, ms=5, lw=1.6, ls=dashes, label=name)
+    axes.set_xticks(numbers, values)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel=setting, ylabel=scored)
     figure.legend(loc="outside lower center", ncols=3)
