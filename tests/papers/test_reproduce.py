@@ -1,12 +1,15 @@
 """Tests of reproduced scores, of their cost and of the comparison of rows."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from sclsearch.api import chosen
+from sclsearch.cli import app
 from sclsearch.encoders.models import CARD, model_digest, model_folder
 from sclsearch.papers.reproduce import (
     CellScore,
@@ -17,7 +20,8 @@ from sclsearch.papers.reproduce import (
     plan_cells,
     reproduce_cell,
 )
-from sclsearch.papers.tables import Table, select_cells
+from sclsearch.papers.tables import Table, published_tables, select_cells
+from sclsearch.papers.terminal import drawing_commands
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.selection.significance import compare, holm
@@ -166,3 +170,22 @@ def test_the_name_of_a_study_as_model_is_its_fine_tuned_encoder(
     assert model_digest(model_folder(str(folder))) != model_digest(small)
     for model in ("minilm", str(small), "owner/name", "unknown"):
         assert chosen("demo", "scl", {**given, "model": model})[0].model == model
+
+
+def test_the_command_of_a_figure_draws_the_trend_of_its_studies(
+    options: RunOptions, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    table, scores = published_tables()["lacon/figure-2"], []
+    cells = select_cells(table, ["QQP,10,20"])
+    for one in plan_cells(table, cells, options, scale="laptop", model=str(small)):
+        assert one.spec is not None
+        demo = replace(one, spec=replace(one.spec, task="demo"))
+        finish(demo.spec, demo.options)
+        scores.append(reproduce_cell(demo, QUIET))
+    (line,) = drawing_commands(table, scores, options.storage)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, shlex.split(line)[3:]).exit_code == 0
+    text = Path("lacon-figure-2-qqp", "index.html").read_text(encoding="utf-8")
+    assert "How does the test accuracy on demo depend on the number of training" in text
+    assert "Details of lacon at 20" in text
+    assert Path("lacon-figure-2-qqp", "figures", "trend.svg").exists()

@@ -8,9 +8,7 @@ import pytest
 import sclsearch
 from sclsearch.reports.page.sections import read_results
 from sclsearch.reports.page.trend import Trend, answer, find_trend
-from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
-from tests.finished import finish
 from tests.reports.conftest import WriteStudy
 
 SCORES = {"20": (60, 50), "100": (70, 64), "1000": (80, 82)}
@@ -81,21 +79,6 @@ def test_a_method_without_the_setting_is_a_constant_line(
         ("ce", {"0.1", "0.5"}),
     ]
     assert [one.name for one in trend.named()] == ["scl at 0.1", "ce", "scl at 0.5"]
-
-
-def test_the_page_of_studies_of_several_sizes_begins_with_their_trend(
-    tiny_encoder: Path, tmp_path: Path
-) -> None:
-    options = RunOptions(storage=tmp_path / "s", seeds=3, configs=1, gpus_per_trial=0)
-    names = [
-        finish(StudySpec(method="ce", task="demo", train_size=size, model=tiny_encoder), options)
-        for size in (8, 16)
-    ]
-    page = sclsearch.write_report(*names, output=tmp_path / "page", storage=options.storage)
-    text = page.read_text(encoding="utf-8")
-    assert "How does the test accuracy on demo depend on the number of training examples?" in text
-    assert "Details of ce at 16" in text
-    assert (page.parent / "figures" / "trend.svg").exists()
 
 
 @pytest.mark.parametrize(
