@@ -35,7 +35,7 @@ class Trend:
 
     def named(self) -> list[StudyResults]:
         """Return the studies by value, with method and value as their names."""
-        found = {}
+        found: dict[str, StudyResults] = {}
         for value in self.values:
             for method, line in self.lines.items():
                 if (one := line.get(value)) is not None:
