@@ -84,6 +84,8 @@ def find_trend(found: Sequence[StudyResults]) -> Trend | None:
     }
     if SIZE in differing:
         differing.discard("protocol")  # a paper's protocol of few rows differs from that of all
+    # Another encoder would count as a difference of the methods.
+    differing |= {"encoder"} if len({one.report.model for one in found}) > 1 else set()
     if len(differing) != 1 or not all(one.report.has_test for one in found):
         return None
     (setting,) = differing
@@ -98,9 +100,10 @@ def find_trend(found: Sequence[StudyResults]) -> Trend | None:
             line.update(dict.fromkeys(values, line.pop("")))
     inputs = [{_inputs(line[v].report) for line in placed.values() if v in line} for v in values]
     missing = any("" in line for line in placed.values())
-    if twice or missing or setting == "protocol" or any(len(one) > 1 for one in inputs):
-        return None
     shared = [value for value in values if all(value in line for line in placed.values())]
+    compared = setting != "protocol" and shared and all(len(one) == 1 for one in inputs)
+    if twice or missing or not compared:
+        return None
     ranked = sorted(placed, key=lambda name: -sum(_score(placed[name][v])[0] for v in shared))
     return Trend(setting, values, {name: placed[name] for name in ranked})
 
@@ -123,7 +126,7 @@ def _settings(one: Report) -> dict[str, str]:
 
 
 def _inputs(one: Report) -> tuple[str, ...]:
-    return one.task, one.metric, one.data, *(rows["test"] for rows in one.rows)
+    return one.task, one.metric, one.data, one.rows[0]["test"]
 
 
 def _order(value: str) -> tuple[float, str]:
@@ -175,7 +178,7 @@ def _summary(trend: Trend, names: Sequence[str], scored: str) -> Summary:
         parts = [_above(trend.differences(best, other), other) for other in others]
         text = f"{best} has the best {scored} on average: it is {'; it is '.join(parts)}."
         pairs = trend.differences(best, others[0])
-        at = max(pairs, key=lambda value: abs(pairs[value].difference))
+        at = max(pairs, key=lambda value: abs(pairs[value].difference), default=at)
         why = f"the largest difference, at {at},"
     certainty = " ".join(_certainty(trend, names))
     if any(one.report.repeats for one in trend.named()):

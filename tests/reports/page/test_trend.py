@@ -87,6 +87,8 @@ def test_a_method_without_the_setting_is_a_constant_line(
         {"size": "500", "model": "bert-base"},  # two settings
         {"size": "100"},  # a second study of a value
         {"protocol": "plain"},  # no value
+        {"size": "100", "method": "ce", "model": "bert-base"},  # another encoder
+        {"size": "500", "method": "ce"},  # no shared value
         {"size": "100", "method": "ce", "rows": {"train": "xyz", "test": "u"}},  # other test rows
     ],
 )
