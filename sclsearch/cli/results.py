@@ -305,7 +305,6 @@ def _show_commands(console: Console, commands: Sequence[tuple[str, str]]) -> Non
     for command, effect in lines:
         text = f"  {command:<{widest}}  {effect}" if beside else f"  {effect}\n  {command}"
         console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
-    console.print()
 
 
 def _exit_code(done: Scheduler) -> int:

@@ -104,7 +104,7 @@ def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     if share_rows(chosen, fresh):
         console.print("  the new seeds share the search's rows; weights and orders are new")
     show_notes(console, fresh)
-    console.print(f"  stored as the study {fresh.study}\n", soft_wrap=True)
+    console.print(f"  stored as the study {fresh.study}", soft_wrap=True)
     show_summary(console, summary_of(chosen))
 
 

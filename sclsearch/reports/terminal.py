@@ -60,6 +60,7 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
 
 def show_summary(console: Console, summary: "Summary") -> None:
     """Print the answer, its certainty, and the next step with its command on a line of its own."""
+    console.print()
     console.print(Text(summary.answer), style="bold")
     if summary.certainty:
         console.print(Text(summary.certainty))

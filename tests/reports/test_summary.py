@@ -68,8 +68,8 @@ def test_the_sentences_are_the_same_everywhere(write_study: WriteStudy) -> None:
     file = StringIO()
     show_summary(Console(file=file, width=1000), summary)
     printed = file.getvalue().split("\n")
-    assert tuple(printed[:2]) == summary.lines[:2]
-    assert printed[3] == f"  {summary.command}"
+    assert tuple(printed[1:3]) == summary.lines[:2]
+    assert printed[4] == f"  {summary.command}"
     assert study_text(found).split("\n\n")[:3] == list(summary.lines)
     assert repr(found).splitlines()[1:] == list(summary.lines)
     assert found.as_dict()["summary"]["answer"] == summary.answer
