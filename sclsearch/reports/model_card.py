@@ -23,7 +23,6 @@ from sclsearch.reports.terminal import (
     race_statement,
     rule_of,
     test_result,
-    tie_statement,
     values_of,
     with_spread,
 )
@@ -348,8 +347,8 @@ def _sampling_error(metric: str, accuracy: float, run: SeedRun | None) -> str:
 def _summary(
     found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None, run: SeedRun | None
 ) -> Iterator[str]:
-    tied, test = tie_statement(found, winner), f"Test {found.metric}"
-    yield f"Validation {found.metric} {winner.score:.4f}, {rule_of(found)}{tied and f'; {tied}'}."
+    test = f"Test {found.metric}"
+    yield f"Validation {found.metric} {winner.score:.4f}, {rule_of(found)}."
     if winner.plain and len(winner.reported) < winner.succeeded:
         reported = counted(len(winner.reported), "reported seed")
         yield f"{test} {test_result(winner)} over the {reported}."

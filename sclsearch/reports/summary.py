@@ -1,5 +1,6 @@
 """Answer of a report or a comparison in three sentences: which, how sure, and what to do next."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,10 +20,11 @@ from sclsearch.reports.terminal import (
     seeds_in_words,
     test_result,
     tie_statement,
+    tied_with,
     values_of,
     with_spread,
 )
-from sclsearch.selection.significance import ALPHA, Comparison, in_points, smallest_p
+from sclsearch.selection.significance import ALPHA, in_points, smallest_p
 from sclsearch.store.storage import storage_option
 
 
@@ -71,36 +73,39 @@ def _without_winner(found: Report) -> Summary:
 
 def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
     count = len(found.configurations)
-    best = f"is the best of {count} configurations of" if count > 1 else "is the configuration of"
-    subject = f"#{winner.number} {best} {found.method} on {found.task}"
+    tied = tied_with(found, winner)
+    numbers = joined([f"#{one.number}" for one in (winner, *tied)])
+    verb = "are" if tied else "is"
+    what = f"the best of {count} configurations" if count > 1 else "the configuration"
+    subject = f"{numbers} {verb} {what} of {found.method} on {found.task}"
+    reason = f" by validation {found.metric}" if count > 1 and found.has_test else ""
     score = f"test {found.metric} {test_result(winner)}, {seeds_in_words(found, winner)}"
     if not found.has_test:
         score = f"validation {found.metric} {winner.score:.4f}, {rule_of(found)}"
     elif fresh is not None:
         mean = with_spread(fresh.mean, fresh.std)
         score = f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
-    return f"{subject}: {score}. It has {values_of(found, winner)}."
+    choice = f"; {tie_statement(winner, tied)}" if tied else ""
+    nearest = nearest_baseline(found)
+    baseline = "" if nearest is None else f" {_above(nearest, 'It')}"
+    return f"{subject}{reason}{choice}: {score}.{baseline}"
 
 
 def _certainty(
     found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None
 ) -> Iterator[str]:
-    if tied := tie_statement(found, winner):
-        yield f"It is {tied}."
-    nearest = nearest_baseline(found)
-    if nearest is not None:
-        yield _above(nearest, "It")
+    if 2 * (1 + len(tied_with(found, winner))) > len(found.configurations) > 1:
+        yield "More validation rows would separate tied configurations; a longer search would not."
     if not found.has_test:
         yield f"There are {NO_TEST_ROWS}."
-    elif fresh is None:
-        yield (
-            "The same seeds chose it, so the score may be slightly too high."
-            if found.tests_apart
-            else found.choice
-        )
-    else:
+    elif fresh is not None:
         rows = " They read rows that also chose it." if fresh.same_rows else ""
         yield f"The new seeds played no part in the choice.{rows}"
+    elif found.tests_apart:
+        yield "It was chosen on the same seeds, so the score may be slightly too high."
+    else:
+        yield found.choice
+    yield f"Settings: {values_of(found, winner)}."
 
 
 def nearest_baseline(found: Report) -> AgainstBaseline | None:
@@ -165,20 +170,20 @@ def _best(
     tied: Sequence[ComparedStudy],
 ) -> str:
     score = f"test {found.metric} {with_spread(best.test_mean or 0.0, best.test_std)}"
+    nearest = nearest_baseline(found.report_of(best))
+    baseline = "" if nearest is None else f" {_above(nearest, name_of(found, best))}"
     if not tied:
         difference = in_points(found.pair(best, others[0]).comparison.difference)
         second = f"{difference} points above {name_of(found, others[0])}"
-        return f"{name_of(found, best)} is best on {found.task}: {score}, {second}."
-    names = " and ".join(
-        filter(
-            None, [", ".join(name_of(found, one) for one in tied[:-1]), name_of(found, tied[-1])]
-        )
-    )
-    worse = [one for one in others if one not in tied]
-    clear = f"; it is above {', '.join(name_of(found, one) for one in worse)}" if worse else ""
+        return f"{name_of(found, best)} is best on {found.task}: {score}, {second}.{baseline}"
+    equal = [one for one in others if one.test_mean == best.test_mean]
+    first = joined([name_of(found, one) for one in (best, *equal)])
+    have = "have" if equal else "has"
+    near = joined([name_of(found, one) for one in tied if one not in equal])
+    chance = f", but the lead over {near} may be chance" if near else ""
     return (
-        f"No method is clearly best on {found.task}. {name_of(found, best)} has the highest "
-        f"{score}, but its lead over {names} may be chance{clear}."
+        f"No method is clearly best on {found.task}. {first} {have} the highest {score}{chance}."
+        f"{baseline}"
     )
 
 
@@ -186,25 +191,22 @@ def _certainty_of_best(
     found: StudyComparison, best: ComparedStudy, others: Sequence[ComparedStudy]
 ) -> Iterator[str]:
     pair = found.pair(best, others[0])
+    tests = len(found.pairs)
+    fewest = math.ceil(math.log2(2 * tests / ALPHA))
+    if min(1.0, tests * smallest_p(pair.comparison.n)) > ALPHA:
+        pairs = counted(pair.comparison.n, "seed")
+        yield (
+            f"With {pairs} no difference between {len(found.studies)} methods can be significant; "
+            f"that takes at least {fewest} seeds."
+        )
+        return
     interval = pair.comparison.interval
     spread = "" if interval is None else f" (95 %: {_range(interval)})"
     yield (
-        f"{name_of(found, best)} - {name_of(found, others[0])}: "
+        f"{name_of(found, best)} minus {name_of(found, others[0])}: "
         f"{100 * pair.comparison.difference:+.1f} points{spread}, p = {pair.adjusted:.3f}, "
         "adjusted for all pairs of methods."
     )
-    yield from _too_few_pairs(found, pair.comparison)
-    nearest = nearest_baseline(found.report_of(best))
-    if nearest is not None:
-        yield _above(nearest, name_of(found, best))
-
-
-def _too_few_pairs(found: StudyComparison, comparison: Comparison) -> Iterator[str]:
-    count = len(found.studies)
-    smallest = min(1.0, smallest_p(comparison.n - comparison.n_equal) * count * (count - 1) / 2)
-    if smallest > ALPHA:
-        pairs = counted(comparison.n, "seed")
-        yield f"With {pairs} the smallest possible p is {smallest:.2g}: too few for any difference."
 
 
 def _next_of_all(found: StudyComparison) -> tuple[str, str]:
@@ -222,3 +224,8 @@ def _next_of_all(found: StudyComparison) -> tuple[str, str]:
         command = f"sclsearch compare {' '.join(confirmed)}{where}"
         return "compare the winners on the new seeds:", command
     return "", ""
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return names as text: `a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -129,29 +129,19 @@ def histogram(scores: Sequence[float], low: float, high: float) -> str:
     return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
 
 
-def tie_statement(report: Report, winner: ConfigurationLine) -> str:
-    """Return which configurations have the winner's score, and what decides; empty without any.
-
-    `tied by validation with #1, #2; the lowest validation loss decides: 0.12, 0.15, 0.2`
-    """
-    tied = [
+def tied_with(report: Report, winner: ConfigurationLine) -> list[ConfigurationLine]:
+    """Return the other configurations with the winner's score."""
+    return [
         one
         for one in report.configurations
         if one is not winner and one.reported and one.score == winner.score
     ]
-    if not tied:
-        return ""
-    losses = [one.loss for one in (winner, *tied)]
-    if losses[0] == losses[1]:
-        decides = "the lowest number decides"
-    else:
-        values = ", ".join("unknown" if loss is None else f"{loss:.3g}" for loss in losses)
-        decides = f"the lowest validation loss decides: {values}"
-    numbers = ", ".join(f"#{one.number}" for one in tied)
-    advice = ""
-    if 2 * (len(tied) + 1) >= len(report.configurations):
-        advice = ". More validation rows would separate them, more configurations hardly"
-    return f"tied by validation with {numbers}; {decides}{advice}"
+
+
+def tie_statement(winner: ConfigurationLine, tied: Sequence[ConfigurationLine]) -> str:
+    """Return what decides between tied configurations."""
+    lower = winner.loss is not None and winner.loss != tied[0].loss
+    return f"#{winner.number} has the {'lowest validation loss' if lower else 'lowest number'}"
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:

@@ -34,13 +34,14 @@ def test_the_answer_names_the_winner_its_score_and_the_command_for_new_seeds(
     storage = write_study([(70, 60), (71, 62)], [(50, 1), (50, 2)])
     found = summarize(report(storage, "made-up"))
     assert found.answer == (
-        "#0 is the best of 2 configurations of scl on cola: test accuracy 0.6100 ± 0.0141, mean ± "
-        "std of all 2 seeds. It has tau=0.1."
+        "#0 is the best of 2 configurations of scl on cola by validation accuracy: test accuracy "
+        "0.6100 ± 0.0141, mean ± std of all 2 seeds."
     )
+    assert found.certainty.endswith("Settings: tau=0.1.")
     assert found.command == f"sclsearch confirm made-up --storage {storage}"
     write_study([(1, 55), (1, 57)], name="again", confirms="made-up", fresh=7)
     confirmed = summary_of(report(storage, "made-up"))
-    assert "test accuracy 0.5600 ± 0.0141 on 2 new seeds. " in confirmed.answer
+    assert "test accuracy 0.5600 ± 0.0141 on 2 new seeds." in confirmed.answer
     assert confirmed.command == f"sclsearch export made-up model --storage {storage}"
 
 
@@ -52,11 +53,11 @@ def test_the_answer_names_the_winner_its_score_and_the_command_for_new_seeds(
         ([(85, 80), (90, 82)], "not reliably above .*: 11.0 points above it over 2 pairs"),
     ],
 )
-def test_the_certainty_compares_the_winner_with_its_best_baseline(
+def test_the_answer_compares_the_winner_with_its_best_baseline(
     write_study: WriteStudy, scores: Any, sentence: str
 ) -> None:
     storage = write_study(scores, baselines={MAJORITY: 50, LOGISTIC: 70})
-    assert re.search(sentence, summarize(report(storage, "made-up")).certainty)
+    assert re.search(sentence, summarize(report(storage, "made-up")).answer)
 
 
 def test_the_sentences_are_the_same_everywhere(write_study: WriteStudy) -> None:
@@ -86,6 +87,18 @@ def test_a_study_without_a_winner_says_why_and_how_to_go_on(write_study: WriteSt
     assert "--study begun" in begun.command
 
 
+def test_tied_configurations_are_all_named_and_what_decides(write_study: WriteStudy) -> None:
+    configurations = [(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)]
+    write_study(*configurations, losses=[0.2, 0.15, 0.1, 0.12], name="losses")
+    for name, expected in (
+        ("made-up", "#0, #1 and #3 are the best of 4 .*; #0 has the lowest number: "),
+        ("losses", "#3, #1 and #0 are the best of 4 .*; #3 has the lowest validation loss: "),
+    ):
+        found = summarize(report(write_study(*configurations), name))
+        assert re.match(expected, found.answer)
+        assert found.certainty.startswith("More validation rows would separate")
+
+
 def test_the_best_of_several_is_named_only_if_it_is_above_all_others_by_the_adjusted_test(
     write_study: WriteStudy,
 ) -> None:
@@ -94,12 +107,15 @@ def test_the_best_of_several_is_named_only_if_it_is_above_all_others_by_the_adju
     storage = write_study(seeds(90), name="high", rows=SIX)
     two = compared(storage, "low", "high")
     assert two.answer == "scl is best on cola: test accuracy 0.9050 ± 0.0055, 30.0 points above ce."
-    assert "scl - ce: +30.0 points, p = 0.031" in two.certainty
+    assert "scl minus ce: +30.0 points, p = 0.031" in two.certainty
     assert two.command == f"sclsearch confirm low high --storage {storage}"
     three = compared(storage, "low", "near", "high")
     assert three.answer.startswith("No method is clearly best on cola. scl has the highest test")
-    assert "its lead over lacon and ce may be chance." in three.answer
-    assert "With 6 seeds the smallest possible p is 0.094" in three.certainty
+    assert "the lead over lacon and ce may be chance." in three.answer
+    assert three.certainty.endswith("that takes at least 7 seeds.")
+    write_study(seeds(90), name="same", method="cmlm", rows=SIX)
+    equal = compared(storage, "high", "same").answer
+    assert "scl and cmlm have the highest test accuracy 0.9050 ± 0.0055." in equal
 
 
 def test_a_comparison_continues_with_new_seeds_until_all_winners_have_some(

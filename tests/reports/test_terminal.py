@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sclsearch.reports.report import finished_winner, report
-from sclsearch.reports.terminal import show, show_savings, tie_statement
+from sclsearch.reports.report import report
+from sclsearch.reports.terminal import show, show_savings
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
@@ -58,17 +58,6 @@ def test_a_report_has_ranking_scores_and_notes_as_plain_text(
         "  an explanation that is rather rather rather rather rather rather rather rather",
         "  rather [bold] long",
     ]
-
-
-def test_a_tie_names_the_other_configurations_and_what_decides(write_study: WriteStudy) -> None:
-    configurations = [(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)]
-    write_study(*configurations, losses=[0.2, 0.15, 0.1, 0.12], name="losses")
-    for name, expected in (
-        ("made-up", "#1, #3; the lowest number decides. More"),
-        ("losses", "#1, #0; the lowest validation loss decides: 0.12, 0.15, 0.2. More"),
-    ):
-        found = report(write_study(*configurations), name)
-        assert expected in tie_statement(found, finished_winner(found))
 
 
 def test_saved_training_is_counted_at_the_mean_time_of_a_seed_run(write_study: WriteStudy) -> None:

@@ -197,8 +197,12 @@ def seed_plot(
     for row, line in enumerate(lines):
         scores = _scores(line, split)
         for filled, face in ((False, "none"), (True, COLORS[0])):
-            dots = [one for place, one in scores.items() if (place in line.reported) == filled]
-            axes.plot(dots, [row] * len(dots), "o", ms=5, mfc=face, mec=COLORS[0], zorder=3)
+            dots = sorted(one for at, one in scores.items() if (at in line.reported) == filled)
+            heights = [
+                row + 0.13 * (place - dots.index(one) - (dots.count(one) - 1) / 2)
+                for place, one in enumerate(dots)
+            ]
+            axes.plot(dots, heights, "o", ms=5, mfc=face, mec=COLORS[0], zorder=3)
         if scores:
             mean = mean_std(list(scores.values()))[0]
             axes.plot([mean, mean], [row - 0.3, row + 0.3], color=INK, lw=1.6, zorder=4)
@@ -390,10 +394,11 @@ def forest_plot(
     for row, one in enumerate(comparisons):
         color, marker, _ = looks(2)[row >= methods]
         if one.interval is not None:
-            axes.plot([-100 * end for end in one.interval], [row, row], color=color, lw=2.4)
-        axes.plot(-100 * one.difference, row, marker=marker, ms=7, color=color)
+            ends = [100 * end for end in one.interval]
+            axes.plot(ends, [row, row], color=color, lw=2.4, solid_capstyle="butt")
+        axes.plot(100 * one.difference, row, marker=marker, ms=7, color=color)
     axes.axvline(0, color=INK, lw=1, ls="--")
     axes.set_yticks(range(len(names)), ["\n".join(wrap(name, 24)) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel(f"difference of the test {metric} from the best, points")
+    axes.set_xlabel(f"test {metric} of the best minus that of the row, points")
     return figure

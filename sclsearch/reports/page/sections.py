@@ -27,7 +27,7 @@ from sclsearch.reports.comparison_tables import (
 )
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Section, Table
-from sclsearch.reports.report import ConfigurationLine, Report, best_line, tested_winner
+from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
 from sclsearch.reports.summary import Summary, name_of, summarize, summarize_comparison
 from sclsearch.reports.table import stored_seed_runs
 from sclsearch.reports.terminal import (
@@ -41,6 +41,7 @@ from sclsearch.reports.terminal import (
     with_spread,
 )
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
+from sclsearch.selection.significance import Comparison
 from sclsearch.store.runs import SeedRun
 
 if TYPE_CHECKING:
@@ -139,26 +140,25 @@ def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None
         question = f"{' and '.join(one.name for one in found)}"
         summary = Summary("There is no answer for these studies together.", compared, "", "")
     caption = (
-        "Winner, second configuration and baselines, over all seeds. Difference: winner minus "
+        "Validation scores choose the winner, test scores only measure it. Winner minus baseline: "
+        "in points, with its 95 % interval over seeds."
     )
-    caption += "baseline, with its 95 % interval, in points."
     table = Table("answer", caption, text_frame(*_candidates(first)), bold=(0,))
     return Answer(question, summary, table, _answer_plot(first))
 
 
 def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
     report, winner = results.report, results.winner
-    second = best_line([line for line in report.configurations if line is not winner])
+    others = [one for one in report.configurations if one is not winner and one.reported]
     against = {one.name: one.comparison for one in report.against}
     rows: Rows = []
-    for line in filter(None, (winner, second, *report.baselines)):
+    for line in (winner, *others[: MOST_IN_ANSWER - 1], *report.baselines):
         compared = against.get(line.origin) if line in report.baselines else None
         number = f"#{line.number}" if compared is None else line.origin
-        difference = "" if compared is None else f"{100 * compared.difference:+.1f}"
-        interval = "" if compared is None else points(compared.interval)
-        scores = [validation_result(line, "–"), test_result(line)]
-        rows.append([number, *scores, difference, interval])
-    header = ("", f"validation {report.metric}", f"test {report.metric}", "difference", "95 %")
+        difference = ("", "") if compared is None else _difference(compared)
+        rows.append([number, validation_result(line, "–"), test_result(line), *difference])
+    scores = f"validation {report.metric}", f"test {report.metric}"
+    header = ("", *scores, "winner minus it", "95 %")
     return rows, header
 
 
@@ -168,10 +168,7 @@ def _answer_plot(results: StudyResults) -> Plot:
     tested = report.has_test and not any(line.untested for line in lines)
     split = "test" if tested else "validation"
     figure = plots.seed_plot(lines, report.baselines, split, report.metric)
-    more = (
-        "The best configurations" if len(report.configurations) > len(lines) else "Configurations"
-    )
-    caption = f"{more}: one dot per seed, a bar at their mean."
+    caption = "Configurations, best by validation first: one dot per seed, a bar at their mean."
     return Plot(f"{results.prefix}answer", caption, figure)
 
 
@@ -180,30 +177,38 @@ def _best_study(found: Sequence[StudyResults], compared: StudyComparison) -> Ans
     size = f" with {report.size} training examples" if report.size else ""
     what = "method" if len({one.report.method for one in found}) == len(found) else "study"
     question = f"Which {what} is best on {report.task}{size}?"
-    best = compared.ranked[0]
-    rows: Rows = []
-    for one in compared.ranked:
-        score = f"{one.validation or 0.0:.4f}"
-        cells = []
-        if compared.tested:
-            score = with_spread(one.test_mean or 0.0, one.test_std)
-            pair = None if one is best else compared.pair(best, one)
-            cells = ["best", "", ""]
-            if pair is not None:
-                difference = f"{0.0 - round(100 * pair.comparison.difference, 1):+.1f}"
-                interval = pair.comparison.interval
-                flipped = interval and (-interval[1], -interval[0])
-                cells = [difference, points(flipped), f"{pair.adjusted:.3f}"]
-        rows.append([name_of(compared, one), score, *cells])
+    rows = list(_scored(compared))
     score = f"{'test' if compared.tested else 'validation'} {compared.metric}"
-    header = (what, score, *(["difference", "95 %", "p"] if compared.tested else []))
+    header = (what, score, *(["best minus it", "95 %", "p"] if compared.tested else []))
     caption = (
-        f"Winners over the first {counted(compared.seeds, 'seed')}, none left out. Difference from "
-        "the best in points; p by a permutation test, adjusted for all pairs."
+        f"Test scores of the winners and of the best one's baselines, mean ± std over "
+        f"{counted(compared.seeds, 'seed')}. Differences are in points, p is adjusted for all."
     )
     table = Table("answer", caption, text_frame(rows, header), bold=(0,))
     summary = summarize_comparison(compared)
     return Answer(question, summary, table, _forest(compared) if compared.tested else None)
+
+
+def _scored(compared: StudyComparison) -> Iterator[list[object]]:
+    """Yield name, score and difference from the best: of studies, then of its baselines."""
+    best, *others = compared.ranked
+    if not compared.tested:
+        for one in compared.ranked:
+            yield [name_of(compared, one), f"{one.validation or 0.0:.4f}"]
+        return
+    yield [name_of(compared, best), with_spread(best.test_mean or 0.0, best.test_std), "", "", ""]
+    for one in others:
+        pair = compared.pair(best, one)
+        score = with_spread(one.test_mean or 0.0, one.test_std)
+        yield [name_of(compared, one), score, *_difference(pair.comparison), f"{pair.adjusted:.3f}"]
+    own = compared.report_of(best)
+    scores = {line.origin: test_result(line) for line in own.baselines}
+    for baseline in own.against:
+        yield [baseline.name, scores[baseline.name], *_difference(baseline.comparison), ""]
+
+
+def _difference(one: Comparison) -> tuple[str, str]:
+    return f"{100 * one.difference:+.1f}", points(one.interval)
 
 
 def _forest(compared: StudyComparison) -> Plot:
@@ -215,8 +220,8 @@ def _forest(compared: StudyComparison) -> Plot:
         names, [*pairs, *(one.comparison for one in baselines)], len(pairs), compared.metric
     )
     caption = (
-        f"Difference from {name_of(compared, best)}, with its 95 % interval: methods, and "
-        "baselines (squares). An interval that covers 0 may be chance."
+        f"{name_of(compared, best)} minus each method and each baseline (squares), with its 95 % "
+        "interval. An interval that covers 0 may be chance."
     )
     return Plot("comparison", caption, figure)
 

@@ -176,8 +176,9 @@ def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy
     assert first.question == "Which method is best on cola with 100 training examples?"
     rows_of_answer = first.table.cells.values.tolist()
     assert [row[:3] for row in rows_of_answer] == [
-        ["scl", "0.6400 ± 0.0216", "best"],
-        ["ce", "0.6000 ± 0.0000", "-4.0"],
+        ["scl", "0.6400 ± 0.0216", ""],
+        ["ce", "0.6000 ± 0.0000", "+4.0"],
+        [LOGISTIC, "0.5000 ± 0.0000", "+14.0"],
     ]
     assert first.plot is not None
     ticks = first.plot.figure.axes[0].get_yticklabels()
