@@ -127,6 +127,8 @@ tiny_encoder = _tiny("Bert", {**SIZES, "hidden_size": 24})
 tiny_roberta = _tiny("Roberta", {**SIZES, "type_vocab_size": 1}, add_pooling_layer=False)
 tiny_distilbert = _tiny("DistilBert")
 tiny_electra = _tiny("Electra")
+# Its pooler is a bare linear layer.
+tiny_albert = _tiny("Albert")
 
 
 @pytest.fixture(scope="session")

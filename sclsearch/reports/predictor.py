@@ -18,7 +18,7 @@ from pydantic import Field
 from sclsearch.canonical import as_tuples, check_regular, counted, one_line, read_file
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.store.schema import Count, Fields, Like, Number, Text
+from sclsearch.store.schema import Count, Like, Number, Text, Value
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.tables import character_fault, has_blank
 
@@ -90,7 +90,7 @@ class ExportRecord:
     validation: Number | None
     test: Number | None
     # Every hyperparameter of method and training.
-    fields: Annotated[Mapping[str, Any], Like(Fields)]
+    fields: Annotated[Mapping[str, Any], Like(dict[Text, Value])]
     # Name of the method, or `FILE.py:CLASS` with the SHA-256 of that file.
     place: Text = ""
     method_digest: Text = ""

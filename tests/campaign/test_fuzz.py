@@ -60,7 +60,8 @@ READERS: list[tuple[str, ...]] = [
         ("export", "mine", "out", "--force"),
     )
 ]
-SECONDS = 30.0  # ten on an idle core
+SECONDS = 10.0
+"""Processor time of a command; a command that hangs meets the timeout of the test."""
 SHARE = float(os.environ.get("SCLSEARCH_FUZZ", "0.05"))
 """Share of the valid records with which commands run; 1 takes ten minutes."""
 
@@ -110,9 +111,9 @@ def cases(path: Path, kind: type[Any], draw: random.Random) -> Iterator[tuple[st
 
 def check_quick(command: Callable[[], Result], case: str) -> None:
     """Run a command on a wrong record: it ends within seconds, with one of its exit codes."""
-    started = time.monotonic()
+    started = time.process_time()
     result = command()
-    assert time.monotonic() - started < SECONDS, case
+    assert time.process_time() - started < SECONDS, case
     result.assert_clear()
     assert result.returncode in {0, 2, 3}, f"{case}: {result}"
 

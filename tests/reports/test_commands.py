@@ -68,6 +68,6 @@ def test_commands_on_a_study_name_storage_and_only_a_custom_method_and_another_r
 
     assert parsed(rerun_command(found, "0123456789abcdef"))["key"] == "0123456789ab"
     assert named(rerun_command(found, "0123456789abcdef")) == given
-    assert parsed(study_command("confirm", found))["study"] == "made-up"
+    assert parsed(study_command("confirm", found))["studies"] == ["made-up"]
     assert named(study_command("confirm", found)) == given
     assert named(study_command("confirm", replace(found, rule="mean"))) == {**given, "rule": "mean"}

@@ -186,7 +186,7 @@ def test_changed_data_is_an_error(scl: Path, tmp_path: Path) -> None:
     before = own.read_text(encoding="utf-8")
     own.write_text(before.replace("dull 3", "dull 9"), encoding="utf-8")
     try:
-        with pytest.raises(SclsearchError, match="data changed since the seed run was trained"):
+        with pytest.raises(SclsearchError, match="rows changed since the seed run was trained"):
             sclsearch.export("mine", tmp_path / "m", storage=scl, refit="all", force=True)
     finally:
         own.write_text(before, encoding="utf-8")
