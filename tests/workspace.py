@@ -166,14 +166,18 @@ class Processes:
 
     def titles(self) -> dict[int, str]:
         """Return the command lines of the running processes by process ID."""
-        (marked,) = ("=".join(pair).encode() for pair in self.environment.items())
-        found = {}
+        (mark,) = ("=".join(pair).encode() for pair in self.environment.items())
+        titles, marked, parents = dict[int, str](), set[int](), dict[int, int]()
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                if marked in (folder / "environ").read_bytes().split(b"\0"):
-                    title = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-                    found[int(folder.name)] = title
-        return {pid: title for pid, title in found.items() if title and pid != os.getpid()}
+                pid = int(folder.name)
+                parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                titles[pid] = (folder / "cmdline").read_text().replace("\0", " ").strip()
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    marked.add(pid)
+        # A process of Ray that sets a long title may overwrite its environment.
+        own = {pid for pid in parents if {pid, parents[pid]} & marked} - {os.getpid()}
+        return {pid: title for pid, title in titles.items() if title and pid in own}
 
     def named(self, part: str) -> list[int]:
         """Return the IDs of the processes whose command line contains a text."""
