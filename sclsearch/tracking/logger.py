@@ -260,7 +260,7 @@ class MLflowLogger:
 
     @property
     def answers(self) -> bool:
-        """Whether MLflow has answered to the last record, after `close`."""
+        """Return True if MLflow answered to the last record, after `close`."""
         return not (self._server_down or self._thread.is_alive())
 
     def close(self, timeout: float | None = 60.0, *, patient: bool = False) -> str | None:

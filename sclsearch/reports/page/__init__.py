@@ -14,6 +14,8 @@ from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.page import sections as parts
 from sclsearch.reports.page import trend as trends
 from sclsearch.reports.page import winner
+from sclsearch.reports.page.answer import Answer
+from sclsearch.reports.page.answer import answer as answer_of
 from sclsearch.reports.page.plots import (
     COLORS,
     ON_DARK,
@@ -24,7 +26,7 @@ from sclsearch.reports.page.plots import (
     inline_svg,
     style,
 )
-from sclsearch.reports.page.sections import Answer, StudyResults, read_results
+from sclsearch.reports.page.sections import StudyResults, read_results
 from sclsearch.reports.report import Report
 from sclsearch.reports.table import TableFormat, TableRows, table_file
 from sclsearch.store.storage import LocalPath, check_writable, new_folder
@@ -88,7 +90,7 @@ def _page(
     trend = trends.find_trend(found)
     compared = parts.compare_results(found) if len(found) > 1 and trend is None else None
     with style():
-        answer = parts.answer(found, compared) if trend is None else trends.answer(trend)
+        answer = answer_of(found, compared) if trend is None else trends.answer(trend)
         found = found if trend is None else trend.named()
         sections = list(_sections(found, compared, options))
         shown = [*sections, *chain.from_iterable(one.parts for one in sections)]

@@ -14,21 +14,19 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.commands import as_setting, rerun_command, search_command, study_command
-from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
+from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import (
     COLUMNS,
     budget_table,
     difference_table,
     limit_of_winners,
     limits,
-    points,
     text_frame,
     winner_table,
 )
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Section, Table
 from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
-from sclsearch.reports.summary import Summary, name_of, summarize, summarize_comparison
 from sclsearch.reports.table import stored_seed_runs
 from sclsearch.reports.terminal import (
     duration,
@@ -41,7 +39,6 @@ from sclsearch.reports.terminal import (
     with_spread,
 )
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
-from sclsearch.selection.significance import Comparison
 from sclsearch.store.runs import SeedRun
 
 if TYPE_CHECKING:
@@ -49,8 +46,6 @@ if TYPE_CHECKING:
 
 MOST = 20
 """Number of configurations in the ranking on the page."""
-MOST_IN_ANSWER = 4
-"""Number of configurations in the figure beside the answer."""
 LONGEST_NAME = 40
 """Characters up to which the beginning of a fact, before its colon, is the name of a value."""
 KINDS = {
@@ -85,16 +80,6 @@ class StudyResults:
         return tuple(map(str, self.report.record.origin.get("labels", ())))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """First screen of the page: question, sentences, a small table and one figure."""
-
-    question: str
-    summary: Summary
-    table: Table
-    plot: Plot | None
-
-
 def read_results(reports: Sequence[Report]) -> list[StudyResults]:
     """Return the results of studies."""
     methods = [report.method for report in reports]
@@ -125,105 +110,6 @@ def compare_results(found: Sequence[StudyResults]) -> StudyComparison | str:
         return compare_studies([one.report for one in found])
     except SclsearchError as error:
         return f"The studies cannot be compared. {error}"
-
-
-def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None) -> Answer:
-    """Return the first screen of the page."""
-    if isinstance(compared, StudyComparison):
-        return _best_study(found, compared)
-    first = found[0]
-    report = first.report
-    size = f" with {report.size} training examples" if report.size else ""
-    question = f"Which configuration of {report.method} is best on {report.task}{size}?"
-    summary = summarize(report, confirmed_score(report))
-    if compared is not None:
-        question = f"{' and '.join(one.name for one in found)}"
-        summary = Summary("There is no answer for these studies together.", compared, "", "")
-    caption = (
-        "Validation scores choose the winner, test scores only measure it. Winner minus baseline: "
-        "in points, with its 95 % interval over seeds."
-    )
-    table = Table("answer", caption, text_frame(*_candidates(first)), bold=(0,))
-    return Answer(question, summary, table, _answer_plot(first))
-
-
-def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
-    report, winner = results.report, results.winner
-    others = [one for one in report.configurations if one is not winner and one.reported]
-    against = {one.name: one.comparison for one in report.against}
-    rows: Rows = []
-    for line in (winner, *others[: MOST_IN_ANSWER - 1], *report.baselines):
-        compared = against.get(line.origin) if line in report.baselines else None
-        number = f"#{line.number}" if compared is None else line.origin
-        difference = ("", "") if compared is None else _difference(compared)
-        rows.append([number, validation_result(line, "–"), test_result(line), *difference])
-    scores = f"validation {report.metric}", f"test {report.metric}"
-    header = ("", *scores, "winner minus it", "95 %")
-    return rows, header
-
-
-def _answer_plot(results: StudyResults) -> Plot:
-    report = results.report
-    lines = report.configurations[:MOST_IN_ANSWER]
-    tested = report.has_test and not any(line.untested for line in lines)
-    split = "test" if tested else "validation"
-    figure = plots.seed_plot(lines, report.baselines, split, report.metric)
-    caption = "Configurations, best by validation first: one dot per seed, a bar at their mean."
-    return Plot(f"{results.prefix}answer", caption, figure)
-
-
-def _best_study(found: Sequence[StudyResults], compared: StudyComparison) -> Answer:
-    report = found[0].report
-    size = f" with {report.size} training examples" if report.size else ""
-    what = "method" if len({one.report.method for one in found}) == len(found) else "study"
-    question = f"Which {what} is best on {report.task}{size}?"
-    rows = list(_scored(compared))
-    score = f"{'test' if compared.tested else 'validation'} {compared.metric}"
-    header = (what, score, *(["best minus it", "95 %", "p"] if compared.tested else []))
-    caption = (
-        f"Test scores of the winners and of the best one's baselines, mean ± std over "
-        f"{counted(compared.seeds, 'seed')}. Differences are in points, p is adjusted for all."
-    )
-    table = Table("answer", caption, text_frame(rows, header), bold=(0,))
-    summary = summarize_comparison(compared)
-    return Answer(question, summary, table, _forest(compared) if compared.tested else None)
-
-
-def _scored(compared: StudyComparison) -> Iterator[list[object]]:
-    """Yield name, score and difference from the best: of studies, then of its baselines."""
-    best, *others = compared.ranked
-    if not compared.tested:
-        for one in compared.ranked:
-            yield [name_of(compared, one), f"{one.validation or 0.0:.4f}"]
-        return
-    yield [name_of(compared, best), with_spread(best.test_mean or 0.0, best.test_std), "", "", ""]
-    for one in others:
-        pair = compared.pair(best, one)
-        score = with_spread(one.test_mean or 0.0, one.test_std)
-        yield [name_of(compared, one), score, *_difference(pair.comparison), f"{pair.adjusted:.3f}"]
-    own = compared.report_of(best)
-    scores = {line.origin: test_result(line) for line in own.baselines}
-    for baseline in own.against:
-        yield [baseline.name, scores[baseline.name], *_difference(baseline.comparison), ""]
-
-
-def _difference(one: Comparison) -> tuple[str, str]:
-    return f"{100 * one.difference:+.1f}", points(one.interval)
-
-
-def _forest(compared: StudyComparison) -> Plot:
-    best, *others = compared.ranked
-    pairs = [compared.pair(best, one).comparison for one in others]
-    baselines = compared.report_of(best).against
-    names = [*(name_of(compared, one) for one in others), *(one.name for one in baselines)]
-    figure = plots.forest_plot(
-        names, [*pairs, *(one.comparison for one in baselines)], len(pairs), compared.metric
-    )
-    caption = (
-        f"{name_of(compared, best)} minus each method and each baseline (squares), with its 95 % "
-        "interval. An interval that covers 0 may be chance."
-    )
-    return Plot("comparison", caption, figure)
 
 
 def warnings(found: Sequence[StudyResults], compared: StudyComparison | str | None) -> Section:

@@ -9,8 +9,9 @@ from pathlib import Path
 from sclsearch.canonical import counted, shown
 from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison_tables import text_frame
+from sclsearch.reports.page.answer import Answer
 from sclsearch.reports.page.plots import Plot, Table, as_number, trend_plot
-from sclsearch.reports.page.sections import Answer, StudyResults
+from sclsearch.reports.page.sections import StudyResults
 from sclsearch.reports.report import Report, paired
 from sclsearch.reports.summary import Summary
 from sclsearch.reports.terminal import with_spread

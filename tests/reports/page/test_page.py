@@ -17,6 +17,7 @@ import sclsearch
 from sclsearch import SclsearchError
 from sclsearch.cli import app
 from sclsearch.reports.page import sections as parts
+from sclsearch.reports.page.answer import answer
 from sclsearch.reports.page.sections import StudyResults, read_results
 from sclsearch.reports.report import finished_winner
 from sclsearch.reports.summary import summarize_comparison
@@ -172,7 +173,7 @@ def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy
     results = results_of(storage, "base", "better")
     found = parts.compare_results(results)
     assert not isinstance(found, str)
-    first = parts.answer(results, found)
+    first = answer(results, found)
     assert first.question == "Which method is best on cola with 100 training examples?"
     rows_of_answer = first.table.cells.values.tolist()
     assert [row[:3] for row in rows_of_answer] == [
