@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
@@ -63,10 +64,10 @@ def delete_dead_sessions() -> None:
             if _is_dead(owner):
                 session = Path(owner["session"] or "none")
                 if session.name.startswith("session_") and _is_own(session):
-                    # A Ray process that is shutting down may create it again: keep the record for
-                    # the next search.
                     shutil.rmtree(session, ignore_errors=True)
-                else:
+                    os.utime(folder)
+                # A Ray process that still ends may create the session again: the record stays.
+                elif time.time() - folder.stat().st_mtime > _END_SECONDS:
                     shutil.rmtree(folder, ignore_errors=True)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
@@ -113,7 +114,7 @@ START_MPS = "nvidia-cuda-mps-control -d"
 
 _ANSWER_SECONDS = 5.0
 _MPS_SECONDS = 1.0
-_WATCH_SECONDS, _STUCK_SECONDS = 1.0, 10.0
+_WATCH_SECONDS, _STUCK_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
 
 
 @contextmanager

@@ -102,8 +102,11 @@ def test_folder_and_session_of_a_dead_search_are_removed(
     (tmp_path / "session_a").mkdir()  # by a Ray process that was still ending
     delete_dead_sessions()
     delete_dead_sessions()
-    assert not folder.exists()
     assert not (tmp_path / "session_a").exists()
+    assert folder.exists()
+    os.utime(folder, (0, 0))
+    delete_dead_sessions()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
