@@ -217,7 +217,7 @@ def log_winner(
         client.log_model_artifacts(model.model_id, str(folder))
     client.finalize_logged_model(model.model_id, "READY")
     client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
-    scores = {"score": winner.score, "test": winner.test_mean}
+    scores = {"val": winner.score, "test": winner.test_mean}
     metrics = [
         Metric(name, value, model.creation_timestamp, 0, model_id=model.model_id, run_id=run_id)
         for name, value in scores.items()

@@ -192,7 +192,7 @@ def _seed_run_record(
     if run.failure is not None:
         tags["failure"] = str(run.failure)
     elif run.validation is not None:
-        summary["score"] = value(metric, run.validation)
+        summary["val"] = value(metric, run.validation)
         if (test := run.tested(metric)) is not None:
             summary["test"] = test
     history.append((history[-1][0] if history else 0, summary))
@@ -248,8 +248,8 @@ def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[R
 
 
 def _scores(score: ConfigurationScore) -> dict[str, float]:
-    found = {"score": score.score, "test": score.test_mean, "test_std": score.test_std}
-    loss = {"validation_loss": score.loss} if math.isfinite(score.loss) else {}
+    found = {"val": score.score, "test": score.test_mean, "test_std": score.test_std}
+    loss = {"val_loss": score.loss} if math.isfinite(score.loss) else {}
     return {name: metric for name, metric in found.items() if metric is not None} | loss
 
 

@@ -48,7 +48,7 @@ VIEW = "ranking"
 PARAMETERS = "workflowType=machine_learning"
 """Without it the UI opens its pages for language model applications."""
 _VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-_METRICS = ("score", "test", "seeds", "test_std", "validation_loss")
+_METRICS = ("val", "test", "seeds", "test_std", "val_loss")
 _LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
@@ -282,11 +282,11 @@ def _view(runs: list[Any]) -> dict[str, object]:
     metrics = [f"metrics.`{name}`" for name in _METRICS]
     params = [f"params.`{name}`" for name in ("method", *dict.fromkeys(searched))]
     columns = [params[0], *metrics, *params[1:]]
-    # Score, test and seeds are visible beside the assistant on a screen of 1280 pixels.
+    # `val`, `test` and `seeds` are visible beside the assistant on a screen of 1280 pixels.
     widths = {"attributes.`Run Name`": 180, **dict.fromkeys(columns, 70)}
     return {
         "searchFilter": f"tags.{LEVEL} = 'configuration'",
-        "orderByKey": "metrics.`score`",
+        "orderByKey": "metrics.`val`",
         "orderByAsc": False,
         "selectedColumns": columns,
         "columnOrder": [*widths],

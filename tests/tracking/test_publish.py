@@ -59,7 +59,7 @@ def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_dra
     selection = sclsearch.select("mine", storage=trained.storage)
     score = finished_winner(selection).score
     run = shown.study()
-    assert run.data.metrics["score"] == score
+    assert run.data.metrics["val"] == score
     answer, *_ = summarize(selection).lines
     assert run.data.tags["mlflow.note.content"].startswith(answer)
     assert json.loads(shown.text(run, "report.json"))["study"] == "mine"

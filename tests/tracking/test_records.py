@@ -41,9 +41,9 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     winner = scheduler.state.winner
     assert winner is not None
     name = prepared.record.mlflow_name
-    assert runs[name].data.metrics["score"] == winner.score
+    assert runs[name].data.metrics["val"] == winner.score
     assert runs[name].data.metrics["test"] == winner.test_mean
-    assert runs[f"{name}/1"].data.metrics["score"] == scheduler.state.scores[1].score
+    assert runs[f"{name}/1"].data.metrics["val"] == scheduler.state.scores[1].score
     assert runs[f"{name}/1/0"].data.tags["key"] == scheduler.state.seed_runs[1, 0].key
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     sync(uri, from_store(prepared), from_store(prepared))
