@@ -132,6 +132,7 @@ def test_a_search_races_by_default_from_6_configurations_of_5_seeds_on(prepare: 
         (2, 3, "exact", "mean", "exact"),
     ):
         assert prepare(configs=configs, seeds=seeds, race=race, rule=rule).band == band
+    assert prepare(configs=2, seeds=SEEDS, race=BAND).remaining == 2 * SEEDS
 
 
 def test_half_of_a_time_budget_ends_the_opening_of_configurations(
