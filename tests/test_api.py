@@ -22,9 +22,9 @@ from sclsearch.store.studies import StudyRecord
 from sclsearch.study.spec import SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
 from sclsearch.tasks.custom import CustomTask
-from tests.finished import finish as finish_study
-from tests.finished import rising
-from tests.workspace import SetTrain
+from tests.studies import finish as finish_study
+from tests.studies import rising
+from tests.workspace import TRAIN
 
 Options = dict[str, Any]
 
@@ -75,10 +75,10 @@ def test_tune_on_a_finished_study_returns_the_stored_report(options: Options) ->
 
 
 def test_a_search_out_of_time_has_configurations_without_score(
-    options: Options, set_train: SetTrain
+    options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish("scl", options)
-    set_train(lambda _: "out of time")
+    monkeypatch.setattr(TRAIN, lambda *_: "out of time")
     found = tune(method="scl", **{**options, "configs": 3})
     assert [line.score for line in found.configurations].count(None) == 1
     assert len(found.configurations) == 3
@@ -204,18 +204,18 @@ def test_the_smallest_space_limits_the_budget_of_all_methods_so_that_budgets_are
 
 
 def test_methods_share_a_time_budget_and_an_error_of_one_is_raised_after_the_others_have_run(
-    options: Options, set_train: SetTrain
+    options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish_both(options)
     budgets: list[float] = []
 
-    def train(scheduler: Scheduler) -> str:
+    def train(scheduler: Scheduler, *_: object) -> str:
         budgets.append(scheduler.options.time_budget or 0.0)
         if len(budgets) == 1:
             raise SclsearchError("the storage does not respond")
         return "interrupted" if len(budgets) == 3 else "out of time"
 
-    set_train(train)
+    monkeypatch.setattr(TRAIN, train)
     search: Options = {"method": ["ce", "scl"], "time_budget": 1000.0, **options, "configs": 3}
     with pytest.raises(SclsearchError, match=r"^ce: the storage does not respond$"):
         tune(**search)

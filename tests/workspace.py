@@ -22,17 +22,19 @@ from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
+from sclsearch.store.runs import RowResults, RunStore, SeedRun
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.state import SeedRunTask
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
-from tests.studies import SEED_RUN_ORIGIN, SPACE
+from tests.studies import SPACE, seed_run, stored
 
 GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull")
 FILLERS = ("the film", "it", "a film", "the", "very", "and")
 
+TRAIN = "sclsearch.search.run._train"
+"""Function that trains all seed runs of a search."""
 UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
 
 MakeSpec = Callable[..., StudySpec]
@@ -107,18 +109,10 @@ class Workers:
     def trained(self, task: SeedRunTask) -> SeedRun:
         """Return a seed run whose number of correct rows, of 20, depends on its key."""
         right = int(task.key[:8], 16) % 20
-        counts = {"confusion": [[right, 20 - right], [0, 0]]}
-        return SeedRun(
-            key=task.key,
-            identity=task.identity,
-            origin={**SEED_RUN_ORIGIN, "replicate": task.replicate.number},
-            evaluations=({"epoch": 1.0, "update": 4, "loss": {}, "validation": counts},),
-            test=counts if task.test else {},
-        )
+        return seed_run(task, [[right, 20 - right], [0, 0]])
 
     def failed(self, task: SeedRunTask) -> SeedRun:
-        failure = Failure("raised", "a test")
-        return replace(self.trained(task), evaluations=(), test={}, failure=failure)
+        return seed_run(task, None)
 
     def finish(self, scheduler: Scheduler, task: SeedRunTask) -> None:
         if task.id in scheduler.repeating:
@@ -212,8 +206,8 @@ class Workspace:
     def elsewhere(self, folder: Path, **changes: Any) -> "Workspace":
         return Workspace(folder / "storage", replace(self.spec, **changes))
 
-    def runs(self) -> dict[str, bytes]:
-        return {path.stem: path.read_bytes() for path in (self.storage / "runs").glob("*.json")}
+    def runs(self) -> dict[str, Any]:
+        return stored(self.storage)
 
     def seed_runs(self, name: str) -> dict[int, list[SeedRun | None]]:
         """Return the stored seed runs of each configuration."""
@@ -270,17 +264,6 @@ class Result:
 
 
 Call = Callable[..., Result]
-SetTrain = Callable[[Callable[[Scheduler], str]], None]
-
-
-@pytest.fixture
-def set_train(monkeypatch: pytest.MonkeyPatch) -> SetTrain:
-    """Return a function that replaces training; the replacement returns how the search ended."""
-
-    def set_train(train: Callable[[Scheduler], str]) -> None:
-        monkeypatch.setattr("sclsearch.search.run._train", lambda one, *_: train(one))
-
-    return set_train
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sclsearch.search.run import run
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.in_process import in_process
+from tests.studies import in_process
 
 SPACE = """
 method: scl

@@ -19,7 +19,7 @@ from sclsearch.store import lock, studies
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.storage import CHECKSUM, LocalPath, read, sealed
 from tests.campaign.test_damaged_stores import DAMAGE
-from tests.in_process import in_process
+from tests.studies import in_process
 from tests.workspace import Call, Result
 
 MISSING = object()

@@ -27,8 +27,7 @@ from sclsearch.search.run import run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tracking.server import connect
-from tests.in_process import in_process
-from tests.studies import reproducible_results
+from tests.studies import in_process, reproducible_results
 
 KILLS = int(os.environ.get("SCLSEARCH_KILLS", "3"))
 TARGETS = {

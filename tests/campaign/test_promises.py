@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sclsearch.reports.report import report
-from tests.in_process import in_process
+from tests.studies import in_process
 from tests.workspace import Workspace
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.finished import finish, rising
+from tests.studies import finish, rising
 from tests.workspace import Call
 
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")

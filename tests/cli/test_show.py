@@ -40,7 +40,7 @@ def test_json_has_the_whole_report_or_the_rows(sclsearch: Call) -> None:
     first, second = found["configurations"]
     assert found["winner"] == first["number"] == 0
     assert [seed["validation"] for seed in first["seeds"]] == [0.6, 0.62]
-    assert second["seeds"][1]["failure"] == "non-finite: ce at update 7"
+    assert second["seeds"][1]["failure"] == "raised: a test"
     rows = json.loads(sclsearch("show", "mine", "--format", "json", "--rows", "seed-runs").stdout)
     assert [row["status"] for row in rows] == STATUS
 

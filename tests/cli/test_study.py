@@ -15,8 +15,8 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from tests.cli.conftest import SEARCH, TOTALS, finish_study
-from tests.finished import finish, repeated_spec
-from tests.workspace import Call, SetTrain, Workers
+from tests.studies import finish, repeated_spec
+from tests.workspace import TRAIN, Call, Workers
 
 WINNER_COMMANDS = [
     "sclsearch report mine --output report",
@@ -106,7 +106,7 @@ def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
 
 
 def test_a_smaller_total_deletes_nothing_and_a_used_time_budget_gives_exit_code_3(
-    sclsearch: Call, storage: Path, finished: tuple[str, ...], set_train: SetTrain
+    sclsearch: Call, storage: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = json.loads(sclsearch(*finished, "--configs", "1", "--json").stdout)
     assert [line["number"] for line in found["configurations"]] == [0]
@@ -114,11 +114,11 @@ def test_a_smaller_total_deletes_nothing_and_a_used_time_budget_gives_exit_code_
     assert len(list((storage / "runs").glob("*.json"))) == 4
     budgets: list[float | None] = []
 
-    def train(scheduler: Scheduler) -> str:
+    def train(scheduler: Scheduler, *_: object) -> str:
         budgets.append(scheduler.options.time_budget)
         return "out of time"
 
-    set_train(train)
+    monkeypatch.setattr(TRAIN, train)
     result = sclsearch(*finished, "--configs", "1", "--seeds", "3", "--time-budget", "2m")
     assert (result.returncode, budgets) == (3, [120.0])
     assert result.stderr.endswith("2 of 3 seed runs. Run the same command again to resume.\n")
@@ -191,14 +191,14 @@ def test_an_event_in_one_method_keeps_the_results_of_the_others(
     message: str,
     sclsearch: Call,
     both: tuple[str, ...],
-    set_train: SetTrain,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def train(prepared: Scheduler) -> str:
+    def train(prepared: Scheduler, *_: object) -> str:
         if prepared.study.method.name == method:
             raise event
         return "complete"
 
-    set_train(train)
+    monkeypatch.setattr(TRAIN, train)
     result = sclsearch(*both, "--configs", "3")
     assert result.returncode == code
     assert message in result.stderr
@@ -207,18 +207,18 @@ def test_an_event_in_one_method_keeps_the_results_of_the_others(
 
 
 def test_an_untested_winner_gives_exit_code_3_until_it_is_tested(
-    sclsearch: Call, set_train: SetTrain
+    sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers, untestable = Workers(), True
 
-    def train(scheduler: Scheduler) -> str:
+    def train(scheduler: Scheduler, *_: object) -> str:
         workers.decide(scheduler)
         while untestable and (task := scheduler.next()) is not None:
             scheduler.record_failure(task, WorkerFailure("hang", "no scores", ""))
         workers.run_out(scheduler)
         return "complete"
 
-    set_train(train)
+    monkeypatch.setattr(TRAIN, train)
     options = (*SEARCH, *TOTALS, "--rule", "mean", "--train-size", "20", "--test-scores", "winner")
     result = sclsearch(*options)
     assert result.returncode == 3

@@ -18,7 +18,7 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.spaces.load import check_file
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.finished import finish
+from tests.studies import finish
 from tools import command_reference, python_reference
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def test_the_script_for_the_optuna_dashboard_writes_the_finished_configurations(
 IN_PROCESS = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from tests.in_process import in_process
+from tests.studies import in_process
 without_ray = in_process()
 without_ray.__enter__()
 """

@@ -19,9 +19,8 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Texts
-from tests.finished import Confusion, finish, repeated_spec
-from tests.in_process import in_process
 from tests.papers.conftest import QUIET, lines, stored
+from tests.studies import Confusion, finish, in_process, repeated_spec
 
 Repeat = Callable[..., str]
 

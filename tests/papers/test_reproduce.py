@@ -26,8 +26,8 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.selection.significance import compare, holm
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.finished import finish
 from tests.papers.conftest import DEMO, QUIET, write_table
+from tests.studies import finish
 
 Cells = Callable[..., list[PlannedCell]]
 

@@ -15,7 +15,7 @@ from sclsearch.reports.report import report
 from sclsearch.search.run import rerun
 from sclsearch.store import lock as locks
 from sclsearch.store.runs import Failure
-from tests.in_process import in_process
+from tests.studies import in_process
 from tests.workspace import Processes, Workspace, WriteSpace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]

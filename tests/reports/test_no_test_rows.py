@@ -15,7 +15,7 @@ from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.protocols.variants import SCALES, with_splits
 from sclsearch.tasks import as_task, load_task
 from sclsearch.tracking.server import LEVEL, connect
-from tests.in_process import in_process
+from tests.studies import in_process
 from tests.tracking.conftest import track
 
 ROWS = [(f"n{n}", f"it was {('good', 'bad')[n % 2]} {n}", n % 2) for n in range(60)]

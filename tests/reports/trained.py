@@ -22,7 +22,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.evaluation import save_weights
-from tests.in_process import in_process
+from tests.studies import in_process
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.reports.report import report
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
-from tests.in_process import in_process
+from tests.studies import in_process
 from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

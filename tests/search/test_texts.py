@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.write import select_texts
 from sclsearch.reports.report import report
-from sclsearch.search.run import rerun
+from sclsearch.search.run import rerun, run
 from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import Study
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.data import Tokens
-from tests.in_process import train_one
+from tests.studies import in_process
 from tests.workspace import MakeSpec, Prepare, Resolved
 
 ROWS = 20
@@ -151,13 +153,16 @@ def keys_of(study: Study) -> list[str]:
 
 
 def test_a_seed_run_with_paraphrases_and_unlabeled_texts_can_be_rerun(
-    make_spec: MakeSpec, prepare: Prepare, write: Write, mixed: CustomTask
+    make_spec: MakeSpec, prepare: Prepare, write: Write, mixed: CustomTask, tmp_path: Path
 ) -> None:
     settings = {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"}
     changes = {"method": "cssl", "train_size": 60, "unlabeled": 90, "task": mixed}
     spec = make_spec(**{**TAPT, "settings": settings, **changes})
     texts = {*prepare(spec, seeds=1).study.data.splits["train"].texts}
-    prepared = prepare(replace(spec, paraphrases=write(texts)), seeds=1)
-    run = train_one(prepared)
-    assert "of a test" in report(prepared.storage, prepared.name).notes
-    assert rerun(prepared.storage, run.key).differing == ()
+    storage = tmp_path / "storage"
+    with in_process():
+        options = RunOptions(storage=storage, seeds=1, gpus_per_trial=0, tracking="none")
+        name = run(replace(spec, paraphrases=write(texts)), options, Console(quiet=True)).name
+    found = report(storage, name)
+    assert "of a test" in found.notes
+    assert rerun(storage, found.configurations[0].seeds[0].key).differing == ()

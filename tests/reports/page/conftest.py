@@ -11,7 +11,7 @@ import sclsearch
 from sclsearch.search.run import run
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
-from tests.in_process import in_process
+from tests.studies import in_process
 
 LABELS = ("<b>dull</b>", 'good & $x$ "fun"')
 TEXT = "<script>alert(1)</script>"
