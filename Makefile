@@ -6,7 +6,7 @@ STORAGE ?= sclsearch-storage
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: quickstart test lint types imports spaces pytest coverage docs docs-examples
-.PHONY: test-cluster clean
+.PHONY: browser test-cluster clean
 
 quickstart: .venv/installed
 	$(BIN)/sclsearch tune --method scl --task demo --train-size 160 --model minilm \
@@ -41,6 +41,10 @@ docs: .venv/developer
 # Run the commands of the tutorials and compare their output with the pages: a quarter of an hour.
 docs-examples: .venv/developer
 	$(BIN)/python tools/docs_examples.py README.md docs/tutorials/*.md
+
+# With Chromium. The pages of a real study; the pictures lie in browser/.
+browser: .venv/developer
+	$(BIN)/pytest -p no:xdist -m browser tests/browser
 
 # As root. Machines made of namespaces, which a cluster loses in every way: a quarter of an hour
 # on two free cores.

@@ -78,9 +78,13 @@ def doubt(text: str) -> Note:
 class Verdict:
     """Fault of a useless winner, its likely cause, and the command to run next."""
 
-    sentence: str
+    fault: str
     cause: str
     command: str
+
+    @property
+    def sentence(self) -> str:
+        return f"The winner is useless: {self.fault}"
 
     @property
     def lines(self) -> tuple[str, str, str]:
@@ -260,8 +264,8 @@ def _collapse(counts: Sequence[Any]) -> str:
     if 2 * collapsed <= len(counts):
         return ""
     return (
-        f"The winner is useless: in {collapsed} of {counted(len(counts), 'seed')} it predicts one "
-        "class for every validation row."
+        f"in {collapsed} of {counted(len(counts), 'seed')} it predicts one class for every "
+        "validation row."
     )
 
 
@@ -271,10 +275,7 @@ def _below(report: Report) -> str:
         return ""
     difference = one.comparison.difference
     level = f"{in_points(-difference)} points below" if difference else "equal to"
-    return (
-        f"The winner is useless: its mean {one.split} {report.metric} is {level} that of the "
-        f"baseline {one.name}."
-    )
+    return f"its mean {one.split} {report.metric} is {level} that of the baseline {one.name}."
 
 
 def _causes(report: Report, state: SearchState, winner: ConfigurationLine) -> Iterator[Cause]:

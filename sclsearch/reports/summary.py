@@ -53,7 +53,8 @@ def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:
         return _without_winner(found)
     verdict = found.verdict
     if verdict is not None:
-        answer = f"No configuration of {found.method} is useful. {verdict.sentence}"
+        best = f"#{winner.number} is the best, but {verdict.fault}"
+        answer = f"No configuration of {found.method} is useful. {best}"
         return Summary(answer, f"Likely cause: {verdict.cause}.", "search again:", verdict.command)
     certainty = " ".join(_certainty(found, winner, fresh))
     return Summary(_answer(found, winner, fresh), certainty, *_next(found, fresh))
@@ -150,7 +151,8 @@ def summarize_comparison(found: StudyComparison) -> Summary:
     best, *others = found.ranked
     verdict = found.report_of(best).verdict
     if verdict is not None:
-        answer = f"No method is useful on {found.task}. {name_of(found, best)}: {verdict.sentence}"
+        name = name_of(found, best)
+        answer = f"No method is useful on {found.task}. {name} is the best, but {verdict.fault}"
         return Summary(answer, f"Likely cause: {verdict.cause}.", "search again:", verdict.command)
     tied = [one for one in others if found.pair(best, one).adjusted > ALPHA]
     certainty = " ".join(_certainty_of_best(found, best, others))

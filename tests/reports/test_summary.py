@@ -64,7 +64,7 @@ def test_the_sentences_are_the_same_everywhere(write_study: WriteStudy) -> None:
     found = report(write_study([(60, 60), (60, 60)], baselines={LOGISTIC: 70}), "made-up")
     summary = summarize(found)
     assert found.verdict is not None
-    assert summary.answer.endswith(found.verdict.sentence)
+    assert summary.answer.endswith(found.verdict.fault)
     assert summary.command == found.verdict.command
     file = StringIO()
     show_summary(Console(file=file, width=1000), summary)
@@ -137,7 +137,7 @@ def test_no_method_is_best_if_the_best_is_useless(write_study: WriteStudy) -> No
     write_study(seeds(60), name="low", method="ce", rows=SIX, baselines=baselines)
     storage = write_study(seeds(70), name="high", rows=SIX, baselines=baselines)
     found = compared(storage, "low", "high")
-    assert found.answer.startswith("No method is useful on cola. scl: The winner is useless")
+    assert found.answer.startswith("No method is useful on cola. scl is the best, but ")
     assert "--method scl" in found.command
 
 
