@@ -27,6 +27,7 @@ from sclsearch.search.run import run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tracking.server import connect
+from tests.processes import wait_for
 from tests.studies import in_process, reproducible_results
 
 KILLS = int(os.environ.get("SCLSEARCH_KILLS", "3"))
