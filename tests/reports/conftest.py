@@ -1,5 +1,6 @@
-"""Fixtures: a trained study, a regression, and studies of made-up records."""
+"""Fixtures: trained studies, and studies of made-up records."""
 
+import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import sclsearch
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -18,7 +20,7 @@ from sclsearch.store.studies import (
     seed_run_identity,
     seed_run_key,
 )
-from tests.reports.trained import Trained, search_on, study_on
+from tests.reports.trained import Trained, own_task, study_on
 from tests.studies import FIELDS, ORIGIN, SEED_RUN_ORIGIN, TRAINING
 
 # A seed run: validation and test, each as percent correct or as confusion matrix; test None if it
@@ -28,30 +30,18 @@ Scores = tuple[int | Matrix, int | Matrix | None]
 Configuration = Sequence[Scores | str | None]
 WriteStudy = Callable[..., Path]
 
+IDENTITY = {"task": "cola", "protocol": "gunel-fewshot", "size": "100"}
+TRAINED = {**TRAINING, "metric": "accuracy", "engine": 6}
+ROWS = {"train": "aaaaaaaaaaaa", "test": "t"}
+LABELS, TEXT = ("<b>dull</b>", 'good & $x$ "fun"'), "<script>alert(1)</script>"
+STUDIES = ("scl", "ce", "lacon")
+
 
 @pytest.fixture(scope="session")
 def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Return a study that was trained on its own copy of the encoder."""
     folder = shutil.copytree(tiny_bert, tmp_path_factory.mktemp("encoder") / "bert")
-    return study_on(folder, tmp_path_factory.mktemp("storage"))
-
-
-@pytest.fixture(scope="session")
-def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the storage of the study `mine`, a regression of two seeds."""
-    lines = [
-        f"it was {word},{number / 60 + bonus},{split}"
-        for number, split in enumerate(["train", "validation", "test"] * 10)
-        for word, bonus in (("good", 2), ("bad", 0))
-    ]
-    return search_on(
-        tiny_bert,
-        tmp_path_factory.mktemp("regression"),
-        ["text,label,split", *lines],
-        method="ce",
-        task={"split_column": "split", "regression": True},
-        settings={"batch_size": 8},
-    )
+    return study_on(folder, tmp_path_factory.mktemp("storage"), settings={"tau": 0.5})
 
 
 @pytest.fixture
@@ -61,11 +51,56 @@ def exported(trained: Trained, tmp_path: Path) -> Path:
     return tmp_path / "winner"
 
 
+@pytest.fixture(scope="session")
+def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the storage of the study `mine`, a regression of two seeds."""
+    rows = [
+        (f"it was {word}", number / 60 + bonus, split)
+        for number, split in enumerate(["train", "validation", "test"] * 10)
+        for word, bonus in (("good", 2), ("bad", 0))
+    ]
+    folder = tmp_path_factory.mktemp("regression")
+    task = own_task(folder, rows, regression=True)
+    return study_on(tiny_bert, folder, task, method="ce", settings={"batch_size": 8}).storage
+
+
+@pytest.fixture(scope="session")
+def studies(tiny_bert: Path, space_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a storage with `STUDIES` of one task whose texts and labels need escaping.
+
+    The task's file is in the same folder. `scl` has two configurations.
+    """
+    storage, draw, rows = tmp_path_factory.mktemp("page"), random.Random(0), []
+    for number in range(90):
+        good = number % 2
+        positive = good if draw.random() < 0.8 else 1 - good
+        word = draw.choice(("good", "great", "fine") if positive else ("bad", "awful", "poor"))
+        split = ("train", "validation", "test")[number // 2 % 3]
+        rows.append((f"the film was {word} {number} {TEXT}", LABELS[good], split))
+    task = own_task(storage, rows)
+    usual = {"epochs": 2, "batch_size": 8, "pooling": "mean", "learning_rate": 1e-3}
+    for study, settings, changes in (
+        ("scl", {"epochs": 3}, {"searched": True, "space": space_file, "configs": 2}),
+        ("ce", usual, {}),
+        ("lacon", {**usual, "heads": 2}, {}),
+    ):
+        named = {"study": study, "method": study, "protocol": "plain"}
+        study_on(tiny_bert, storage, task, settings=settings, **named, **changes)
+    return storage
+
+
+@pytest.fixture(scope="session")
+def page(studies: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the report of all three studies."""
+    folder = tmp_path_factory.mktemp("report") / "all"
+    return sclsearch.write_report(*STUDIES, output=folder, storage=studies).parent
+
+
 @pytest.fixture
 def write_study(tmp_path: Path) -> WriteStudy:
     """Return a function that writes a study of made-up records and returns its storage.
 
-    Further keywords are fields of the record's origin, such as `settings` and `labels`.
+    Further keywords are fields of the record's identity, training or origin.
     """
 
     def write(
@@ -76,11 +111,7 @@ def write_study(tmp_path: Path) -> WriteStudy:
         fixed: Mapping[str, Any] = MappingProxyType({}),
         method: str = "scl",
         model: str = "minilm",
-        metric: str = "accuracy",
-        protocol: str = "gunel-fewshot",
-        size: str | None = "100",
-        data: str = "d",
-        rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
+        rows: Mapping[str, str] = MappingProxyType(ROWS),
         notes: tuple[str, ...] = (),
         study_notes: Sequence[str] = (),
         fresh: int = 0,
@@ -88,27 +119,21 @@ def write_study(tmp_path: Path) -> WriteStudy:
         gpus: Sequence[str] = (),
         losses: Sequence[float] = (),
         updates: int = 20,
-        seconds: float = 90.0,
         baselines: Mapping[str, int | Matrix] = MappingProxyType({}),
-        **origin: Any,
+        **fields: Any,
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = dict.fromkeys(name for one in values or [{"tau": 0}] for name in one)
         choices = [{"name": name, "type": "choice", "values": [0]} for name in searched]
-        known = choices if parameters is None else parameters
-        identity = {
-            "task": "cola",
-            "model": model,
-            "protocol": protocol + ", fresh replicates" * bool(fresh),
-            "size": size,
-            "space": {"parameters": known, "fixed": dict(fixed)},
-        }
-        training: dict[str, Any] = {**TRAINING, "method": method, "metric": metric, "data": data}
-        training |= {"weights": model, "study": confirms or name, "engine": 6}
+        space = {"parameters": choices if parameters is None else parameters, "fixed": dict(fixed)}
+        identity = {key: fields.pop(key, usual) for key, usual in IDENTITY.items()}
+        identity |= {"model": model, "space": space}
+        identity["protocol"] += ", fresh replicates" * bool(fresh)
+        training = {key: fields.pop(key, usual) for key, usual in TRAINED.items()}
+        training |= {"method": method, "weights": model, "study": confirms or name}
         training |= {"numerics": "cuda-bf16", "engine": 7} if gpus else {}
         named = {"method": method, "model": model, "fresh": fresh, "notes": list(study_notes)}
-        given = {**ORIGIN, **named, **origin}
-        record = StudyRecord(name, identity, training, given, 2, 0.0)
+        record = StudyRecord(name, identity, training, {**ORIGIN, **named, **fields}, 2, 0.0)
         store.create(record)
         replicates = [
             ReplicateRecord(number, {**rows, "train": train}, {"order": fresh + number}, notes)
@@ -125,10 +150,11 @@ def write_study(tmp_path: Path) -> WriteStudy:
                 if scores is not None:
                     key = seed_run_key(record, configuration, replicate)
                     identity_of = seed_run_identity(record, configuration, replicate)
-                    loss = losses[number] if losses else None
-                    run = _seed_run(key, identity_of, scores, loss, updates)
+                    loss = {"log_loss": losses[number]} if losses else {}
+                    run = SeedRun(key, identity_of, SEED_RUN_ORIGIN, seconds=90.0)
                     gpu = gpus[replicate.number] if gpus else None
-                    runs.put(replace(run, environment={"gpu": gpu}, seconds=seconds))
+                    run = replace(run, environment={"gpu": gpu})
+                    runs.put(_with_scores(run, scores, loss, updates))
         if baselines:
             found = {
                 name: dict.fromkeys(("validation", "test"), _counts(correct))
@@ -140,16 +166,16 @@ def write_study(tmp_path: Path) -> WriteStudy:
     return write
 
 
-def _seed_run(
-    key: str, identity: Mapping[str, Any], scores: Scores | str, loss: float | None, updates: int
+def _with_scores(
+    run: SeedRun, scores: Scores | str, loss: Mapping[str, float], updates: int
 ) -> SeedRun:
     if isinstance(scores, str):
-        return SeedRun(key, identity, SEED_RUN_ORIGIN, failure=Failure("raised", scores))
-    validation = _counts(scores[0]) | ({} if loss is None else {"log_loss": loss})
+        return replace(run, failure=Failure("raised", scores))
     test = {} if scores[1] is None else _counts(scores[1])
     first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
+    validation = {**_counts(scores[0]), **loss}
     kept = {"epoch": 2, "update": updates, "loss": {}, "validation": validation}
-    return SeedRun(key, identity, SEED_RUN_ORIGIN, evaluations=(first, kept), kept=1, test=test)
+    return replace(run, evaluations=(first, kept), kept=1, test=test)
 
 
 def _counts(correct: int | Matrix) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from sclsearch.training.evaluation import (
     linear_head,
 )
 from tests.reports.test_heads import probabilities
-from tests.reports.trained import same, search_on
+from tests.reports.trained import own_task, same, study_on
 
 TEXTS = ["it was good", "it was bad and dull"]
 SEEDS, EPOCHS = 3, 4
@@ -47,17 +47,17 @@ Search = Callable[..., Path]
 def search(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Search:
     """Return a function that trains one configuration and returns the storage of study `mine`."""
 
-    def search(method: str, *, unlabeled_rows: int = 0, **options: Any) -> Path:
-        lines = [
-            f"it was {word} {n},{word in {'good', 'fine'}}"
+    def search(method: str, *, unlabeled_rows: int = 0, **given: Any) -> Path:
+        rows: list[tuple[object, ...]] = [
+            (f"it was {word} {n}", word in {"good", "fine"})
             for n in range(20)
             for word in ("good", "bad", "fine", "dull")
         ]
-        lines += [f"a film and a {n}," for n in range(unlabeled_rows)]
-        given: dict[str, Any] = {"seeds": SEEDS, "protocol": "plain", "settings": SETTINGS}
+        rows += [(f"a film and a {n}", None) for n in range(unlabeled_rows)]
         folder = tmp_path_factory.mktemp("refit")
-        given |= {"method": method, **options}
-        return search_on(tiny_bert, folder, ["text,label", *lines], **given)
+        task = own_task(folder, rows, fractions=given.pop("fractions", (0.5, 0.25, 0.25)))
+        given = {"seeds": SEEDS, "protocol": "plain", "settings": SETTINGS, **given}
+        return study_on(tiny_bert, folder, task, method=method, **given).storage
 
     return search
 
@@ -107,7 +107,7 @@ def test_the_epochs_of_a_refit_are_the_median_of_the_seeds(scl: Path) -> None:
 
 
 def test_the_splits_of_all_seeds_are_joined(search: Search) -> None:
-    storage = search("ce", task={"fractions": (0.75, 0, 0.25)}, splits=3)
+    storage = search("ce", fractions=(0.75, 0, 0.25), splits=3)
     winner = restore_winner(report(storage, "mine"), None, None)
     data, splits, counts = refit_rows(winner, "all")
     assert counts == Refit(60, 20)
@@ -182,7 +182,7 @@ def test_contradictory_options_are_errors(
 
 
 def test_changed_data_is_an_error(scl: Path, tmp_path: Path) -> None:
-    own = scl.parent / "own.csv"
+    own = scl / "own.csv"
     before = own.read_text(encoding="utf-8")
     own.write_text(before.replace("dull 3", "dull 9"), encoding="utf-8")
     try:
@@ -199,8 +199,9 @@ TASK = Task("own", "a test", ("bad", "good", "fine"), "accuracy")
 @pytest.fixture(scope="module")
 def linear(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the storage of the study `mine`, of three classes."""
-    lines = [f"it was {word} {n},{word}" for n in range(12) for word in TASK.labels]
-    return search_on(tiny_bert, tmp_path_factory.mktemp("linear"), ["text,label", *lines])
+    rows = [(f"it was {word} {n}", word) for n in range(12) for word in TASK.labels]
+    folder = tmp_path_factory.mktemp("linear")
+    return study_on(tiny_bert, folder, own_task(folder, rows)).storage
 
 
 def score_of(folder: Path, storage: Path) -> float:

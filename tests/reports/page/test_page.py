@@ -22,8 +22,7 @@ from sclsearch.reports.page.sections import StudyResults, read_results
 from sclsearch.reports.report import finished_winner
 from sclsearch.reports.summary import summarize_comparison
 from sclsearch.training.evaluation import LOGISTIC
-from tests.reports.conftest import WriteStudy
-from tests.reports.page.conftest import LABELS, TEXT, Studies
+from tests.reports.conftest import LABELS, STUDIES, TEXT, WriteStudy
 
 
 class Sections(HTMLParser):
@@ -68,17 +67,16 @@ def test_texts_and_labels_are_escaped_and_nothing_is_loaded_from_elsewhere(page:
     assert not re.search(r"<(script|img|link)\b|url\((?!#)", text)
 
 
-def test_the_same_results_give_the_same_bytes(studies: Studies, page: Path, tmp_path: Path) -> None:
-    studies.write(tmp_path / "again", "scl", "ce", "lacon")
+def test_the_same_results_give_the_same_bytes(studies: Path, page: Path, tmp_path: Path) -> None:
+    sclsearch.write_report(*STUDIES, output=tmp_path / "again", storage=studies)
     assert files(tmp_path / "again") == files(page)
 
 
 def test_the_page_begins_with_the_answer_and_has_each_warning_and_fact_once(
-    studies: Studies, page: Path
+    studies: Path, page: Path
 ) -> None:
     sections = sections_of(page)
-    names = "scl", "ce", "lacon"
-    compared = sclsearch.compare(*names, storage=studies.storage)
+    compared = sclsearch.compare(*STUDIES, storage=studies)
     for sentence in (*summarize_comparison(compared).lines[:2], "majority class"):
         assert sentence in sections["answer"]
     for one in compared.studies:
@@ -93,18 +91,18 @@ def test_the_page_begins_with_the_answer_and_has_each_warning_and_fact_once(
 
 
 def test_tables_are_files_with_all_configurations_seed_runs_and_mistakes(
-    studies: Studies, page: Path
+    studies: Path, page: Path
 ) -> None:
     tables = page / "tables"
-    frame = sclsearch.table("scl", "ce", "lacon", storage=studies.storage)
+    frame = sclsearch.table(*STUDIES, storage=studies)
     assert pd.read_parquet(tables / "configurations.parquet").score.tolist() == frame.score.tolist()
-    runs = sclsearch.table("scl", "ce", "lacon", rows="seed-runs", storage=studies.storage)
+    runs = sclsearch.table(*STUDIES, rows="seed-runs", storage=studies)
     assert pd.read_csv(tables / "seed-runs.csv").key.tolist() == runs.key.tolist()
-    report = sclsearch.select("scl", storage=studies.storage)
+    report = sclsearch.select("scl", storage=studies)
     frame = report.predictions()
     own = frame[(frame.configuration == finished_winner(report).number) & (frame.split == "test")]
     wrong = (own.label != own.predicted).groupby(own.row).sum()
-    rows = pd.read_csv(studies.file, sep="\t")
+    rows = pd.read_csv(studies / "own.csv")
     texts = rows[rows.split == "test"].text.tolist()
     counts = {texts[int(str(row))]: f"{count} of 2" for row, count in wrong.items() if count}
     table = pd.read_csv(tables / "scl-mistakes.csv")
@@ -113,19 +111,19 @@ def test_tables_are_files_with_all_configurations_seed_runs_and_mistakes(
     assert [rows.text[int(row) - 1] for row in table.row] == table.text.tolist()
 
 
-def test_a_page_reports_missing_data_and_weights(studies: Studies, tmp_path: Path) -> None:
-    copied = replace(studies, storage=shutil.copytree(studies.storage, tmp_path / "storage"))
-    shutil.rmtree(copied.storage / "studies" / "ce" / "weights")
-    copied.write(tmp_path / "weights", "ce")
+def test_a_page_reports_missing_data_and_weights(studies: Path, tmp_path: Path) -> None:
+    copied, file = shutil.copytree(studies, tmp_path / "storage"), studies / "own.csv"
+    shutil.rmtree(copied / "studies" / "ce" / "weights")
+    sclsearch.write_report("ce", output=tmp_path / "weights", storage=copied)
     assert "seed are not stored" in sections_of(tmp_path / "weights")["embeddings"]
-    moved = shutil.move(studies.file, tmp_path / "moved.tsv")
+    moved = shutil.move(file, tmp_path / "moved.csv")
     try:
-        copied.write(tmp_path / "data", "ce")
+        sclsearch.write_report("ce", output=tmp_path / "data", storage=copied)
     finally:
-        shutil.move(moved, studies.file)
+        shutil.move(moved, file)
     sections = sections_of(tmp_path / "data")
     for name in ("mistakes", "embeddings"):
-        assert studies.file.name in sections[name]
+        assert file.name in sections[name]
     assert "recall" in sections["classes"]
 
 
@@ -195,30 +193,28 @@ def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy
     assert "cannot be compared" in str(parts.compare_results([results[0], other]))
 
 
-def test_the_commands_of_the_page_repeat_the_search_and_the_page(
-    studies: Studies, page: Path
-) -> None:
+def test_the_commands_of_the_page_repeat_the_search_and_the_page(studies: Path, page: Path) -> None:
     text = sections_of(page)["commands"]
     (command,) = (line for line in text.splitlines() if "--study ce" in line)
     result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--dry-run", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["stored"] == 2
-    assert f"sclsearch report scl ce lacon --storage {studies.storage} --output FOLDER" in text
+    assert f"sclsearch report scl ce lacon --storage {studies} --output FOLDER" in text
 
 
 def test_a_report_replaces_an_earlier_one_but_no_other_files(
-    studies: Studies, page: Path, tmp_path: Path
+    studies: Path, page: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(page, tmp_path / "report")
     (folder / "figures" / "old.svg").write_text("old")
-    command = ["report", "ce", "--storage", str(studies.storage), "--output", str(folder)]
+    command = ["report", "ce", "--storage", str(studies), "--output", str(folder)]
     result = CliRunner().invoke(app, [*command, "--no-texts"])
     assert (result.exit_code, result.stdout) == (0, f"{folder / 'index.html'}\n")
     assert not (folder / "figures" / "old.svg").exists()
     assert not any(TEXT.encode() in content for content in files(folder).values())
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(SclsearchError, match=r"output .*report: must be missing, empty or an ear"):
-        studies.write(folder, "ce")
+        sclsearch.write_report("ce", output=folder, storage=studies)
     assert (folder / "notes.txt").read_text() == "mine"
     with pytest.raises(SclsearchError, match="report: needs one or more different studies, got"):
-        studies.write(tmp_path / "twice", "ce", "ce")
+        sclsearch.write_report("ce", "ce", output=tmp_path / "twice", storage=studies)

@@ -1,5 +1,7 @@
 """Tests of the statistics of a winner: classes, calibration, mistakes, embeddings."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +24,6 @@ from sclsearch.reports.report import finished_winner
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
-from tests.reports.page.conftest import Studies
 
 
 def test_class_scores_equal_those_of_scikit_learn() -> None:
@@ -84,13 +85,13 @@ def test_mistakes_are_sorted_by_their_share_of_the_seeds_that_test_the_row() -> 
     pd.testing.assert_frame_equal(mistakes(frame.assign(source="dev"), 1), found[:1])
 
 
-def test_the_embeddings_predict_the_stored_classes(studies: Studies) -> None:
+def test_the_embeddings_predict_the_stored_classes(studies: Path) -> None:
     for name in ("scl", "lacon"):
-        winner = finished_winner(select(name, storage=studies.storage))
+        winner = finished_winner(select(name, storage=studies))
         key = winner.seeds[winner.reported[0]].key
-        run = RunStore(studies.storage).get(key)
+        run = RunStore(studies).get(key)
         assert run is not None
-        weights = StudyStore(studies.storage, name).load_weights(key)
+        weights = StudyStore(studies, name).load_weights(key)
         assert weights is not None
         found = embed_test_rows(*restore_seed_run(run), weights)
         h, labels = torch.from_numpy(found.values), found.vectors
