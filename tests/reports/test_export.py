@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,10 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModel
+from typer.testing import CliRunner
 
 import sclsearch
+from sclsearch.cli import app
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_folder
 from sclsearch.errors import SclsearchError
@@ -69,18 +72,6 @@ def test_a_half_precision_encoder_is_exported_in_its_training_precision(
     assert same(unpooled(state), unpooled(stored))
 
 
-def test_the_record_describes_the_export(trained: Trained, tmp_path: Path) -> None:
-    record = trained.export(tmp_path / "new" / "encoder")
-    written = json.loads((tmp_path / "new" / "encoder" / CARD).read_text())
-    assert written == json.loads(json.dumps(asdict(record)))
-    winner = finished_winner(report(trained.storage, "mine"))
-    best = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))
-    scores = {name: getattr(best, name) for name in ("key", "replicate", "validation", "test")}
-    labels = {"labels": ["unacceptable", "acceptable"], "base": f"./{trained.encoder.name}"}
-    assert {**scores, **labels}.items() <= written.items()
-    assert {"tau": 0.5, "epochs": 1}.items() <= written["fields"].items()
-
-
 def test_an_encoder_fine_tuned_twice_keeps_the_name_and_the_license_of_its_base(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
@@ -95,13 +86,39 @@ def test_an_encoder_fine_tuned_twice_keeps_the_name_and_the_license_of_its_base(
         assert "License of the base model: mit." in card.text
 
 
-def test_repeated_exports_have_identical_files(trained: Trained, tmp_path: Path) -> None:
-    folders = [tmp_path / name / "winner" for name in ("a", "b")]
-    for folder in folders:
-        trained.export(folder)
-    a, b = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
-    assert {"README.md", "model.safetensors", CARD} <= a.keys()
-    assert a == b
+def test_an_export_prints_scores_and_usage_and_its_files_are_reproducible_and_have_checksums(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "new" / "my winner"
+    record = trained.export(folder)
+    monkeypatch.chdir(tmp_path)
+    command = ["export", "mine", "my winner", "--storage", str(trained.storage), "--force"]
+    printed = CliRunner().invoke(app, command).stdout
+    winner = finished_winner(report(trained.storage, "mine"))
+    best = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))
+    for line in (
+        f"seed {best.replicate}, the best of 2 by validation, accuracy {best.validation:.4f}, ",
+        f"test accuracy is {winner.test_mean:.4f}",
+        "On the command line: sclsearch predict 'my winner' FILE",
+        'classifier = pipeline("text-classification", model="my winner")',
+    ):
+        assert line in printed
+    files = [file.relative_to(folder) for file in folder.rglob("*") if file.is_file()]
+    assert len(files) > 6
+    for file in files:
+        assert (folder / file).read_bytes() == (tmp_path / "my winner" / file).read_bytes()
+    written = json.loads((folder / CARD).read_text())
+    assert written == json.loads(json.dumps(asdict(record)))
+    expected = {"key": best.key, "base": f"./{trained.encoder.name}", "seeds": 2}
+    assert expected.items() <= written.items()
+    assert {"tau": 0.5, "epochs": 1}.items() <= written["fields"].items()
+    assert len({(folder / file).stat().st_mode for file in files}) == 1
+    check = ["sha256sum", "--check", "--quiet", "SHA256SUMS"]
+    for changed in ("README.md", "sclsearch.json"):
+        with (folder / changed).open("a") as opened:
+            opened.write("\n")
+        done = subprocess.run(check, cwd=folder, capture_output=True, check=False)
+        assert (done.returncode == 0) == (changed == "README.md"), done.stderr
 
 
 @pytest.mark.parametrize("ensemble", [False, True])

@@ -35,7 +35,7 @@ def module_folder(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         "settings": {"epochs": 1, "max_length": 16},
         "seeds": 2,
         "storage": folder / "storage",
-        "tracking": f"sqlite:///{folder}/mlflow.db",
+        "tracking": "none",
         "gpus_per_trial": 0,
         "progress": False,
     }
@@ -68,12 +68,6 @@ def test_seed_runs_have_validation_scores_alone(folder: Path) -> None:
         assert (line.test_mean, line.untested, line.failed) == (None, 0, 0)
         assert line.score is not None
     assert set(found.predictions()["split"]) == {"validation"}
-
-
-def test_a_data_frame_and_its_file_are_one_task(folder: Path) -> None:
-    first, second = (sclsearch.select(name, storage="storage") for name in NAMES)
-    keys = {seed.key for line in first.configurations for seed in line.seeds}
-    assert keys >= {seed.key for seed in second.configurations[0].seeds}
 
 
 @pytest.mark.parametrize(
@@ -112,22 +106,11 @@ def test_tables_exports_the_page_and_mlflow_have_no_test_scores(
     assert ("score" in run.data.metrics, "test" in run.data.metrics) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("options", "rows"),
-    [
-        ({"fractions": (0.8, 0.2, 0.0)}, (48, 12)),
-        ({"fractions": (1.0, 0.0, 0.0)}, (48, 12)),
-        ({}, None),
-    ],
-)
-def test_plain_takes_no_test_rows_from_the_validation_rows(
-    options: dict[str, Any], rows: tuple[int, int] | None
-) -> None:
-    task: Any = as_task(FRAME, **options)
+def test_no_rows_are_taken_for_testing() -> None:
+    task: Any = as_task(FRAME, fractions=(1.0, 0.0, 0.0))
     data, plain = load_task(task), PROTOCOLS["plain"]
-    splits = plain.splits(data, None, plain.replicate(0))
-    assert rows in (None, (len(splits.train.index), len(splits.validation.index)))
     for protocol in (plain, SCALES["laptop"](plain), with_splits(plain, 3)):
         splits = protocol.splits(data, None, protocol.replicate(0))
-        assert (len(splits.test.index) == 0) == bool(rows)
-        assert (NO_TEST_ROWS in splits.notes) == bool(rows)
+        parts = splits.train, splits.validation, splits.test
+        assert [len(rows.index) for rows in parts] == [48, 12, 0]
+        assert NO_TEST_ROWS in splits.notes

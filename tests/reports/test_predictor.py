@@ -191,19 +191,6 @@ def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
             sclsearch.load(winner).predict(texts)
 
 
-def test_a_folder_without_a_valid_record_is_refused(exported: Path, tmp_path: Path) -> None:
-    with pytest.raises(SclsearchError, match=f"^{tmp_path / CARD}: .* No such file or directory"):
-        sclsearch.load(tmp_path).predict(["one"])
-    card = json.loads((exported / CARD).read_text())
-    for changes, message in (
-        ({"seeds": "many"}, "seeds: must be a valid integer, got 'many'"),
-        ({"method_digest": "0" * 64}, "must be scl, the method of the train"),
-    ):
-        (exported / CARD).write_text(json.dumps({**card, **changes}))
-        with pytest.raises(SclsearchError, match=message):
-            sclsearch.load(exported).predict(["one"])
-
-
 def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
     exported: Path, tmp_path: Path
 ) -> None:

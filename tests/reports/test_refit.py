@@ -78,9 +78,13 @@ def chosen_epochs(storage: Path) -> float:
 def test_a_refit_trains_on_the_rows_of_the_search_for_the_epochs_that_validation_chose(
     scl: Path, tmp_path: Path
 ) -> None:
+    given = ["export", "--storage", str(scl), "mine", str(tmp_path / "validation"), "--refit"]
+    result = CliRunner().invoke(app, given)
+    assert (result.exit_code, result.stderr) == (0, "Training the winner again …\n")
+    assert "the exported model itself was not tested" in result.stdout
     records = {
-        rows: sclsearch.export("mine", tmp_path / rows, storage=scl, refit=rows)
-        for rows in ("validation", "all")
+        "validation": read_record(tmp_path / "validation"),
+        "all": sclsearch.export("mine", tmp_path / "all", storage=scl, refit="all"),
     }
     epochs = chosen_epochs(scl)
     assert records["validation"].refit == Refit(60, 0, round(epochs * 8))
@@ -126,17 +130,6 @@ def test_a_refit_of_several_seeds_is_an_ensemble(scl: Path, tmp_path: Path) -> N
     assert "Each of its 2 models was trained after the search on 60 training and" in card
 
 
-@pytest.mark.parametrize("words", ["--refit mine model", "mine model --refit"])
-def test_refit_without_a_value_leaves_the_test_rows_out(
-    words: str, scl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["export", "--storage", str(scl), *words.split()])
-    assert (result.exit_code, result.stderr) == (0, "Training the winner again …\n")
-    assert "the exported model itself was not tested" in result.stdout
-    assert read_record(tmp_path / "model").refit == Refit(60, 0, round(chosen_epochs(scl) * 8))
-
-
 def test_earlier_stages_keep_their_epochs(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     winner = restore_winner(report(search("supcl-seq", seeds=1), "mine"), None, None)
     results: list[TrainingResult] = []
@@ -179,18 +172,6 @@ def test_contradictory_options_are_errors(
 ) -> None:
     with pytest.raises(SclsearchError, match=fault):
         sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
-
-
-def test_changed_data_is_an_error(scl: Path, tmp_path: Path) -> None:
-    own = scl / "own.csv"
-    before = own.read_text(encoding="utf-8")
-    own.write_text(before.replace("dull 3", "dull 9"), encoding="utf-8")
-    try:
-        with pytest.raises(SclsearchError, match="rows changed since the seed run was trained"):
-            sclsearch.export("mine", tmp_path / "m", storage=scl, refit="all", force=True)
-    finally:
-        own.write_text(before, encoding="utf-8")
-    assert not (tmp_path / "m").exists()
 
 
 TASK = Task("own", "a test", ("bad", "good", "fine"), "accuracy")

@@ -1,19 +1,16 @@
 """Tests of the report: ranking by validation, test scores of the reported seeds, notes."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.notes import seeds_lacking
-from sclsearch.reports.report import Report, finished_winner, paired, report
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.selection.rules import Band, parse_rule
-from sclsearch.store.studies import StudyStore
 from tests.protocols.conftest import labeled, splits_of
 from tests.reports.conftest import WriteStudy
-from tests.studies import FIELDS
 
 # The validation rules mean, top-2 and best each prefer a different configuration.
 MEAN = [(70, 50), (70, 60), (70, 70)]
@@ -74,24 +71,6 @@ def test_a_configuration_whose_seeds_all_failed_never_wins(write_study: WriteStu
         finished_winner(report(storage, "broken"))
 
 
-def test_the_lowest_validation_loss_decides_between_equal_scores(write_study: WriteStudy) -> None:
-    configurations = [(70, 60)], [(70, 10)], [(70, 20)], [(60, 90)]
-    found = report(write_study(*configurations, losses=[0.2, 0.15, 0.12, 0]), "made-up")
-    assert numbers(found) == [2, 1, 0, 3]
-
-
-def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: WriteStudy) -> None:
-    storage = write_study([(90, 10), (90, 20), (10, 30)], [(80, 40), (80, 50), (80, 60)])
-    assert numbers(report(storage, "made-up")) == [1, 0]
-    assert numbers(report(storage, "made-up", configs=1)) == [0]
-    found = report(storage, "made-up", seeds=2)
-    assert (numbers(found), found.seeds) == ([0, 1], 2)
-    assert [seed.replicate for seed in found.configurations[0].seeds] == [0, 1]
-    for seeds in (0, 4):
-        with pytest.raises(SclsearchError, match=f"must be between 1 and 3, .* got {seeds}\\."):
-            report(storage, "made-up", seeds=seeds)
-
-
 def test_notes_are_those_of_splits_space_and_different_devices(write_study: WriteStudy) -> None:
     for name, gpus in (("equal", (H100,) * 3), ("different", (H100, A100, H100))):
         notes = {"notes": ("rows",), "study_notes": ("space: mine",)}
@@ -118,37 +97,8 @@ def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
         assert note.startswith(f"{lacking}: {end}")
 
 
-def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: WriteStudy) -> None:
-    storage = write_study(TOP_2, MEAN)
-    store = StudyStore(storage, "made-up")
-    lines = report(storage, "made-up", parse_rule("top-2")).configurations
-    for line in lines:
-        for seed in line.seeds[1:]:
-            store.weights(seed.key).save_file(Path.touch)
-    found = report(storage, "made-up", parse_rule("top-2"))
-    assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
-
-
-def test_seeds_of_one_training_subset_are_one_pair(write_study: WriteStudy) -> None:
-    storage = write_study([(1, 70)] * 3 + [(1, 60)] * 3, [(0, 50)] * 6)
-    ours, theirs = report(storage, "made-up").configurations
-    by_subset = paired(ours, theirs, dict(enumerate("aaabbb")), "accuracy")
-    by_seed = paired(ours, theirs, dict(enumerate("abcdef")), "accuracy")
-    assert by_subset is not None
-    assert by_seed is not None
-    assert (by_subset.n, by_seed.n) == (2, 6)
-    assert by_subset.difference == pytest.approx(0.15)
-
-
 def test_a_report_says_whether_the_test_rows_chose_the_winner(write_study: WriteStudy) -> None:
     found = report(write_study([(70, 60), (70, 60)]), "made-up")
     assert found.choice == "The test rows played no part in the choice."
     splits = splits_of("supcl-seq", labeled(train=[0, 1] * 9, validation=[0, 1] * 9))
     assert "too high" in replace(found, rows=(splits.digests,)).choice
-
-
-def test_a_report_survives_conversion_to_json(write_study: WriteStudy) -> None:
-    found = asdict(report(write_study(BEST, MEAN, FAILING, notes=("n",)), "made-up"))
-    back = json.loads(json.dumps(found, allow_nan=False))
-    assert back.keys() == found.keys()
-    assert back["configurations"][0]["fields"] == {**FIELDS, "tau": 0.2}

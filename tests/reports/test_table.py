@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 import sclsearch
-from sclsearch import SclsearchError, select
+from sclsearch import select
 from sclsearch.reports.table import TableFormat, TableRows, table_file
 from tests.reports.conftest import WriteStudy
 from tests.reports.trained import Trained
@@ -143,13 +143,6 @@ def test_winners_are_methods_by_tasks_with_the_best_of_a_column_in_bold(
     ]
     frame = sclsearch.table("ce-a", "scl-a", rows="winners", storage=storage)
     assert plain(frame)[["method", "configuration"]].values.tolist() == [["ce", 0], ["scl", 1]]
-
-
-def test_a_table_without_studies_or_with_unknown_rows_is_an_error(storage: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"^studies: must be at least one, got none\."):
-        sclsearch.table(storage=storage)
-    with pytest.raises(SclsearchError, match=r"^Unknown rows 'seeds'\."):
-        sclsearch.table("other", rows="seeds", storage=storage)  # type: ignore[arg-type]
 
 
 def test_f1_of_each_class_equals_that_of_scikit_learn(write_study: WriteStudy) -> None:
