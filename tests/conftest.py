@@ -11,13 +11,16 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from tests.processes import free_ports, listens, wait_for
 from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
+
+if TYPE_CHECKING:
+    from sclsearch.encoders.encoder import Encoder
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -129,6 +132,14 @@ tiny_distilbert = _tiny("DistilBert")
 tiny_electra = _tiny("Electra")
 # Its pooler is a bare linear layer.
 tiny_albert = _tiny("Albert")
+
+
+@pytest.fixture
+def bert(tiny_bert: Path) -> "Encoder":
+    """Return a new copy of the tiny BERT."""
+    from sclsearch.encoders.load import load_encoder
+
+    return load_encoder(tiny_bert, "tiny")
 
 
 @pytest.fixture(scope="session")

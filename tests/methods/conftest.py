@@ -1,42 +1,16 @@
 """Tiny BERT, a batch of two classes that share no word, and models of both."""
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder
-from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Method, Model, Pooling, Training
 
 Made = Callable[..., Model]
 
 POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
-
-# Fields whose defaults do not fit an encoder of width 16.
-SMALL: Mapping[str, Mapping[str, object]] = MappingProxyType(
-    {"lacon": {"heads": 4}, "lacon-fusion": {"heads": 4}}
-)
-
-
-@pytest.fixture(params=METHODS)
-def method(request: pytest.FixtureRequest) -> Method:
-    """Return each method in turn, with fields that fit the tiny BERT."""
-    return method_class(request.param)(**SMALL.get(request.param, {}))
-
-
-@pytest.fixture
-def bert(tiny_bert: Path) -> Encoder:
-    return load_encoder(tiny_bert, "tiny")
-
-
-@pytest.fixture
-def roberta(tiny_roberta: Path) -> Encoder:
-    """Return an encoder without a pretrained pooler."""
-    return load_encoder(tiny_roberta, "roberta")
 
 
 @pytest.fixture

@@ -1,24 +1,25 @@
 """Contract of every method: its fields, labels, scores and stages; and defaults of Method."""
 
 from dataclasses import fields, replace
-from typing import Any, get_args, get_type_hints
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class, method_summaries
 from sclsearch.methods.base import Batch, Method, Model, Stage, Training
 from sclsearch.methods.fields import describe_fields, description, field_errors, resolved
 from sclsearch.protocols import PROTOCOLS
 
-POOLED = [
-    (name, field.name)
-    for name in METHODS
-    for field in fields(method_class(name))  # type: ignore[arg-type]
-    if "cls_pooled" in get_args(get_type_hints(method_class(name)).get(field.name))
-]
+
+@pytest.fixture(params=METHODS)
+def method(request: pytest.FixtureRequest) -> Method:
+    """Return each method in turn, with fields that fit an encoder of width 16."""
+    return method_class(request.param)(**{"heads": 4} if "lacon" in request.param else {})
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -36,22 +37,18 @@ def test_every_method_names_its_paper_and_describes_and_bounds_its_fields(name: 
     assert {kind.protocol, kind.few_shot} <= set(PROTOCOLS)
 
 
-@pytest.mark.parametrize(("name", "field"), POOLED)
-def test_a_missing_pretrained_pooler_is_an_error_that_names_the_field(
-    roberta: Encoder, name: str, field: str
+def test_an_encoder_without_pooler_or_mask_token_is_refused_by_the_methods_that_read_it(
+    tiny_roberta: Path,
 ) -> None:
-    others = {other: "mean" for kind, other in POOLED if kind == name and other != field}
-    method = method_class(name)(**{**others, field: "cls_pooled"})
-    with pytest.raises(SclsearchError, match=f"^{field}: 'cls_pooled' .* pooler"):
-        method.check(roberta)
-
-
-def test_methods_with_masks_reject_encoders_without_mask_token(bert: Encoder) -> None:
-    bert.mask_token = None
+    encoder = load_encoder(tiny_roberta, "roberta")
+    for name, field in (("ce", "pooling"), ("scl", "scl_features"), ("cssl", "contrast_pooling")):
+        with pytest.raises(SclsearchError, match=f"^{field}: 'cls_pooled' .* pooler"):
+            method_class(name)(**{field: "cls_pooled"}).check(encoder)
+    encoder.mask_token = None
     for name in ("cmlm", "tapt"):
         with pytest.raises(SclsearchError, match=r"^p_m: .* mask token"):
-            method_class(name)().check(bert)
-    method_class("cssl")().check(bert)
+            method_class(name)().check(encoder)
+    method_class("cssl")().check(encoder)
 
 
 def test_a_loss_depends_on_labels_exactly_in_labeled_stages(
