@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sclsearch.errors import SclsearchError
 from sclsearch.methods.cmlm import AUTHORS_TRAINING
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size, Splits
@@ -144,14 +143,3 @@ def test_the_first_classes_form_a_separate_task() -> None:
     assert train.y.tolist() == [0, 1, 0, 1]
     assert validation.texts == (("validation 1",),)
     assert PROTOCOLS["lacon-classes:3"].data(whole).digest == whole.digest != data.digest
-
-
-def test_lacon_refuses_tasks_without_the_classes_or_rows() -> None:
-    for name, train, message in (
-        ("lacon-imbalance:3", [0, 1, 2] * 50, "needs a task of two classes, but toy has 3 classes"),
-        ("lacon-imbalance:10", [0] * 300 + [1] * 20, "needs 32 training rows of class 'yes'"),
-        ("lacon-classes:4", [0, 1, 2], "needs a task of at least 4 classes, but toy has 3"),
-    ):
-        data = labeled(train=train, validation=train[:1])
-        with pytest.raises(SclsearchError, match=f"^--protocol {name}: {message}"):
-            splits_of(name, PROTOCOLS[name].data(data))

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.fields import field_validators
-from sclsearch.protocols import PROTOCOLS, find_protocol
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Size
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.metrics import METRICS
 from tests.protocols.conftest import labeled, row_ids, splits_of
 
 NAMES = [*(name for name in PROTOCOLS if ":" not in name), "lacon-imbalance:20", "lacon-classes:14"]
@@ -52,19 +50,9 @@ COLA = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_protocol_has_enough_seeds_known_metrics_and_fields_of_known_methods(name: str) -> None:
-    protocol = PROTOCOLS[name]
-    protocol.rule.check(protocol.replicates)
-    assert set(protocol.metrics.values()) <= set(METRICS)
-    known = set().union(*(field_validators(method_class(method)) for method in METHODS))
-    assert set(protocol.training(100, 16)) <= known
-    with pytest.raises(SclsearchError, match=f"Did you mean '{name}'"):
-        find_protocol(f"{name}x")
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_replicates_redraw_only_the_rows_that_their_paper_redraws(name: str) -> None:
     protocol = PROTOCOLS[name]
+    protocol.rule.check(protocol.replicates)
     rows = [splits_of(name, DATA, number, 30) for number in range(protocol.replicates)]
     drawn = 5 if name == "cmlm-fewshot" else 10 if name in DRAWN else 1
     assert len({splits.train.digest for splits in rows}) == drawn
@@ -126,21 +114,23 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
     assert {which: whole[:16] for which, whole in digests.items()} == pinned
 
 
-def test_a_protocol_that_leaves_a_split_empty_is_refused() -> None:
-    for name, data, message in (
-        ("lacon-classes:2", labeled(train=[0, 1, 2] * 20, test=[2]), "0 rows of the first 2 "),
-        ("lacon", labeled(train=[0], validation=[1]), "no train rows in its train split with 1 "),
-        ("cmlm-full", labeled(train=[0], validation=[1]), "no validation rows in its validation"),
-    ):
-        with pytest.raises(SclsearchError, match=f"^toy: --protocol {name} finds .*{message}"):
-            splits_of(name, PROTOCOLS[name].data(data), size=20)
+LACKING = labeled("toy", "f1", train=[0, 1], validation=[0, 0, 0], test=[0, 1])
+ONE = {"train": [0], "validation": [1]}
+REFUSED: list[tuple[str, TaskData, str]] = [
+    ("lacon-classes:2", labeled(train=[0, 1, 2] * 20, test=[2]), "toy: .*0 rows of the first 2"),
+    ("lacon-classes:4", labeled(train=[0, 1, 2], test=[0]), "needs a task of at least 4 classes"),
+    ("lacon-imbalance:3", labeled(train=[0, 1, 2] * 50, test=[0]), "needs a task of two classes"),
+    ("lacon-imbalance:10", labeled(train=[0] * 300 + [1] * 20, test=[0]), "needs 32 training rows"),
+    ("lacon", labeled(**ONE), "toy: .* no train rows in its train split with 1 "),
+    ("cmlm-full", labeled(**ONE), "toy: .* no validation rows in its validation"),
+    ("gunel-fewshot", labeled(train=[0.5] * 5, test=[0.5]), "--shots: .* toy is a regression"),
+    ("plain", LACKING, "toy, --protocol plain: the metric f1 .* 'yes', got none"),
+]
 
 
-def test_f1_of_a_class_that_validation_lacks_is_refused() -> None:
-    enough = labeled("toy", "f1", train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
-    splits_of("plain", enough)
-    lacking = labeled("toy", "f1", train=[0, 1], validation=[0, 0, 0], test=[0, 1])
-    message = r"^toy, --protocol plain: the metric f1 .* 'yes', got none"
+@pytest.mark.parametrize(("name", "data", "message"), REFUSED)
+def test_a_protocol_that_does_not_fit_a_task_is_refused(
+    name: str, data: TaskData, message: str
+) -> None:
     with pytest.raises(SclsearchError, match=message):
-        splits_of("plain", lacking)
-    splits_of("plain", replace(lacking, task=replace(lacking.task, metric="accuracy")))
+        splits_of(name, PROTOCOLS[name].data(data), size=Size(per_class=20))

@@ -115,17 +115,3 @@ def test_an_error_names_its_place(file: Path, old: str, new: str, message: str) 
     file.write_text(GOOD.replace(old, new, 1))
     lines = check_file(file)
     assert any(line.startswith(f"mine.yaml: {message}") for line in lines), lines
-
-
-def test_all_errors_are_reported_together(file: Path) -> None:
-    file.write_text(
-        "method: scl\nsauce: Gunel et al. 2021\npublished: [3]\nspace:\n"
-        "  tau: {type: float, low: 2, high: 1}\n"
-        "  epochs: {type: float, low: x, high: 1, stp: 1}\n"
-    )
-    places = [line.split(": ")[1] for line in check_file(file)]
-    form = ["source", "published[0]", "space.tau", "space.epochs.low", "space.epochs.stp", "sauce"]
-    assert places == form
-    with pytest.raises(SclsearchError) as error:
-        load_space(file, "scl")
-    assert str(error.value).splitlines() == check_file(file)
