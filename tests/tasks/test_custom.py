@@ -106,16 +106,13 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
     ("content", "changes", "message"),
     [
         ("a,b,c\n", {"text": None}, r".* text and label are not clear\..* are a, b, c\.$"),
-        (f"{HEADER}a,x\nb,x\n", {}, r".*at least two classes, got \['x'\]"),
         (f"{HEADER}a,x\nb,y\nb,y\n", {}, ".*has 2 different texts of 2 classes, too few"),
         (f"{HEADER}a,'x'\nb,'y'\n", {}, """.*all classes are in quotes, such as "'x'"."""),
         (SCORES, {}, ".*40 different numbers.*--regression"),
         (f"{PARTS}d,x,eval\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'eval'$"),
         (f"{PARTS}d,z,dev\n", SPLIT, ".*csv: row 5: the label must be one of x, y, got 'z'$"),
-        (BALANCED, TEST, r"test\.csv: row 1: .* one of neg, pos, got 'mixed'"),
         (BALANCED, {**SPLIT, **FRACTIONS}, "--split-column, --fractions: "),
         (BALANCED, {**FRACTIONS, **TEST}, r"--fractions: the share of test .*, got 0\.1"),
-        (BALANCED, {"fractions": (0.0, 0.5, 0.5)}, "--fractions: train > 0"),
         (BALANCED, {"metric": "pearson"}, "--metric: the metric 'pearson' needs scores, got 2 "),
         (BALANCED, {"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
     ],
@@ -124,7 +121,6 @@ def test_an_invalid_file_or_option_is_named(
     own: CustomTask, content: str, changes: dict[str, Any], message: str
 ) -> None:
     own.path.write_text(content)
-    Path("test.csv").write_text(f"{HEADER}a,mixed\n")
     with pytest.raises(SclsearchError, match=f"^{message}"):
         load_custom_task(replace(own, **changes))
 
@@ -212,9 +208,6 @@ def test_a_task_is_a_name_or_a_file(own: CustomTask) -> None:
     own.path.rename("cola")
     assert as_task("cola") == "cola"
     for task, options, message in (
-        ("no/such", {}, "--task no/such: the file is missing"),
-        (str(own.path.parent), {}, f"{own.path.parent}: cannot be read: .*Is a directory"),
-        ("/dev/zero", {}, "/dev/zero: cannot be read: .*not a regular file"),
         (own, {"metric": "f1"}, "--metric: is a field of the CustomTask"),
         ("demo", {"metric": "f1"}, "--metric: describes a file of your own, but demo"),
         ("cola", {"delimiter": ","}, "cola: the file extension must be"),
@@ -263,17 +256,14 @@ def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
 
 
 def test_invalid_data_columns_or_names_are_refused_before_writing(own: CustomTask) -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
+    twice = pd.concat([FRAME, FRAME["text"]], axis=1)
+    for changes, message in (
         ({"text": "txet"}, r"reviews: no column is called 'txet'\. Did you mean 'text'"),
-        (
-            {"data": pd.concat([FRAME, FRAME["text"]], axis=1)},
-            "reviews: two columns are called 'text'",
-        ),
+        ({"data": twice}, "reviews: two columns are called 'text'"),
         ({"data": FRAME["text"]}, r"--task: must be a file, .*, got Series\. Convert"),
         ({"data": {"text": ["a"]}}, r"--task: must have a split train, got text\."),
-        *(({"name": name}, "name: must be a file name") for name in ("a/b", "..", "詞" * 90)),
-    ]
-    for changes, message in cases:
+        ({"name": "a/b"}, "name: must be a file name"),
+    ):
         with pytest.raises(SclsearchError, match=f"^{message}"):
             task(**changes)
     assert list(own.path.parent.rglob("*")) == [own.path]

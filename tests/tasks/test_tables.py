@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,42 +71,34 @@ def test_parquet_and_json_give_the_same_cells_also_of_numbers_and_booleans(tmp_p
         assert cells_of(file, tuple(record)) == [first, ("",) * 7]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "rows"),
-    [
-        (
-            "rows.csv",
-            'text,label\n"one\ntwo",x\n\n"say ""three""",NA\n,null\n',
-            [("one\ntwo", "x"), ('say "three"', "NA"), ("", "null")],
-        ),
-        (
-            "rows.tsv",
-            'text\tlabel\n\n"an open\x85 quote\tx\nb\rc\t\r\n',
-            [('"an open\x85 quote', "x"), ("b\rc", "")],
-        ),
-        (
-            "rows.tsv",
-            'text\tlabel\n"say ""hi"""\tx\n"a\tb"\ty\n"c\nd"\tz\nplain\tx\n',
-            [('say "hi"', "x"), ("a\tb", "y"), ("c\nd", "z"), ("plain", "x")],
-        ),
-        ("rows.tsv", 'text\tlabel\n"I am."\tx\nno\ty\n', [('"I am."', "x"), ("no", "y")]),
-        (
-            "rows.tsv",
-            'text\tlabel\n"I am here.\tx\nI leave."\ty\n',
-            [('"I am here.', "x"), ('I leave."', "y")],
-        ),
-        ("rows.tsv", "\nlabel\ttext\n01\t 1.0 \n", [(" 1.0 ", "01")]),
-        ("rows.csv", "text,label\none\n\ntwo,x\n", [("one", ""), ("two", "x")]),
-        ("rows.csv", f'text,label\n"{LONG}",x\n', [(LONG, "x")]),
-    ],
-    ids=[
-        *("quotes in CSV", "quotes in TSV", "a TSV that needs quotes", "a quoted sentence"),
-        *("a quotation in two rows", "blanks", "a short row", "a long cell"),
-    ],
-)
-def test_cells_are_the_characters_of_the_file(
-    tmp_path: Path, name: str, content: str, rows: list[tuple[str, str]]
-) -> None:
+TSV = "text\tlabel\n"
+WRITTEN = {
+    "quotes.csv": (
+        'text,label\n"one\ntwo",x\n\n"say ""three""",NA\n,null\n',
+        [("one\ntwo", "x"), ('say "three"', "NA"), ("", "null")],
+    ),
+    "quotes.tsv": (
+        TSV + '\n"an open\x85 quote\tx\nb\rc\t\r\n',
+        [('"an open\x85 quote', "x"), ("b\rc", "")],
+    ),
+    "needed quotes.tsv": (
+        TSV + '"say ""hi"""\tx\n"a\tb"\ty\n"c\nd"\tz\nplain\tx\n',
+        [('say "hi"', "x"), ("a\tb", "y"), ("c\nd", "z"), ("plain", "x")],
+    ),
+    "a sentence.tsv": (TSV + '"I am."\tx\nno\ty\n', [('"I am."', "x"), ("no", "y")]),
+    "a quotation in two rows.tsv": (
+        TSV + '"I am here.\tx\nI leave."\ty\n',
+        [('"I am here.', "x"), ('I leave."', "y")],
+    ),
+    "blanks.tsv": ("\nlabel\ttext\n01\t 1.0 \n", [(" 1.0 ", "01")]),
+    "a short row.csv": ("text,label\none\n\ntwo,x\n", [("one", ""), ("two", "x")]),
+    "a long cell.csv": (f'text,label\n"{LONG}",x\n', [(LONG, "x")]),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_cells_are_the_characters_of_the_file(tmp_path: Path, name: str) -> None:
+    content, rows = WRITTEN[name]
     assert cells_of(write(tmp_path, name, content)) == rows
 
 
@@ -114,32 +107,19 @@ def test_cells_are_the_characters_of_the_file(
     [
         ("rows.csv", "text,label\na,x\none,two,x\n", "Expected 2 fields in line 3, saw 3"),
         ("rows.csv", "text,label\none,two,x\n", "rows have more cells than the header"),
-        ("rows.csv", "text,label\nsch\udcf6n,gut\n", "cannot be read: 'utf-8' codec"),
-        (
-            "rows.csv",
-            '"text","label"\n"say \\"hi\\"",x\n',
-            "line 2: a cell that begins with a quote",
-        ),
+        ("rows.csv", 'text,label\n"say \\"hi\\"",x\n', "line 2: a cell that begins with a quote"),
         ("rows.tsv", '"text"\t"label"\n"a" b\tx\n', "line 2: a cell that begins with a quote"),
-        ("rows.jsonl", '{"text": "one", "label": 1}\n{"text": ?\n', "Expecting value: line 2"),
         ("rows.jsonl", '["one", 1]\n["two", 2]\n', "row 1: must be a JSON object, got ['one', 1]"),
         ("rows.json", '{"text": ["one"], "label": [1, 2]}', "must be of the same length"),
-        ("rows.json", "[" * 100_000, "cannot be read: "),
         ("rows.jsonl", '{"text": ["one"], "label": 1}', "row 1: must be text or a number"),
         ("rows.jsonl", r'{"text": "fine \ud83d", "label": 1}', r"row 1: character 6 is '\ud83d'"),
-        ("rows.parquet", "text,label\n", "cannot be read: "),
         ("rows.csv", "txt,label\na,x\n", "no column is called 'text'. Did you mean 'txt'?"),
-        ("rows.xlsx", "", "the file extension must be one of .csv, .tsv"),
-        ("none.tsv", None, "cannot be read: "),
     ],
 )
 def test_an_unreadable_file_or_row_is_named(
-    tmp_path: Path, name: str, content: str | None, message: str
+    tmp_path: Path, name: str, content: str, message: str
 ) -> None:
-    file = tmp_path / name
-    if content is not None:
-        file.write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(SclsearchError) as raised:
+    file = write(tmp_path, name, content)
+    with pytest.raises(SclsearchError, match=f"^{re.escape(str(file))}: ") as raised:
         cells_of(file)
-    assert str(raised.value).startswith(f"{file}: ")
     assert message in str(raised.value)
