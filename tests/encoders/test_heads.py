@@ -1,7 +1,6 @@
 """Tests of new modules by their formulas, and of the masked-LM head of a checkpoint."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -150,16 +149,3 @@ def test_a_head_of_another_shape_or_with_an_untied_decoder_counts_as_absent(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
     assert masked_lm_notes(load_encoder(folder, "mine")) != ()
-
-
-def test_the_mask_token_is_that_of_the_tokenizer_if_it_has_one(
-    bert: Encoder, tiny_bert: Path, tmp_path: Path
-) -> None:
-    assert bert.mask_token == 4
-    folder = shutil.copytree(tiny_bert, tmp_path / "maskless")
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    del config["mask_token"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    assert load_encoder(folder, "mine").mask_token is None
-    (folder / "tokenizer.json").write_text("{")
-    assert load_encoder(folder, "mine").mask_token is None

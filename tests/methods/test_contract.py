@@ -51,21 +51,6 @@ def test_an_encoder_without_pooler_or_mask_token_is_refused_by_the_methods_that_
     method_class("cssl")().check(encoder)
 
 
-def test_a_loss_depends_on_labels_exactly_in_labeled_stages(
-    bert: Encoder, batch: Batch, method: Method
-) -> None:
-    for stage in method.stages(Training()):
-        torch.manual_seed(0)
-        model = Model(bert, stage.new_modules(bert, 2))
-        losses = []
-        for y in ([0, 1, 0, 1, 1, 0, 0, 1], [0, 0, 0, 0, 1, 1, 0, 0]):
-            torch.manual_seed(1)
-            seen = replace(batch, y=torch.tensor(y), dropout_rates=stage.dropout_rates_at(0))
-            losses.append(stage.loss(stage.terms(model, seen)).item())
-        assert (losses[0] != losses[1]) == stage.labeled
-        assert {*stage.lr_scales, *stage.no_weight_decay} <= set(model.new_modules)
-
-
 def test_scores_depend_neither_on_padding_nor_on_other_rows_nor_on_dropout_rates(
     method: Method, bert: Encoder, batch: Batch
 ) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Method, Model
-from sclsearch.methods.lacon import LEAM, LSAN, LaCon, LaConFusion, vectors_of
+from sclsearch.methods.lacon import LEAM, LSAN, LaCon, vectors_of
 from tests.methods.conftest import Made
 
 TEXTS = torch.tensor([[1, 2, 0, 1], [0, 1, 1, -1], [2, 0, 1, 1], [-1, 1, 2, 0]], dtype=torch.float)
@@ -56,19 +56,6 @@ def test_terms_and_scores_use_the_output_of_g(
     cosines = F.normalize(h) @ F.normalize(vectors_of(model)).T
     torch.testing.assert_close(method.scores(model, batch), cosines)
     assert method.terms(model, batch) == method.terms(model, replace(batch, features=z))
-
-
-def test_fusion_has_the_terms_and_scores_of_lacon_on_its_text_embeddings(
-    made: Made, batch: Batch
-) -> None:
-    shared: dict[str, Any] = {"tau": 0.3, "lam": 0.2, "heads": 4}
-    method, plain = LaConFusion(**shared), LaCon(**shared)
-    model = made(method)
-    attention = model.new_modules["attention"]
-    z = attention(model.hidden(batch), vectors_of(model), batch.mask)
-    embedded = replace(batch, features=z)
-    torch.testing.assert_close(method.terms(model, batch), plain.terms(model, embedded))
-    torch.testing.assert_close(method.scores(model, batch), plain.scores(model, embedded))
 
 
 def test_wrong_heads_even_kernels_and_a_missing_loss_are_errors(bert: Encoder) -> None:

@@ -128,10 +128,6 @@ def seeds_of(race: Race) -> list[int]:
     return [int(count) for count in (~np.isnan(race.scores)).sum(1)]
 
 
-def winner(race: Race) -> int:
-    return int(np.nanargmax(race.values(race.stages[-1])))
-
-
 def test_the_best_third_goes_on_after_each_stage_and_at_least_three_get_all_seeds() -> None:
     means = np.linspace(0.9, 0.1, 30)  # far apart: nothing is within the band
     race = finish(race_of(30, 2.5), means[:, None] + 0.001 * np.arange(10))
@@ -178,31 +174,6 @@ def test_an_exact_race_has_all_that_could_equal_or_beat_its_winner(
     assert np.nanmax(race.values(10)) == finals.max()
     best = np.flatnonzero(finals == finals.max())
     assert not np.isnan(race.scores[best]).any()  # the loss decides between these
-
-
-@pytest.mark.parametrize(("top", "band", "most"), [(Top(), 2.5, 0.55), (Top(3), 3.5, 0.75)])
-def test_a_race_saves_seeds_and_has_the_winner_of_all_seeds(
-    top: Top, band: float, most: float
-) -> None:
-    draw = np.random.default_rng(2)
-    costs, right = [], []
-    for _ in range(12):
-        scores = few_shot(draw)
-        race = finish(race_of(20, band, top=top), scores, 2)
-        costs.append(sum(seeds_of(race)) / scores.size)
-        finals = [top.value(row) for row in scores.tolist()]
-        right.append(finals[winner(race)] == max(finals))
-    assert np.mean(costs) < most
-    assert sum(right) >= 11
-
-
-def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
-    race = race_of(1, 2.5)
-    assert race.next((), all_open=False) == (0, 0)
-    assert race.next([(0, 0)], all_open=False) == (0, 1)
-    race.scores[0, :2] = 0.5, 0.6
-    assert race.next((), all_open=False) is None
-    assert race.next((), all_open=True) == (0, 2)
 
 
 def test_top_k_counts_the_same_share_of_fewer_seeds() -> None:

@@ -17,7 +17,8 @@ from sclsearch.methods.fields import build
 from sclsearch.protocols.base import Evaluate, Splits, all_seeds
 from sclsearch.protocols.papers import plain_rows
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Split, Task, TaskData, Texts
+from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.tasks.paraphrases import paraphrase_source
 from sclsearch.training.data import Tokens, tokenize_task
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import TrainingResult
@@ -39,9 +40,7 @@ WorkFor = Callable[..., Work]
 Trained = Callable[..., TrainingResult]
 
 ROWS = {"train": 44, "validation": 30, "test": 30}
-FIELDS: Mapping[str, object] = {
-    **{"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "weight_decay": 0.01, "max_length": 16}
-}
+FIELDS = {"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "max_length": 16}
 POST = {"post_learning_rate": 1e-2, "post_epochs": 2}
 # Fields with which a random encoder of width 16 learns in a second; every method has an entry.
 OWN: Mapping[str, Mapping[str, object]] = {
@@ -77,16 +76,6 @@ def toy() -> TaskData:
 
 
 @pytest.fixture(scope="session")
-def toy_scores(toy: TaskData) -> TaskData:
-    """Return the same texts with a score instead of a class."""
-    splits = {
-        name: Split(split.texts, split.y + 0.2 * stream(1, name).random(len(split)))
-        for name, split in toy.splits.items()
-    }
-    return TaskData(Task("scores", "one word", (), "pearson"), splits, "memory")
-
-
-@pytest.fixture(scope="session")
 def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
     """Return a function that makes the training data of a seed run on the toy task."""
 
@@ -118,14 +107,9 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
             model_digest="e" * 64,
             numerics="cpu-fp32",
         )
-        # Paraphrases of a text: its words reversed, and its last word first.
-        given: dict[Texts, tuple[Texts, ...]] = {
-            row: ((" ".join(words[::-1]),), (" ".join([words[-1], *words[:-1]]),))
-            for row in data.splits["train"].texts
-            for words in [row[0].split()]
-        }
-        views = given if any(stage.reads == "paraphrases" for stage in spec.stages) else None
-        return Work(spec, tokenize_task(data, load_tokenizer(model), training.max_length, views))
+        views = paraphrase_source(None, 2).views(data.splits["train"].texts)
+        read = views if any(stage.reads == "paraphrases" for stage in spec.stages) else None
+        return Work(spec, tokenize_task(data, load_tokenizer(model), training.max_length, read))
 
     return work_for
 

@@ -103,21 +103,6 @@ def test_a_batch_holds_the_tokens_of_its_rows_in_order_with_padding_on_the_right
     assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
 
 
-def test_both_paraphrases_of_a_text_follow_each_other_by_halves(
-    tiny_bert: Path, tokenized: Tokenized
-) -> None:
-    views: dict[Texts, tuple[Texts, Texts]] = {
-        ("good",): (("great",), ("the good",)),
-        ("fine",): (("a fine",), ("lovely",)),
-    }
-    both = tokenized(toy_of([("good",), ("bad",), ("fine",)]), 16, paraphrases=views)["paraphrases"]
-    batch = collate(both, np.array([2, 0, 5, 3]), (0.1,), CPU)
-    decode = load_tokenizer(tiny_bert).decode
-    read = [decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
-    assert read == ["a fine", "great", "lovely", "the good"]
-    assert batch.y.tolist() == [0, 0, 0, 0]
-
-
 @pytest.mark.parametrize(("pooling", "features"), [("mean", "mean"), ("head_hidden", "cls_raw")])
 def test_scl_with_lambda_0_equals_cross_entropy_to_the_bit(
     work_for: WorkFor, pooling: str, features: str

@@ -21,6 +21,7 @@ from sclsearch.methods.fields import load_custom_method
 from sclsearch.methods.scl import SCL
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.papers import plain_rows
+from sclsearch.randomness import stream
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
@@ -80,11 +81,14 @@ def test_training_lowers_the_loss_and_beats_the_majority_class(
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if method_class(name).regression])
-def test_regression_methods_learn_scores(
-    work_for: WorkFor, toy_scores: TaskData, name: str
-) -> None:
+def test_regression_methods_learn_scores(work_for: WorkFor, toy: TaskData, name: str) -> None:
+    splits = {
+        name: replace(split, y=split.y + 0.2 * stream(1, name).random(len(split)))
+        for name, split in toy.splits.items()
+    }
+    scores = TaskData(replace(toy.task, labels=(), metric="pearson"), splits, "memory")
     reported: list[Any] = []
-    result = train(*work_for(name, data=toy_scores, epochs=12), report=reported.append)
+    result = train(*work_for(name, data=scores, epochs=12), report=reported.append)
     evaluations: list[Any] = result.evaluations
     assert reported == evaluations
     assert set(evaluations[0]["validation"]) == {"pearson", "spearman", "mse"}
