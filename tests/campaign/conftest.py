@@ -1,14 +1,12 @@
 """A storage of two finished searches, trained once for all tests of the folder."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from typer.testing import CliRunner
 
-from sclsearch.search.run import run
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.cli import app
 from tests.studies import in_process
 
 SPACE = """
@@ -22,40 +20,34 @@ space:
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
-    """Return a folder with a storage of two finished searches and their search space."""
-    place = tmp_path_factory.mktemp("whole")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for the storage and the search space."""
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture(scope="session")
+def search(place: Path, tiny_encoder: Path) -> tuple[str, ...]:
+    """Return the command of the first search."""
     (place / "space.yaml").write_text(SPACE, encoding="utf-8")
-    spec = StudySpec(
-        method="scl",
-        task="demo",
-        model=str(tiny_encoder),
-        train_size=20,
-        space=place / "space.yaml",
-        settings={"epochs": 1},
+    return (
+        *("tune", "--method", "scl", "--task", "demo", "--train-size", "20", "--seeds", "2"),
+        *("--rule", "mean", "--configs", "2", "--space", str(place / "space.yaml")),
+        *("--model", str(tiny_encoder), "--set", "epochs=1", "--gpus-per-trial", "0"),
+        *("--storage", "storage", "--study", "mine"),
     )
-    options = RunOptions(
-        study="mine", storage=place / "storage", seeds=2, configs=2, rule="mean", gpus_per_trial=0
-    )
+
+
+@pytest.fixture(scope="session")
+def whole(place: Path, search: tuple[str, ...]) -> Path:
+    """Return the storage of two finished searches."""
+    there = ("--storage", str(place / "storage"))
     with in_process():
-        run(spec, options, Console(quiet=True))
-        other = replace(options, study="other", tracking="none")
-        run(replace(spec, search_seed=1), other, Console(quiet=True))
-    return place
+        for more in ((), ("--study", "other", "--search-seed", "1", "--tracking", "none")):
+            assert CliRunner().invoke(app, [*search, *there, *more]).exit_code == 0
+    return place / "storage"
 
 
 @pytest.fixture
 def storage(whole: Path, folder: Path) -> Path:
     """Return a copy of the storage in the current folder."""
-    return Path(shutil.copytree(whole / "storage", folder / "storage"))
-
-
-@pytest.fixture
-def search(whole: Path, tiny_encoder: Path) -> tuple[str, ...]:
-    """Return the command of the first search."""
-    return (
-        *("tune", "--method", "scl", "--task", "demo", "--train-size", "20", "--seeds", "2"),
-        *("--rule", "mean", "--configs", "2", "--space", str(whole / "space.yaml")),
-        *("--model", str(tiny_encoder), "--set", "epochs=1", "--gpus-per-trial", "0"),
-        *("--study", "mine", "--storage", "storage"),
-    )
+    return Path(shutil.copytree(whole, folder / "storage"))

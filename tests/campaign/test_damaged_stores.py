@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -153,32 +152,6 @@ def test_all_damaged_files_are_named_at_once(storage: Path, show: Show) -> None:
     assert notes[0].startswith("warning: damaged files, left out of the ranking: 3;")
     for path in paths:
         assert len([note for note in notes if str(path) in note]) == 1
-
-
-READERS: dict[str, tuple[str, ...]] = {
-    "show": ("show", "mine"),
-    "compare": ("compare", "mine", "other"),
-    "rerun": ("rerun",),
-    "confirm": ("confirm", "mine", "--gpus-per-trial", "0", "--dry-run"),
-    "export": ("export", "mine", "out"),
-    "ls": ("ls", "studies"),
-}
-
-
-@pytest.mark.parametrize("name", [RECORD, CONFIGURATION, REPLICATE, RUN])
-@pytest.mark.parametrize("damage", ["deep", "pipe"])
-@pytest.mark.parametrize("reader", READERS)
-def test_every_command_survives_damage_of_every_kind_of_file(
-    storage: Path, sclsearch: Call, reader: str, damage: str, name: str
-) -> None:
-    path = min(storage.glob(name))
-    DAMAGE[damage](path)
-    more = (path.stem[:12],) if reader == "rerun" else ()
-    result = sclsearch(*READERS[reader], *more, "--storage", "storage")
-    result.assert_clear()
-    assert result.returncode in ({0} if reader == "ls" else {0, 2, 3}), output_of(result)
-    if result.returncode == 2:
-        assert re.search(r"\.json|--", result.stderr), result.stderr
 
 
 def test_files_with_unknown_names_are_ignored(storage: Path, sclsearch: Call, show: Show) -> None:

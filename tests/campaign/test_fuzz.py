@@ -18,7 +18,6 @@ from sclsearch.reports.predictor import ExportRecord, read_record
 from sclsearch.store import lock, studies
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.storage import CHECKSUM, LocalPath, read, sealed
-from tests.campaign.test_damaged_stores import DAMAGE
 from tests.studies import in_process
 from tests.workspace import Call, Result
 
@@ -180,14 +179,3 @@ def test_an_export_with_hostile_lists_is_refused(
     record = json.loads((model / "sclsearch.json").read_bytes())
     (model / "sclsearch.json").write_text(json.dumps({**record, **changes}))
     sclsearch(*PREDICT).assert_refused("sclsearch.json")
-
-
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "deep"])
-@pytest.mark.parametrize("name", ["sclsearch.json", "parts.safetensors", "config.json"])
-def test_an_export_whose_file_is_no_regular_file_is_refused(
-    model: Path, sclsearch: Call, name: str, kind: str
-) -> None:
-    (path,) = [model / name] if (model / name).exists() else model.glob(f"*/{name}")
-    DAMAGE[kind](path)
-    check_quick(lambda: sclsearch(*PREDICT), f"{name} {kind}")
-    sclsearch(*PREDICT).assert_refused("model")

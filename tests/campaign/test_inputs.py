@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ def nested(kind: str) -> str:
 
 OPTIONS = [
     *(("--method", value) for value in ("", "scll", "x.py:Y", "nothing.py", "\0", "../scl")),
-    *(("--task", value) for value in ("", "colla", "nothing.csv", "/", ".", "\0", "~nobody/x.csv")),
+    *(("--task", value) for value in ("", "colla", "nothing.csv", "/", ".", "\0", "~nobody/x")),
     *(("--protocol", value) for value in ("", "plane", "lacon-classes:99")),
     ("--scale", "desktop"),
     *(("--train-size", value) for value in ("0", "-1", "x", "1e3", "", "99999999999999999999")),
@@ -49,8 +48,9 @@ OPTIONS = [
     *(("--time-budget", value) for value in ("", "0", "-5m", "5y", "nan", "inf", "1e999")),
     *(("--trial-timeout", value) for value in ("0", "x", "-1h")),
     *(("--search-seed", value) for value in ("x", "1.5", "")),
-    *(("--paraphrases", value) for value in ("nothing.jsonl", "", "/", "\0")),
-    *(("--space", value) for value in ("nothing.yaml", "/", "tiny")),
+    *(("--paraphrases", value) for value in ("nothing.jsonl", "", "/", "\0", "pipe.csv")),
+    *(("--space", value) for value in ("nothing.yaml", "/", "tiny", "pipe.csv")),
+    *(("--task", value) for value in ("pipe.csv", "loop.csv")),
     *(("--metric", value) for value in ("accurate", "")),
     *(("--fractions", value) for value in ("1", "0.5,0.5,0.5", "a,b,c")),
 ]
@@ -80,6 +80,8 @@ def test_a_malformed_option_is_refused(
     option: str, value: str, folder: Path, sclsearch: Call
 ) -> None:
     (folder / "rows.csv").write_text(ROWS, encoding="utf-8")
+    os.mkfifo(folder / "pipe.csv")
+    (folder / "loop.csv").symlink_to("loop.csv")
     given = {"--task": "demo", "--train-size": "20", "--model": "tiny"}
     if option in {"--shots", "--splits"}:
         del given["--train-size"]
@@ -117,8 +119,6 @@ DATA: dict[str, tuple[str, bytes]] = {
     "parquet cut": ("parquet", b"PAR1" + bytes(100) + b"PAR1"),
     "unknown ending": ("xlsx", ROWS.encode()),
 }
-
-
 SPACES: dict[str, str] = {
     "empty": "",
     "open bracket": "space: [",
@@ -130,8 +130,6 @@ SPACES: dict[str, str] = {
     "number as key": "space: {1: {}}",
     "too long": "# " + "x" * 1_100_000,
 }
-
-
 HEAD = '{"paraphrases": 1, "source": "me"}\n'
 LINE = '{"text": ["a"], "paraphrases": [["b"], ["c"]]}\n'
 PARAPHRASES = ("", LINE, HEAD + LINE, HEAD + nested("list") + "\n", "".join(map(chr, range(256))))
@@ -142,45 +140,14 @@ FILES: dict[str, tuple[str, str, bytes]] = {
 }
 
 
-def options_with(option: str, file: str, folder: Path) -> list[str]:
-    """Return the options of a dry run that reads a file, and other files that are valid."""
-    for rows in ("rows.csv", "others.csv"):
-        (folder / rows).write_text(ROWS, encoding="utf-8")
-    given = {"--model": "tiny", "--task": "demo", "--train-size": "20", **NEEDED.get(option, {})}
-    if option in {"--task", "--validation", "--test"}:
-        given = {"--model": "tiny", **OWN, "--validation": "others.csv"}
-    return [part for pair in (given | {option: file}).items() for part in pair]
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_a_malformed_file_is_refused_with_its_name(
     name: str, folder: Path, sclsearch: Call
 ) -> None:
     option, ending, content = FILES[name]
-    file = folder / f"mine.{ending}"
-    file.write_bytes(content)
-    sclsearch(*TUNE, *options_with(option, f"./{file.name}", folder)).assert_refused("mine")
+    (folder / f"mine.{ending}").write_bytes(content)
+    given = dict(zip(DEMO[::2], DEMO[1::2], strict=True)) | NEEDED.get(option, {})
+    given = (OWN if option == "--task" else given) | {option: f"./mine.{ending}"}
+    options = [part for pair in given.items() for part in pair]
+    sclsearch(*TUNE, "--model", "tiny", *options).assert_refused("mine")
     assert not (folder / "MARK").exists()
-
-
-KINDS: dict[str, Callable[[Path], object]] = {
-    "pipe": os.mkfifo,
-    "loop": lambda path: path.symlink_to(path.name),
-    "folder": Path.mkdir,
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("option", "name"),
-    [
-        *((option, "mine.csv") for option in ("--task", "--validation", "--test")),
-        *(("--task", name) for name in ("mine.jsonl", "mine.parquet")),
-        *((option, "mine") for option in ("--space", "--paraphrases")),
-    ],
-)
-def test_a_file_that_is_not_a_regular_file_is_refused(
-    option: str, name: str, kind: str, folder: Path, sclsearch: Call
-) -> None:
-    KINDS[kind](folder / name)
-    sclsearch(*TUNE, *options_with(option, name, folder)).assert_refused("mine")

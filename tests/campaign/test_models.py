@@ -1,7 +1,6 @@
 """Tests of damaged model folders: the dry run and the search name the damaged file."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -58,14 +57,6 @@ def cut(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(content[: len(content) // 2])
 
 
-def pipe(name: str) -> Change:
-    def change(folder: Path) -> None:
-        (folder / name).unlink()
-        os.mkfifo(folder / name)
-
-    return change
-
-
 def more_tokens(folder: Path) -> None:
     model = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))["model"]
     model["vocab"]["beyond"] = 99_999
@@ -86,7 +77,6 @@ CASES: dict[str, tuple[Change, str]] = {
     "decoder": (config(is_decoder=True), "bert is a decoder"),
     "pad_token_id beyond the vocabulary": (config(pad_token_id=9999), "Padding_idx"),
     "config cut": (text(CONFIG, '{"model_type": "be'), "config.json"),
-    "config pipe": (pipe(CONFIG), "config.json"),
     "hidden_size 0": (config(hidden_size=0), "hidden_size"),
     "hidden_size huge": (config(hidden_size=10**30), "size"),
     "more layers": (config(num_hidden_layers=3), "model.safetensors lacks"),
@@ -98,7 +88,6 @@ CASES: dict[str, tuple[Change, str]] = {
     "weights LFS pointer": (text(WEIGHTS, "version https://git-lfs.github.com"), "header"),
     "weights cut": (cut, "not fully covered"),
     "weights missing": (lambda folder: (folder / WEIGHTS).unlink(), "model.safetensors"),
-    "weights pipe": (pipe(WEIGHTS), "model.safetensors"),
     "weights lack a tensor": (weights(lambda read: read.pop(DENSE)), DENSE),
     "weights of another shape": (weights(lambda read: read.update({DENSE: torch.ones(3)})), DENSE),
     "weights NaN": (weights(lambda read: read[DENSE].fill_(torch.nan)), "NaN"),
