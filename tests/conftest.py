@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from tests.processes import free_ports, listens, wait_for
+from tests.processes import free_port, listens, wait_for
 from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
 
 if TYPE_CHECKING:
@@ -173,22 +172,14 @@ def bound_by_permissions() -> Iterator[None]:
 @pytest.fixture
 def port() -> int:
     """Return a free port."""
-    return free_ports(1)[0]
-
-
-@pytest.fixture
-def dead_port() -> Iterator[int]:
-    """Return a port without a listener; it stays bound, so that no other process gets it."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """Return the address of an S3 server of this test process."""
     pytest.importorskip("moto")
-    (port,) = free_ports(1)
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:

@@ -1,10 +1,10 @@
-"""Helpers of tests that start processes: a wait for an event, and free ports."""
+"""Helpers of tests that start processes: a wait for an event, and a free port."""
 
 import secrets
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 PATIENCE = 420.0
 
@@ -23,16 +23,9 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
         return connection.connect_ex((host, port)) == 0
 
 
-def free_ports(count: int) -> list[int]:
-    """Return free ports below the ephemeral range.
-
-    A server may bind them late; until then a parallel test could get an ephemeral port.
-    """
-    found: list[int] = []
-    with ExitStack() as stack:
-        while len(found) < count:
-            port = 20_000 + secrets.randbelow(12_000)
-            with suppress(OSError):
-                stack.enter_context(socket.create_server(("", port)))
-                found.append(port)
-    return found
+def free_port() -> int:
+    """Return a free port below the ephemeral range, from which no other process gets one."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError), socket.create_server(("", port)):
+            return port

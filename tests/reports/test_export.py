@@ -212,11 +212,11 @@ def test_the_exported_files_alone_are_the_files_of_a_private_repository(
 
 
 def test_an_unreachable_hub_or_an_invalid_name_is_an_error(
-    tmp_path: Path, dead_port: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SclsearchError, match=r"^--push a/b/c: .* upload: Repo id must"):
         push(tmp_path, "a/b/c")
-    address = f"http://127.0.0.1:{dead_port}"
+    address = "http://127.0.0.1:9"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
     message = f"^--push {REPOSITORY}: {address} .*`hf upload {REPOSITORY} {tmp_path}` uploads it"
