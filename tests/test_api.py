@@ -74,16 +74,6 @@ def test_tune_on_a_finished_study_returns_the_stored_report(options: Options) ->
     assert report == select("mine", storage=options["storage"], rule="mean")
 
 
-def test_a_search_out_of_time_has_configurations_without_score(
-    options: Options, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finish("scl", options)
-    monkeypatch.setattr(TRAIN, lambda *_: "out of time")
-    found = tune(method="scl", **{**options, "configs": 3})
-    assert [line.score for line in found.configurations].count(None) == 1
-    assert len(found.configurations) == 3
-
-
 def test_train_has_one_configuration_with_the_starting_point_and_the_settings(
     options: Options,
 ) -> None:

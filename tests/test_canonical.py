@@ -1,4 +1,4 @@
-"""Tests of canonical JSON and its hashes."""
+"""Tests of hashes of canonical JSON, and of seeds, which equal those of earlier versions."""
 
 import hashlib
 import json
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.canonical import canonical, digest, file_digest
+from sclsearch.randomness import seed_for, stream
 
 SCALARS = (
     st.none()
@@ -19,6 +20,7 @@ SCALARS = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text()
 )
+ARGUMENTS = st.tuples(st.integers(-(2**70), 2**70), st.text("abc1/τ"))
 
 
 def test_the_text_has_sorted_keys_and_no_whitespace_and_the_hash_is_its_sha_256() -> None:
@@ -50,3 +52,29 @@ def test_the_file_digest_is_the_sha_256_of_the_bytes(tmp_path: Path) -> None:
     content = bytes(range(256)) * 5000
     (tmp_path / "weights").write_bytes(content)
     assert file_digest(tmp_path / "weights") == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("seed", "purpose", "expected"),
+    [
+        (0, "order", 5_231_958_647_509_549_229),
+        (1, "order", 620_558_406_644_582_515),
+        (0, "", 1_151_662_994_310_453_691),
+        (-1, "τ", 2_919_109_330_901_963_349),
+    ],
+)
+def test_seeds_equal_those_of_earlier_versions(seed: int, purpose: str, expected: int) -> None:
+    assert seed_for(seed, purpose) == expected
+
+
+@given(one=ARGUMENTS, other=ARGUMENTS)
+def test_seeds_are_below_2_63_and_differ_for_different_arguments(
+    one: tuple[int, str], other: tuple[int, str]
+) -> None:
+    assert 0 <= seed_for(*one) < 2**63
+    assert (seed_for(*one) == seed_for(*other)) == (one == other)
+
+
+def test_streams_equal_those_of_earlier_versions_whatever_others_have_drawn() -> None:
+    stream(0, "noise").random(100)
+    assert stream(3, "order").integers(0, 1000, 5).tolist() == [175, 630, 65, 434, 468]

@@ -1,9 +1,13 @@
-"""Tests of the public names of the package, of lazy imports and of its metadata."""
+"""Tests of the public names, lazy imports, metadata and example callbacks."""
 
+import ast
+import inspect
 import pydoc
 import re
+import runpy
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from hatchling.plugin.manager import PluginManager
 
 import sclsearch
 
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*_callback.py"))
 SLOW = ("transformers", "mlflow", "pandas", "sklearn")
 SLOWER = ("torch", "ray", "optuna", "datasets")
 
@@ -49,3 +54,17 @@ def test_the_package_is_typed_and_its_metadata_has_authors() -> None:
     metadata = ProjectMetadata(str(Path(__file__).parents[1]), PluginManager()).core
     assert metadata.authors
     assert "Typing :: Typed" in metadata.classifiers
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_has_the_signatures_of_callback_and_can_be_imported(example: Path) -> None:
+    tree = ast.parse(example.read_text(encoding="utf-8"))
+    (kind,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    methods = {node.name: node.args for node in kind.body if isinstance(node, ast.FunctionDef)}
+    methods.pop("__init__")
+    assert methods
+    for name, arguments in methods.items():
+        names = [one.arg for one in (*arguments.args, *arguments.kwonlyargs)]
+        assert names == list(inspect.signature(getattr(sclsearch.Callback, name)).parameters)
+    if find_spec(example.stem.removesuffix("_callback")):  # tensorboard, wandb
+        assert issubclass(runpy.run_path(str(example))[kind.name], sclsearch.Callback)

@@ -5,23 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import typer.main
-
-from sclsearch.cli import app
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "cluster"
-
-
-def read(name: str) -> str:
-    """Return the text of a file of cluster/."""
-    return (FOLDER / name).read_text(encoding="utf-8")
-
-
-def tune_options() -> set[str]:
-    """Return the options of `tune`."""
-    command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
-    return {option for parameter in command.params for option in parameter.opts}
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Tests of the files in cluster/ against published schemas, Ray, env.sh and the pinned versions."""
+"""Tests of the files in cluster/ against schemas, Ray, env.sh, versions and the options of tune."""
 
 import re
 import shlex
@@ -11,10 +11,12 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import typer.main
 import yaml
 
+from sclsearch.cli import app
 from sclsearch.ray_backend.start import ENVIRONMENT
-from tests.cluster.conftest import FOLDER, ROOT, read, tune_options
+from tests.cluster.conftest import FOLDER, ROOT
 
 FILES = sorted(
     path.relative_to(FOLDER).as_posix()
@@ -25,6 +27,17 @@ KUBERNETES_VERSION = "1.37"
 RAYJOB, MLFLOW = MANIFESTS = ("k8s/rayjob.yaml", "k8s/mlflow.yaml")
 AWS, ONPREM = LAUNCHER_FILES = ("aws-gpu.yaml", "onprem.yaml")
 SHELLCHECK = str(Path(sys.executable).parent / "shellcheck")
+
+
+def read(name: str) -> str:
+    """Return the text of a file of cluster/."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def tune_options() -> set[str]:
+    """Return the options of `tune`."""
+    command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
+    return {option for parameter in command.params for option in parameter.opts}
 
 
 def having(key: str, node: Any) -> Iterator[dict[str, Any]]:
@@ -146,3 +159,33 @@ def test_aws_workers_have_few_rights_spot_notices_and_a_token_that_only_its_owne
     assert any("chmod 600 ~/.ray/auth_token" in line for line in config["setup_commands"])
     # Ray replaces ~ by the HOME of the image.
     assert image_environment(read("Dockerfile"))["HOME"] == "/home/ray"
+
+
+BLOCKS = re.findall(r"```sh\n(.*?)```", read("README.md"), flags=re.DOTALL)
+
+
+def test_each_kind_of_cluster_has_a_study_command_and_submitted_ones_request_a_gpu() -> None:
+    lines = [line for block in BLOCKS for line in block.splitlines()]
+    commands = [line for line in lines if re.search(r"\btune\b|sbatch", line)]
+    assert len(commands) >= 4
+    for line in commands:
+        words = shlex.split(re.split(r"\btune|sclsearch\.sbatch", line)[1])
+        options = {word for word in words if word.startswith("--")}
+        assert {"--method", "--task"} <= options <= tune_options()
+        if line.startswith("ray job submit"):
+            assert {"--gpus-per-trial", "--concurrency"} <= options
+            assert line.endswith("--address auto")
+
+
+def test_token_commands_create_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
+    block = next(block for block in BLOCKS if "auth_token" in block)
+    script = f'{block}\necho "$RAY_AUTH_MODE $RAY_AUTH_TOKEN_PATH"; umask'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    token = tmp_path / ".sclsearch-cluster" / "auth_token"
+    mode, path, mask = done.stdout.split()
+    assert (mode, path) == ("token", str(token))
+    assert mask != "0077", "the umask of the shell must not change"
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert token.parent.stat().st_mode & 0o777 == 0o700
+    assert re.fullmatch("[0-9a-f]{64}", token.read_text(encoding="utf-8"))
+    assert token.read_text(encoding="utf-8") not in done.stdout + done.stderr
