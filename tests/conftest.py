@@ -3,20 +3,20 @@
 import ctypes
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
+from tests import tiny
 from tests.processes import free_port, listens, wait_for
-from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
+from tests.tiny import SIZES
 
 if TYPE_CHECKING:
     from sclsearch.encoders.encoder import Encoder
@@ -73,16 +73,6 @@ def fewclue() -> Path:
 
 
 @pytest.fixture(scope="session")
-def dbpedia(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with DBpedia's original file names and 79 rows per class and split."""
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "dbpedia_csv").mkdir()
-    for name, there in {"train": "train.csv", "test": "dev.csv"}.items():
-        shutil.copy(_real_data("dbpedia_14") / there, folder / "dbpedia_csv" / f"{name}.csv")
-    return folder
-
-
-@pytest.fixture(scope="session")
 def minilm() -> Path:
     """Return the folder of all-MiniLM-L6-v2; skip the test without package and hub."""
     from sclsearch.encoders.models import model_folder
@@ -97,29 +87,20 @@ def minilm() -> Path:
 @pytest.fixture(scope="session")
 def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
     """Return a function that saves a tiny random encoder of an architecture with a tokenizer."""
-
-    def save(
-        architecture: str,
-        sizes: Mapping[str, Any] = SIZES,
-        vocabulary: Sequence[str] = VOCABULARY,
-        **options: Any,
-    ) -> Path:
-        folder = tmp_path_factory.mktemp(architecture.lower())
-        tiny_model(architecture, sizes, options).save_pretrained(folder)
-        save_tokenizer(folder, vocabulary)
-        return folder
-
-    return save
+    folder = tmp_path_factory.mktemp
+    return lambda kind, *sizes, **options: tiny.save_tiny(
+        folder(kind.lower()), kind, *sizes, **options
+    )
 
 
 def _tiny(architecture: str, sizes: Mapping[str, Any] = SIZES, **options: Any) -> Any:
     """Return a fixture with the folder of a tiny encoder."""
 
     @pytest.fixture(scope="session")
-    def tiny(save_tiny: Save) -> Path:
+    def saved(save_tiny: Save) -> Path:
         return save_tiny(architecture, sizes, **options)
 
-    return tiny
+    return saved
 
 
 tiny_bert = _tiny("Bert")

@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from typing import Any
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = (
@@ -29,23 +26,22 @@ SIZES: Mapping[str, Any] = {
 }
 
 
-def tiny_model(
-    architecture: str, sizes: Mapping[str, Any], options: Mapping[str, Any]
-) -> "PreTrainedModel":
+def save_tiny(
+    folder: Path,
+    architecture: str,
+    sizes: Mapping[str, Any] = SIZES,
+    vocabulary: Sequence[str] = VOCABULARY,
+    **options: Any,
+) -> Path:
+    """Save a tiny random encoder of an architecture with a tokenizer; return the folder."""
     import torch
     import transformers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     config = getattr(transformers, f"{architecture.removesuffix('Encoder')}Config")(**sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model: PreTrainedModel = getattr(transformers, f"{architecture}Model")(config, **options)
-    return model
-
-
-def save_tokenizer(folder: Path, vocabulary: Sequence[str]) -> None:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
+        getattr(transformers, f"{architecture}Model")(config, **options).save_pretrained(folder)
     ids = {token: number for number, token in enumerate(vocabulary)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
@@ -55,7 +51,7 @@ def save_tokenizer(folder: Path, vocabulary: Sequence[str]) -> None:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
     )
-    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
@@ -63,3 +59,4 @@ def save_tokenizer(folder: Path, vocabulary: Sequence[str]) -> None:
         sep_token="[SEP]",
         mask_token="[MASK]",
     ).save_pretrained(folder)
+    return folder

@@ -6,7 +6,6 @@ import shutil
 import signal
 import sys
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ import pytest
 from rich.console import Console
 
 from sclsearch.cli import main
-from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run
@@ -223,20 +221,6 @@ def workspace(
     folder = tmp_path_factory.mktemp("search")
     path = shutil.copyfile(toy.path, folder / "toy.csv")
     return Workspace(folder / "storage", make_spec(task=replace(toy, path=path)))
-
-
-@pytest.fixture
-def worker_failures(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
-    """Return a counter of worker failures by configuration and cause, filled during searches."""
-    seen: Counter[tuple[int, str]] = Counter()
-    record_failure = Scheduler.record_failure
-
-    def count_and_record(scheduler: Scheduler, task: SeedRunTask, failure: WorkerFailure) -> None:
-        seen[task.id[0], failure.cause] += 1
-        record_failure(scheduler, task, failure)
-
-    monkeypatch.setattr(Scheduler, "record_failure", count_and_record)
-    return seen
 
 
 @dataclass(frozen=True)
