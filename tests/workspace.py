@@ -26,7 +26,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.state import SeedRunTask
 from sclsearch.study.study import Study
 from sclsearch.tasks.custom import CustomTask
-from tests.studies import SPACE, seed_run, stored
+from tests.studies import SPACE, Confusion, seed_run, stored
 
 GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull")
 FILLERS = ("the film", "it", "a film", "the", "very", "and")
@@ -102,12 +102,19 @@ def prepare(make_spec: MakeSpec, tmp_path: Path) -> Prepare:
 
 
 class Workers:
-    """Fake workers that finish the seed runs of a scheduler without training."""
+    """Fake workers that finish the seed runs of a scheduler without training.
+
+    Args:
+        counts: Confusion counts of a configuration and seed; without it they follow from the key.
+    """
+
+    def __init__(self, counts: Callable[[int, int], Confusion] | None = None) -> None:
+        self.counts = counts
 
     def trained(self, task: SeedRunTask) -> SeedRun:
-        """Return a seed run whose number of correct rows, of 20, depends on its key."""
         right = int(task.key[:8], 16) % 20
-        return seed_run(task, [[right, 20 - right], [0, 0]])
+        usual = [[right, 20 - right], [0, 0]]
+        return seed_run(task, self.counts(*task.id) if self.counts else usual)
 
     def failed(self, task: SeedRunTask) -> SeedRun:
         return seed_run(task, None)
@@ -133,11 +140,15 @@ class Workers:
             self.finish(scheduler, self.running(scheduler, 1)[0])
 
     def run_out(
-        self, scheduler: Scheduler, at_a_time: int = 2, draw: random.Random | None = None
+        self,
+        scheduler: Scheduler,
+        at_a_time: int = 2,
+        draw: random.Random | None = None,
+        most: int = 1_000,
     ) -> list[tuple[int, int]]:
-        """Finish all seed runs, in random order if there is a draw; return the order."""
-        order = []
-        while tasks := self.running(scheduler, at_a_time):
+        """Finish seed runs, in random order if there is a draw; return the order."""
+        order: list[tuple[int, int]] = []
+        while len(order) < most and (tasks := self.running(scheduler, at_a_time)):
             task = draw.choice(tasks) if draw else tasks[0]
             self.finish(scheduler, task)
             order.append(task.id)

@@ -10,7 +10,7 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
-from sclsearch.study.state import SeedRunTask
+from tests.studies import Confusion
 from tests.workspace import MakeSpec, Prepare, Workers
 
 ROWS = 1000
@@ -21,28 +21,15 @@ MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
 Raced = tuple[Scheduler, list[tuple[int, int]]]
 
 
-def finish(
-    workers: Workers, scheduler: Scheduler, task: SeedRunTask, failure: Failure | None = None
-) -> None:
-    """Store a seed run that failed, or whose score is near its configuration's mean."""
-    number, seed = task.id
-    right = round(ROWS * (MEANS[number] + random.Random(100 * number + seed).gauss(0, 0.01)))
-    counts = {"confusion": [[right, ROWS - right], [0, 0]]}
-    evaluation = {"epoch": 1.0, "update": 4, "loss": {}, "validation": counts}
-    run = replace(workers.trained(task), evaluations=(evaluation,), test=counts)
-    if failure is not None:
-        run = replace(run, evaluations=(), test={}, failure=failure)
-    scheduler.runs.put(run)
-    scheduler.finish(task, run)
+@pytest.fixture
+def workers() -> Workers:
+    """Return fake workers whose scores are near the means of the configurations."""
 
+    def counts(number: int, seed: int) -> Confusion:
+        right = round(ROWS * (MEANS[number] + random.Random(100 * number + seed).gauss(0, 0.01)))
+        return [[right, ROWS - right], [0, 0]]
 
-def run_out(workers: Workers, scheduler: Scheduler, most: int = 1_000) -> list[tuple[int, int]]:
-    """Finish at most so many seed runs of the scheduler, two at a time; return their ids."""
-    ids: list[tuple[int, int]] = []
-    while len(ids) < most and (tasks := workers.running(scheduler, 2)):
-        finish(workers, scheduler, tasks[0])
-        ids.append(tasks[0].id)
-    return ids
+    return Workers(counts)
 
 
 def prepared(prepare: Prepare, race: float | str = BAND, **changes: object) -> Scheduler:
@@ -52,11 +39,11 @@ def prepared(prepare: Prepare, race: float | str = BAND, **changes: object) -> S
 @pytest.fixture
 def raced(prepare: Prepare, workers: Workers) -> Raced:
     """Return a scheduler after a race that stopped once, and the ids of trained seed runs."""
-    ids = run_out(workers, prepared(prepare).begin(), most=37)
+    ids = workers.run_out(prepared(prepare).begin(), most=37)
     found = report(prepared(prepare).storage, prepared(prepare).name)
     assert not found.finished
     scheduler = prepared(prepare)
-    return scheduler, ids + run_out(workers, scheduler)
+    return scheduler, ids + workers.run_out(scheduler)
 
 
 def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(
@@ -85,7 +72,7 @@ def test_a_resumed_race_proposes_the_same_configurations(
     prepare: Prepare, workers: Workers, raced: Raced, tmp_path: Path
 ) -> None:
     whole = prepared(prepare, study="whole", storage=tmp_path / "whole")
-    run_out(workers, whole.begin())
+    workers.run_out(whole.begin())
     stored = [one.values for one in raced[0].store.configurations()]
     assert [one.values for one in whole.store.configurations()] == stored
     assert len(stored) == CONFIGS
@@ -101,11 +88,11 @@ def test_failed_seed_runs_that_a_race_leaves_out_are_counted_and_stay_stored(
     (first.runs.folder / f"{needed.key}.json").remove()
     first.runs.put(replace(needed, evaluations=(), failure=Failure("raised", "a test")))
     again = prepared(prepare, retry_failed=True)
-    assert run_out(workers, again) == [last]
+    assert workers.run_out(again) == [last]
     assert (again.skipped, again.skipped_failures) == (first.skipped, 1)
     assert [run.key for run in first.runs.all() if run.failure] == [left_out.key]
     whole = prepared(prepare, "off", retry_failed=True)
-    assert left_out.id in run_out(workers, whole)
+    assert left_out.id in workers.run_out(whole)
     assert whole.skipped_failures == 0
     assert not any(run.failure for run in first.runs.all())
 
@@ -117,7 +104,7 @@ def test_a_random_search_opens_a_configuration_when_it_can_run(
     scheduler = prepare(spec, configs=50, seeds=SEEDS, race=BAND).begin()
     workers.running(scheduler, 3)
     assert len(scheduler.store.configurations()) == 2
-    order = run_out(workers, prepared(prepare, spec=spec, study="eight").begin())
+    order = workers.run_out(prepared(prepare, spec=spec, study="eight").begin())
     assert order[: 2 * CONFIGS] == [(n, seed) for n in range(CONFIGS) for seed in (0, 1)]
 
 
@@ -139,9 +126,9 @@ def test_half_of_a_time_budget_ends_the_opening_of_configurations(
     prepare: Prepare, workers: Workers
 ) -> None:
     scheduler = prepare(configs=100, seeds=SEEDS, race=BAND).begin()
-    run_out(workers, scheduler, most=12)
+    workers.run_out(scheduler, most=12)
     scheduler.stop_opening()
-    run_out(workers, scheduler)
+    workers.run_out(scheduler)
     assert scheduler.complete
     assert scheduler.state.winner is not None
     assert len(scheduler.state.configurations) < CONFIGS
