@@ -321,7 +321,7 @@ def _chosen(reports: Sequence[Report]) -> Iterator[str]:
     """Yield differences in what the user chose to search or to set."""
     base = reports[0]
     for other in reports[1:]:
-        yield from _differing(_choices(other, base), _choices(base, other), base, other)
+        yield from _differing(_by_hand(other, base), _by_hand(base, other), base, other)
         yield from _spaces(base, other)
 
 
@@ -403,17 +403,13 @@ def _terms(one: Report, other: Report) -> dict[str, str]:
     }
 
 
-def _choices(one: Report, other: Report) -> dict[str, str]:
-    winner, its = finished_winner(one), finished_winner(other)
-    shared = winner.fields.keys() & its.fields.keys()
-    searches = len(one.configurations) > 1 and len(other.configurations) > 1
-    searched = sorted(winner.values.keys() & shared) if searches else []
-    by_hand = ", ".join(f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared)
-    # A study that repeats a winner takes all fields from it.
-    chosen = not (one.repeats or other.repeats)
+def _by_hand(one: Report, other: Report) -> dict[str, str]:
+    """Return the settings by hand that both methods have; none if a study repeats a winner."""
+    if one.repeats or other.repeats:
+        return {}
+    shared = finished_winner(one).fields.keys() & finished_winner(other).fields.keys()
     return {
-        "searched hyperparameters of both methods": ", ".join(searched),
-        "set by hand": by_hand if chosen else "",
+        "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared)
     }
 
 

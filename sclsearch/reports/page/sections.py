@@ -166,6 +166,7 @@ def _settings(results: StudyResults) -> Iterator[tuple[str, str]]:
         "rule": f"{report.rule}: validation {report.metric}, {rule_of(report)}",
         "test rows": report.choice if report.has_test else "",
         "search space": report.space_note,
+        "searched": ", ".join(one["name"] for one in report.record.identity["space"]["parameters"]),
         "set by hand": settings(report.settings),
         "search": f"{count}. {race_statement(report)}",
         "training": f"{counted(len(report.seed_runs), 'seed run')}, {duration(report.seconds)}",
