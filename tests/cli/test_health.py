@@ -1,18 +1,16 @@
 """Tests of `doctor`: all checks, their reasons, and offline mode."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from sclsearch.cli.doctor import PACKAGES, Finding, findings, spaces
-from sclsearch.spaces.load import space_files
+from sclsearch.cli.doctor import PACKAGES, Finding, findings
 from sclsearch.store.storage import Storage
 from tests.workspace import Call
 
 CHECKS = [
     *("python", *PACKAGES, "cpu", "gpu", "model minilm"),
-    *("hub", "data", "storage", "tracking"),
+    *("hub", "data", "storage", "tracking", "spaces"),
 ]
 # The package `cli` has the command under the name of its module.
 MODULE = "sclsearch.cli.doctor"
@@ -27,7 +25,7 @@ def found(
 @pytest.mark.slow
 def test_the_doctor_prints_all_checks_and_leaves_no_files(sclsearch: Call, workdir: Path) -> None:
     before = list(workdir.iterdir())
-    result = sclsearch("doctor")
+    result = sclsearch("doctor", "--all")
     assert list(workdir.iterdir()) == before
     assert (result.returncode, result.stderr) == (0, "")
     checks = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
@@ -53,15 +51,3 @@ def test_a_failed_check_has_a_reason_and_a_needed_one_gives_exit_code_1(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "hf-mirror.com")
     assert "HF_ENDPOINT hf-mirror.com: is no URL" in found(workdir)["hub"].detail
-
-
-def test_all_built_in_search_spaces_are_validated_on_request(
-    sclsearch: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert spaces() == Finding("spaces", True, f"{len(space_files())} files", needed=True)
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("method: scl\n")
-    monkeypatch.setattr(sys.modules[MODULE], "space_files", lambda: [broken])
-    result = sclsearch("doctor", "--all", "--tracking", "none")
-    assert result.returncode == 1
-    assert "broken.yaml: source: is missing" in " ".join(result.stdout.split())

@@ -20,33 +20,16 @@ Rerun = Callable[..., Result]
 HANG = Failure("hang", "1 h")
 
 
-def seed_run(method: str, model: Path, storage: Path) -> SeedRun:
-    """Train and return the seed run of a study's second replicate, which is not stored."""
-    fields = {"epochs": 1, "max_length": 16}
-    spec = StudySpec(method=method, task="demo", model=str(model), train_size=8, settings=fields)
-    options = RunOptions(storage=storage, seeds=3, configs=1, gpus_per_trial=0)
+@pytest.fixture(scope="module")
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRun:
+    """Return a seed run of a study's second replicate, which is not stored."""
+    fields: dict[str, object] = {"epochs": 1, "max_length": 16}
+    spec = StudySpec(method="ce", task="demo", model=str(tiny_bert), train_size=8, settings=fields)
+    options = RunOptions(storage=tmp_path_factory.mktemp("trained"), seeds=3, gpus_per_trial=0)
     prepared = prepare_study(replace(spec, searched=False), options).begin()
     seed_run_spec = prepared.study.seed_run_spec({}, 1, prepared.splits[1])
     run, _ = attempt(seed_run_spec, worker_context(prepared), 0)
     return run
-
-
-@pytest.fixture(scope="module")
-def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRun:
-    """Return a finished seed run of a tiny encoder."""
-    return seed_run("ce", tiny_bert, tmp_path_factory.mktemp("trained"))
-
-
-@pytest.fixture(scope="module")
-def raising(
-    custom_method: str, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory
-) -> SeedRun:
-    """Return a failed seed run whose method always raises an error."""
-    folder = tmp_path_factory.mktemp("raising")
-    calm = "        scores = self.scores(model, batch)\n"
-    raised = "        raise RuntimeError('no scores today')\n"
-    (folder / "mine.py").write_text(custom_method.replace(calm, raised), encoding="utf-8")
-    return seed_run(f"{folder}/mine.py:Smoothed", tiny_bert, folder)
 
 
 @pytest.fixture
@@ -76,21 +59,6 @@ def test_a_repeated_seed_run_is_identical_and_a_difference_is_named_with_exit_co
     ):
         result = rerun(run)
         assert (result.returncode, result.stdout) == (1, f"{trained.key[:12]}{difference}")
-
-
-def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
-    rerun: Rerun, workdir: Path, raising: SeedRun
-) -> None:
-    file = Path(raising.origin["method"].rpartition(":")[0])
-    source, mark = file.read_text(encoding="utf-8"), workdir / "imported"
-    file.write_text(f"open({str(mark)!r}, 'w')\n{source}", encoding="utf-8")
-    try:
-        rerun(raising).assert_refused("Read the file, then pass --method FILE.py:CLASS")
-        other = rerun(raising, "--method", raising.origin["method"])
-        other.assert_refused("the method of the training, with an unchanged file")
-    finally:
-        file.write_text(source, encoding="utf-8")
-    assert not mark.exists()
 
 
 def test_what_this_machine_cannot_repeat_is_refused(

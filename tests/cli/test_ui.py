@@ -11,8 +11,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from sclsearch.tracking.logger import Writer
-from sclsearch.tracking.records import RunRecord
 from tests.processes import listens, wait_for
 from tests.tracking.conftest import Shown
 from tests.workspace import Call
@@ -30,25 +28,11 @@ def test_an_invalid_option_or_a_used_port_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.slow
-def test_a_search_writes_its_report_although_mlflow_refuses_a_record_and_the_ui_completes_it(
-    sclsearch: Call,
-    storage: Path,
-    finished: tuple[str, ...],
-    port: int,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("finished")
+def test_the_ui_first_completes_the_records_of_stored_studies(
+    sclsearch: Call, storage: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uri, write = f"sqlite:///{storage}/mlflow.db", Writer._write
-
-    def refuse(writer: Writer, record: RunRecord) -> None:
-        if record.path == (0, 1):
-            raise ValueError("refused")
-        write(writer, record)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Writer, "_write", refuse)
-        assert "1 entry missing (refused)" in sclsearch(*finished[:-1], uri).stderr
-    shown = Shown(uri)
-    assert "report.json" in shown.files(shown.study())
+    shown = Shown(f"sqlite:///{storage}/mlflow.db")
     monkeypatch.setattr("os.execve", lambda *_: None)  # the server itself
     for _ in range(2):
         result = sclsearch("ui", "--port", str(port))

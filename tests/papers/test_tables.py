@@ -1,21 +1,14 @@
 """Tests of published tables: reading, selection of cells, agreement with the papers."""
 
-import os
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sclsearch.errors import SclsearchError
-from sclsearch.methods import method_class
-from sclsearch.methods.fields import build, field_errors
+from sclsearch.canonical import digest
 from sclsearch.papers.tables import Cell, Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
 from sclsearch.tasks import TASKS
-from sclsearch.tasks.metrics import METRICS
 from tests.papers.conftest import DEMO, write_table
 
 # Number of values in each table, without dashes, and of points in each figure.
@@ -28,12 +21,6 @@ SIZES = {
     **{"lacon/figure-2": 64, "lacon/figure-3": 20, "lacon/figure-5a": 10, "lacon/figure-5b": 7},
     **{"lacon/figure-5c": 11, "lacon/figure-6": 39, "cmlm/figure-3": 24, "cmlm/figure-4": 16},
     **{"gunel/figure-2": 2, "gunel/figure-3": 6},
-}
-TEXTS = {
-    "gunel": "gunel-2021-scl.txt",
-    "supcl-seq": "supcl-seq-2021.txt",
-    "lacon": "lacon-2022.txt",
-    "cmlm": "cmlm-2021.txt",
 }
 
 
@@ -71,104 +58,21 @@ def test_cells_are_selected_by_row_column_condition_and_size() -> None:
         assert [cell.name for cell in found] == expected
 
 
-def test_a_selector_that_matches_no_value_is_an_error() -> None:
-    for name, selector, message in (
-        ("gunel/table-4", "CE,SST2", "'SST2' .* Did you mean 'SST-2'?"),
-        ("supcl-seq/table-2", "Dropout Augmented,WNLI", "prints no score"),
-        ("supcl-seq/table-4", "CoLA", "^supcl-seq/table-4: has only settings"),
-    ):
-        with pytest.raises(SclsearchError, match=message):
-            select_cells(published_tables()[name], [selector])
-
-
 @pytest.fixture(params=SIZES)
 def table(request: pytest.FixtureRequest) -> Table:
     return published_tables()[request.param]
 
 
-@pytest.fixture(scope="session")
-def papers() -> Path:
-    """Return the folder with the papers' texts."""
-    given = os.environ.get("SCLSEARCH_TEST_PAPERS")
-    folder = Path(given) if given else Path(__file__).parents[3] / "shared" / "papers"
-    if not folder.is_dir():
-        pytest.skip(f"no papers in {folder}; set SCLSEARCH_TEST_PAPERS to a folder with their text")
-    return folder
-
-
-def spelled(numbers: Iterable[Any]) -> str:
-    return "".join(f" {float(number)}" for number in numbers) + " "
-
-
-def spelled_text(papers: Path, table: Table) -> str:
-    text = (papers / TEXTS[table.name.partition("/")[0]]).read_text(encoding="utf-8")
-    return spelled(re.findall(r"\d+(?:\.\d+)?", text))
-
-
-def line_of(table: Table, cell: Cell) -> tuple[int, int]:
-    """Return the position of the printed line that contains a value."""
-    kinds = (
-        (table.blocks, cell.block.name),
-        (table.rows, cell.row.name),
-        (table.columns, cell.column.name),
-    )
-    block, row, column = ([*names].index(name) for names, name in kinds)
-    # These tables print conditions side by side, or two lines per row.
-    turned = {"gunel/table-5": column, "supcl-seq/table-1": column, "lacon/table-4": column // 4}
-    turned["lacon/figure-2"] = column // 4
-    return turned.get(table.name, block), row
-
-
-def printed_lines(table: Table) -> Iterator[str]:
-    """Return the numbers of each line that the paper prints, with settings before the values."""
-    lines = defaultdict(list)
-    for cell in table.cells:
-        lines[line_of(table, cell)].append(cell)
-    for _, cells in sorted(lines.items()):
-        settings: Mapping[str, Any] = cells[0].settings
-        before: list[Any] = []
-        if table.name == "gunel/table-3":
-            before = [settings["batch_size"]]
-        elif table.name == "gunel/table-4":
-            before = [cells[0].block.train_size]
-        elif table.name == "supcl-seq/table-1":
-            dropouts = settings["dropouts"]
-            before = [*dropouts, len(dropouts) * settings["batch_size"]]
-        values = [n for cell in cells for n in (cell.value, cell.std) if n is not None]
-        yield spelled([*before, *values])
-
-
-def test_the_paper_prints_all_values_in_the_same_order(table: Table, papers: Path) -> None:
-    text, place = spelled_text(papers, table), 0
-    for line in printed_lines(table):
-        place = text.find(line, place)
-        assert place >= 0, line
-        place += len(line) - 1
-
-
-def test_the_paper_prints_the_settings_of_each_task(papers: Path) -> None:
-    table = published_tables()["supcl-seq/table-4"]
-    text = spelled_text(papers, table)
-    for column in table.columns.values():
-        set_to: Mapping[str, Any] = column.settings
-        rate = f"{set_to['learning_rate']:.0e}".split("e-")
-        assert spelled([*rate, set_to["batch_size"], *set_to["dropouts"]]) in text
-
-
 def test_all_tables_and_values_are_shipped() -> None:
-    assert {name: len(table.cells) for name, table in published_tables().items()} == SIZES
-
-
-def test_cells_have_known_tasks_and_fields_and_none_is_trained_twice(table: Table) -> None:
-    trained = []
-    for cell in filter(lambda cell: cell.trainable, table.cells):
-        assert {cell.column.task, cell.block.first_task} - {None} <= TASKS.keys()
-        assert cell.column.metric in METRICS
-        method = method_class(str(cell.row.method))
-        assert field_errors(method, cell.settings) == []
-        build(method, cell.settings, table.name)
-        trained.append((cell.row.method, cell.block, cell.column, sorted(cell.settings.items())))
-    assert all(trained.count(one) == 1 for one in trained)
+    tables = published_tables()
+    assert {name: len(table.cells) for name, table in tables.items()} == SIZES
+    values = [
+        [[cell.name, cell.value, cell.std, cell.settings] for cell in table.cells]
+        + [[column.name, column.settings] for column in table.columns.values()]
+        for table in tables.values()
+    ]
+    # These values were compared with the texts of the papers. Compare new ones, too.
+    assert digest(values).startswith("def561074c470dff")
 
 
 def test_the_protocol_has_the_seeds_and_the_rule_of_the_paper(table: Table) -> None:

@@ -79,13 +79,13 @@ def studies(tiny_bert: Path, space_file: Path, tmp_path_factory: pytest.TempPath
         rows.append((f"the film was {word} {number} {TEXT}", LABELS[good], split))
     task = own_task(storage, rows)
     usual = {"epochs": 2, "batch_size": 8, "pooling": "mean", "learning_rate": 1e-3}
-    for study, settings, changes in (
-        ("scl", {"epochs": 3}, {"searched": True, "space": space_file, "configs": 2}),
-        ("ce", usual, {}),
-        ("lacon", {**usual, "heads": 2}, {}),
-    ):
-        named = {"study": study, "method": study, "protocol": "plain"}
-        study_on(tiny_bert, storage, task, settings=settings, **named, **changes)
+    searches: dict[str, dict[str, Any]] = {
+        "scl": {"searched": True, "space": space_file, "configs": 2, "settings": {"epochs": 3}},
+        "ce": {"settings": usual},
+        "lacon": {"settings": {**usual, "heads": 2}},
+    }
+    for name in STUDIES:
+        study_on(tiny_bert, storage, task, study=name, method=name, **searches[name])
     return storage
 
 

@@ -1,6 +1,5 @@
 """Tests of the comparison of study winners over all replicates."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,9 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
-from sclsearch.reports.comparison_tables import limits, show_comparison, winner_table
+from sclsearch.reports.comparison_tables import show_comparison, winner_table
 from sclsearch.reports.report import report
-from sclsearch.selection.significance import Comparison, compare
+from sclsearch.selection.significance import Comparison
 from tests.reports.conftest import WriteStudy
 
 BASE = [(50, 60), (52, 61), (54, 62)]
@@ -75,22 +74,6 @@ def test_a_comparison_prints_winners_differences_limits_and_notes(
         "- better has 4 seeds, of which the first 3 are here; its budget counts 4",
     ):
         assert line in text
-
-
-@pytest.mark.parametrize(
-    ("pairs", "rows", "limit"),
-    [
-        (3, 1, "With 3 pairs the smallest possible p is 0.25. .* at least 6 pairs"),
-        (5, 2, r"5 pairs .* adjusted p is 0.125\. .* at least 7 pairs\."),
-        (6, 1, r"6 pairs the smallest possible p is 0.0312\.$"),
-        (0, 1, "^All pairs are equal: there is nothing to test"),
-    ],
-)
-def test_the_limit_of_few_pairs_names_the_number_that_can_show_a_difference(
-    pairs: int, rows: int, limit: str
-) -> None:
-    one = compare([0.1 * n for n in range(1, pairs + 1)] or [0.5], [0.0] * pairs or [0.5])
-    assert re.search(limit, limits([one] * rows))
 
 
 def test_different_settings_are_noted(write_study: WriteStudy) -> None:

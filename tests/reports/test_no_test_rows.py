@@ -70,24 +70,15 @@ def test_seed_runs_have_validation_scores_alone(folder: Path) -> None:
     assert set(found.predictions()["split"]) == {"validation"}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["show", "first"],
-        ["compare", *NAMES],
-        ["confirm", "second", "--seeds", "2", "--gpus-per-trial", "0", "--tracking", "none"],
-    ],
-)
-def test_commands_name_the_missing_test_rows(folder: Path, command: list[str]) -> None:
-    with in_process():
-        printed = " ".join(invoke(*command).split())
-    assert NO_TEST_ROWS in printed
-    assert "--test-scores" not in printed
-
-
-def test_tables_exports_the_page_and_mlflow_have_no_test_scores(
+def test_commands_tables_exports_the_page_and_mlflow_have_no_test_scores(
     folder: Path, tmp_path: Path
 ) -> None:
+    confirm = ["confirm", "second", "--seeds", "2", "--gpus-per-trial", "0", "--tracking", "none"]
+    for command in (["show", "first"], ["compare", *NAMES], confirm):
+        with in_process():
+            printed = " ".join(invoke(*command).split())
+        assert NO_TEST_ROWS in printed
+        assert "--test-scores" not in printed
     assert json.loads(invoke("compare", *NAMES, "--json"))["studies"][1]["comparison"] is None
     assert "None" not in invoke("show", *NAMES, "--rows", "winners", "--format", "csv")
     invoke("export", "first", str(tmp_path / "model"), "--force")
@@ -103,7 +94,7 @@ def test_tables_exports_the_page_and_mlflow_have_no_test_scores(
     client = connect(tracking)
     experiments = [one.experiment_id for one in client.search_experiments()]
     (run,) = client.search_runs(experiments, f"tags.{LEVEL} = 'study' and run_name = 'first'")
-    assert ("score" in run.data.metrics, "test" in run.data.metrics) == (True, False)
+    assert ("val" in run.data.metrics, "test" in run.data.metrics) == (True, False)
 
 
 def test_no_rows_are_taken_for_testing() -> None:

@@ -159,19 +159,15 @@ def test_stages_without_labels_read_the_texts_without_a_label(search: Search) ->
         assert (len(splits.train.index), len(splits.unlabeled.index)) == (labeled, labeled + 7)
 
 
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
+def test_contradictory_options_are_errors(scl: Path, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"ensemble": True, "refit": "all"}, "ensemble: exports seed runs of the search"),
         ({"seeds": 2}, "seeds: counts the models that refit trains, got 2"),
         ({"refit": "test"}, "refit: .*, got 'test'"),
-    ],
-)
-def test_contradictory_options_are_errors(
-    scl: Path, tmp_path: Path, options: dict[str, Any], fault: str
-) -> None:
-    with pytest.raises(SclsearchError, match=fault):
-        sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
+    ]
+    for options, fault in cases:
+        with pytest.raises(SclsearchError, match=fault):
+            sclsearch.export("mine", tmp_path / "m", storage=scl, **options)
 
 
 TASK = Task("own", "a test", ("bad", "good", "fine"), "accuracy")

@@ -4,9 +4,8 @@ import json
 import re
 import shlex
 import shutil
-from collections import defaultdict
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 import pandas as pd
@@ -25,25 +24,12 @@ from sclsearch.training.evaluation import LOGISTIC
 from tests.reports.conftest import LABELS, STUDIES, TEXT, WriteStudy
 
 
-class Sections(HTMLParser):
-    """Text of a page by section."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.name = ""
-        self.text = defaultdict[str, str](str)
-        self.feed((folder / "index.html").read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in {"section", "header"}:
-            self.name = str(dict(attrs)["id"])
-
-    def handle_data(self, data: str) -> None:
-        self.text[self.name] += data
-
-
 def sections_of(folder: Path) -> dict[str, str]:
-    return Sections(folder).text
+    """Return the text of each section of a page."""
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    _, *parts = re.split(r'<(?:section|header)[^>]* id="([^"]+)"[^>]*>', page)
+    texts = [unescape(re.sub(r"<[^>]*>", "", part)) for part in parts[1::2]]
+    return dict(zip(parts[::2], texts, strict=True))
 
 
 def files(folder: Path) -> dict[str, bytes]:
