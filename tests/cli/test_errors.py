@@ -56,14 +56,6 @@ def test_missing_data_and_model_are_reported_together(sclsearch: Call) -> None:
     )
 
 
-def test_a_changed_option_of_a_stored_study_is_refused_with_its_name(
-    sclsearch: Call, finished: tuple[str, ...]
-) -> None:
-    for options, field in (("--search-seed 1", "search_seed"), ("--set epochs=3", "epochs")):
-        refused = sclsearch(*finished, "--dry-run", *options.split())
-        refused.assert_refused(f"--study mine: {field} must stay ", "Give another --study")
-
-
 def test_a_setting_is_read_as_yaml() -> None:
     pairs = ["learning_rate=1e-5", "dropouts=[0.0, 0.1]", " tau = 1", "note=a=b"]
     expected = {"learning_rate": 1e-5, "dropouts": [0.0, 0.1], "tau": 1, "note": "a=b"}

@@ -1,8 +1,6 @@
 """Fixtures and helpers: a small table, run options and printed text."""
 
 import shutil
-from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -25,8 +23,8 @@ model: bert-base
 settings: {batch_size: 8, epochs: 2, max_length: 16, learning_rate: 1.0e-3}
 notes: ["Table 3 says 51, the text 15"]
 rows:
-  CE: {method: ce}
-  CE + SCL: {method: scl, settings: {tau: 0.3, lam: 0.9}, note: "τ is assumed"}
+  CE: {method: ce, note: "τ is assumed"}
+  CE + SCL: {method: scl, settings: {tau: 0.3, lam: 0.9}}
   Theirs: {}
 columns:
   Demo: {task: demo, metric: accuracy}
@@ -70,15 +68,6 @@ def options(tmp_path: Path) -> RunOptions:
     return RunOptions(
         storage=tmp_path / "storage", gpus_per_trial=0, tracking="none", concurrency=1
     )
-
-
-def lines(show: Callable[..., None], *things: object) -> list[str]:
-    """Return the lines that a function prints on 80 columns, with single spaces."""
-    console = Console(file=StringIO(), width=80)
-    show(console, *things)
-    assert isinstance(console.file, StringIO)
-    printed = console.file.getvalue().splitlines()
-    return [" ".join(line.split()) for line in printed]
 
 
 def stored(options: RunOptions) -> dict[str, bytes]:

@@ -1,6 +1,6 @@
 """Tests of the plan of a reproduction: a study or a reason for each cell."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
@@ -75,6 +75,7 @@ def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
         assert one.spec.protocol == (block.protocol or usual)
         assert (one.spec.settings, one.spec.model) == (one.cell.settings, one.cell.model)
         assert (one.spec.searched, one.options.configs) == (False, None)
+        assert one.weights == table.name.startswith("gunel/figure")
         assert one.options.rule == (table.rule and str(table.rule))
         assert (small.spec.searched, small.spec.scale, small.spec.model) == (True, "laptop", None)
         # All rows search the same two learning rates.
@@ -92,24 +93,6 @@ def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
         # Without a paraphrase file, conditions that differ only in temperature share a study.
         conditions = {c.block.augmentation is not None or c.block.name for c in twins}
         assert len({cell.row.name for cell in twins}) == len(conditions) == 1
-
-
-@pytest.mark.parametrize("scale", [None, "laptop"])
-@pytest.mark.parametrize("name", [name for name in published_tables() if "figure" in name])
-def test_the_points_of_a_line_differ_in_one_setting(
-    planned: Planned, name: str, scale: str | None
-) -> None:
-    table = published_tables()[name]
-    lines = defaultdict(list)
-    for one in planned(name, *(table.laptop if scale else ()), scale=scale):
-        assert one.spec is not None
-        assert one.weights == name.startswith("gunel/")
-        lines[one.cell.row.name, one.cell.column.name].append(one.spec)
-    for specs in lines.values():
-        own = [{**asdict(spec), **spec.settings, "settings": None} for spec in specs]
-        differing = {key for key in own[0] if len({str(spec[key]) for spec in own}) > 1}
-        assert len(differing - {"protocol"} or differing) == int(name != "gunel/figure-2")
-        assert len(specs) > 1 or name == "gunel/figure-2"
 
 
 def test_a_cell_without_a_study_has_a_reason(planned: Planned, options: RunOptions) -> None:

@@ -56,6 +56,7 @@ def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(ce: Planne
     name = finish(ce.spec, replace(ce.options, rule="mean"))
     score = reproduce_cell(ce, QUIET)
     assert (score.study, score.rule, score.seeds, score.reason) == (name, "top-3", 10, "")
+    assert "CE: τ is assumed" in score.notes
     assert score.tests == tuple((60 + r) / 100 for r in range(10))
     assert (score.mean, score.std, score.plain) == pytest.approx((0.68, 0.01, 0.645))
 
@@ -69,18 +70,6 @@ def test_two_metrics_come_from_the_same_seed_runs(cells: Cells) -> None:
     f1 = [2 * (20 + r) / (50 + 30 + r) for r in range(10)]
     assert scores[1].tests == pytest.approx(f1)
     assert scores[1].mean == pytest.approx(sum(f1[7:]) / 3)
-
-
-def test_notes_name_model_selection_assumptions_and_scale(cells: Cells, small: Path) -> None:
-    (one,) = cells("N=20,CE + SCL,Demo", scale="laptop")
-    finish(one.spec, one.options)
-    *departures, scaled = reproduce_cell(one, QUIET).notes[:4]
-    assert departures == [
-        f"model {small}, not bert-base",
-        "ours is the best of 2 configurations by validation",
-        "CE + SCL: τ is assumed",
-    ]
-    assert scaled.startswith("scaled: at most 150 updates")
 
 
 def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(

@@ -4,7 +4,6 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import typer.main
 
 from sclsearch.cli import app
@@ -53,21 +52,16 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
     assert "--precision" not in search_command(replace(found, record=automatic))
 
 
-@pytest.mark.parametrize("method", ["scl", "/my files/mine.py:Mine"])
-def test_commands_on_a_study_name_storage_and_only_a_custom_method_and_another_rule(
-    write_study: WriteStudy, method: str
+def test_commands_on_a_study_name_only_a_custom_method_and_another_rule(
+    write_study: WriteStudy,
 ) -> None:
-    storage = write_study([(70, 60)], rule="top-1")
-    found = replace(report(storage, "made-up"), method_place=method)
-    given = {} if method == "scl" else {"method": method}
-    given["storage"] = str(storage)
-
-    def named(command: str) -> dict[str, str]:
-        names = ("method", "rule", "storage")
-        return {name: str(value) for name, value in parsed(command).items() if name in names}
-
-    assert parsed(rerun_command(found, "0123456789abcdef"))["key"] == "0123456789ab"
-    assert named(rerun_command(found, "0123456789abcdef")) == given
-    assert parsed(study_command("confirm", found))["studies"] == ["made-up"]
-    assert named(study_command("confirm", found)) == given
-    assert named(study_command("confirm", replace(found, rule="mean"))) == {**given, "rule": "mean"}
+    found = report(write_study([(70, 60)], rule="top-1"), "made-up")
+    for method, rule in (("scl", "mean"), ("/my files/mine.py:Mine", found.rule)):
+        one = replace(found, method_place=method, rule=rule)
+        again = parsed(rerun_command(one, "0123456789abcdef"))
+        confirm = parsed(study_command("confirm", one))
+        assert (again["key"], confirm["studies"]) == ("0123456789ab", ["made-up"])
+        own = None if method == "scl" else method
+        assert again.get("method") == confirm.get("method") == own
+        assert confirm.get("rule") == ("mean" if rule == "mean" else None)
+        assert str(again["storage"]) == str(confirm["storage"]) == found.storage

@@ -114,13 +114,8 @@ def test_after_a_full_disk_the_same_command_resumes(file: Path) -> None:
     assert file.read_bytes() == whole.read_bytes()
 
 
-@pytest.fixture(scope="module")
-def demo() -> TaskData:
-    return load_task("demo")
-
-
-def test_without_a_size_all_training_texts_but_blank_ones_are_selected(demo: TaskData) -> None:
-    selection = select_texts("demo")
+def test_without_a_size_all_training_texts_but_blank_ones_are_selected() -> None:
+    demo, selection = load_task("demo"), select_texts("demo")
     assert selection.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
     with pytest.raises(SclsearchError, match=r"^--replicates: does not apply"):
         select_texts("demo", replicates=3)
