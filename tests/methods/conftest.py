@@ -28,18 +28,8 @@ def made(bert: Encoder) -> Made:
 @pytest.fixture
 def batch() -> Batch:
     """Return eight texts of two classes as one view without dropout."""
-    generator = torch.Generator().manual_seed(2)
     y = torch.tensor([0, 1, 0, 1, 1, 0, 0, 1])
-    ids = torch.randint(5, 20, (8, 6), generator=generator) + 20 * y[:, None]
-    mask = torch.ones(8, 6, dtype=torch.bool)
-    mask[3, 4:] = False
-    ids[:, 0] = 2
-    ids[~mask] = 0
-    return Batch(
-        ids=ids,
-        mask=mask,
-        types=torch.zeros_like(ids),
-        content=mask & (ids > 4),
-        y=y,
-        dropout_rates=(0.0,),
-    )
+    ids = torch.randint(5, 20, (8, 6), generator=torch.Generator().manual_seed(2)) + 20 * y[:, None]
+    ids[:, 0], ids[3, 4:] = 2, 0
+    mask, content, types = ids > 0, ids > 4, torch.zeros_like(ids)
+    return Batch(ids=ids, mask=mask, types=types, content=content, y=y, dropout_rates=(0.0,))

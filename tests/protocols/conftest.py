@@ -6,19 +6,19 @@ import numpy as np
 
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Rows, Size, Splits
-from sclsearch.tasks.base import Labels, Split, Task, TaskData
+from sclsearch.tasks.base import Split, Task, TaskData
 
 
 def labeled(name: str = "toy", metric: str = "accuracy", /, **splits: Sequence[float]) -> TaskData:
     """Return a task with the labels of its splits; integers are classes."""
-    classes = all(isinstance(y, int) for labels in splits.values() for y in labels)
-    rows = {}
-    for split, labels in splits.items():
-        y: Labels = np.array(labels, np.int64) if classes else np.array(labels, np.float64)
-        rows[split] = Split(tuple((f"{split} {n}",) for n in range(len(y))), y)
-    largest = max((int(y) for labels in splits.values() for y in labels), default=1)
-    names = ("no", "yes", "maybe")[: max(2, largest + 1)] if classes else ()
-    return TaskData(Task(name, "labels alone", names, metric), rows, "memory")
+    rows = {
+        split: Split(tuple((f"{split} {n}",) for n in range(len(y))), np.array(y))
+        for split, y in splits.items()
+    }
+    every = [y for labels in splits.values() for y in labels]
+    classes = max(2, int(max(every)) + 1) if isinstance(every[0], int) else 0
+    task = Task(name, "labels alone", ("no", "yes", "maybe")[:classes], metric)
+    return TaskData(task, rows, "memory")
 
 
 def splits_of(name: str, data: TaskData, number: int = 0, size: Size | int | None = None) -> Splits:

@@ -63,6 +63,9 @@ def test_every_listed_value_must_fit_the_encoder(
     study = resolved(method="lacon", space=space)
     with pytest.raises(SclsearchError, match=r"^heads: must divide the width .* 16, got 5"):
         study.check(load_encoder(tiny_bert, "tiny"))
+    study = resolved(method="lacon", space=None, settings={"head_lr_mult": 10.0})
+    with pytest.raises(SclsearchError, match=r"^head_lr_mult: lacon trains no module"):
+        study.check(load_encoder(tiny_bert, "tiny"))
 
 
 def test_a_regression_has_a_correlation_needs_a_method_for_it_and_notes_unusual_scores(

@@ -161,7 +161,7 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
         (
             "source: S",
             "tau: {}\ntau: {}\nsource: S",
-            "invalid YAML: while constructing a mapping in",
+            "invalid YAML: while constructing a ",
         ),
         ("source: S", "sorce: S", "sorce: unknown key. Did you mean 'source'? Known: fixed, meth"),
         ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),

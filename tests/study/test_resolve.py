@@ -194,6 +194,10 @@ def test_max_length_may_be_a_choice_but_not_a_range(resolved: Resolved, own: Own
             {"unlabeled": 40, "train_size": 20, "protocol": "gunel-noisy"},
             "cannot be combined with --protocol gunel-noisy",
         ),
+        (
+            {"method": "lacon", "space": None, "settings": {"class_weights": "balanced"}},
+            "class_weights: 'balanced' weights a cross-entropy, but lacon has none",
+        ),
         ({"paraphrases": Path("mine.jsonl")}, "neither scl nor plain reads paraphrases"),
         ({"sampler": "grid"}, "--sampler grid: needs choices, but learning_rate in"),
         (

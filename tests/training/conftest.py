@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.base import Model
 from sclsearch.methods.fields import build
-from sclsearch.protocols.base import Evaluate, Splits, all_seeds
+from sclsearch.protocols.base import all_seeds
 from sclsearch.protocols.papers import plain_rows
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData
@@ -39,7 +38,6 @@ class Work(NamedTuple):
 WorkFor = Callable[..., Work]
 Trained = Callable[..., TrainingResult]
 
-ROWS = {"train": 44, "validation": 30, "test": 30}
 FIELDS = {"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "max_length": 16}
 POST = {"post_learning_rate": 1e-2, "post_epochs": 2}
 # Fields with which a random encoder of width 16 learns in a second; every method has an entry.
@@ -64,7 +62,7 @@ OWN: Mapping[str, Mapping[str, object]] = {
 def toy() -> TaskData:
     """Return short texts; three of five have the class `good`."""
     splits = {}
-    for name, rows in ROWS.items():
+    for name, rows in (("train", 44), ("validation", 30), ("test", 30)):
         rng = stream(0, name)
         y, texts = rng.permutation(np.arange(rows) % 5 > 1).astype(np.int64), []
         for good in y:
@@ -80,36 +78,34 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
     """Return a function that makes the training data of a seed run on the toy task."""
 
     def work_for(
-        method: str = "ce",
-        number: int = 0,
-        *,
-        data: TaskData = toy,
-        splits: Splits | None = None,
-        evaluate: Evaluate = "epoch",
-        keep: Any = "best",
-        model: Path = tiny_bert,
-        **fields: object,
+        method: str = "ce", number: int = 0, *, data: TaskData = toy, **changes: Any
     ) -> Work:
-        built, training = build(method_class(method), {**FIELDS, **OWN[method], **fields}, "toy")
+        usual = {
+            "splits": plain_rows(data),
+            "evaluate": "epoch",
+            "keep": "best",
+            "model": tiny_bert,
+        }
+        given = {name: changes.pop(name, one) for name, one in usual.items()}
+        fields = {**FIELDS, **OWN[method], **changes}
+        built, training = build(method_class(method), fields, "toy")
         spec = SeedRunSpec(
             task=data.task,
             data_digest=data.digest,
-            splits=splits or plain_rows(data),
             metric=data.task.metric,
-            evaluate=evaluate,
-            keep=keep,
             method_name=method,
             method=built,
             training=training,
             replicate=all_seeds(number),
             model_name="tiny",
-            model=model,
             model_digest="e" * 64,
             numerics="cpu-fp32",
+            **given,
         )
+        tokenizer = load_tokenizer(spec.model)
         views = paraphrase_source(None, 2).views(data.splits["train"].texts)
         read = views if any(stage.reads == "paraphrases" for stage in spec.stages) else None
-        return Work(spec, tokenize_task(data, load_tokenizer(model), training.max_length, read))
+        return Work(spec, tokenize_task(data, tokenizer, training.max_length, read))
 
     return work_for
 
@@ -118,15 +114,6 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
 def trained(work_for: WorkFor) -> Trained:
     """Return a function that trains a method, once per method and replicate."""
     return cache(lambda method, number=0: train(*work_for(method, number)))
-
-
-def rebuilt(work: Work, result: TrainingResult) -> Model:
-    """Return the model with the weights of a seed run."""
-    encoder = load_encoder(work.spec.model, work.spec.model_name)
-    modules = work.spec.stages[-1].new_modules(encoder, len(work.spec.task.labels))
-    model = Model(encoder, modules)
-    model.load_state_dict(result.weights)
-    return model.eval()
 
 
 @pytest.fixture(params=METHODS)

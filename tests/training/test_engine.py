@@ -22,9 +22,6 @@ from sclsearch.methods.scl import SCL
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.papers import plain_rows
 from sclsearch.randomness import stream
-from sclsearch.study.resolve import resolve
-from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.study.study import Study
 from sclsearch.tasks.base import Split, TaskData
 from sclsearch.tasks.metrics import value
 from sclsearch.tasks.paraphrases import paraphrase_source
@@ -39,7 +36,6 @@ from tests.training.conftest import (
     WorkFor,
     all_losses,
     identical,
-    rebuilt,
     same_weights,
 )
 
@@ -125,18 +121,6 @@ def test_balanced_class_weights_are_inverse_to_the_training_rows(
     classes = work.tokens["train"].y[:10].tolist()
     train(*on_rows(work, 10))
     assert seen[0].tolist() == pytest.approx([10 / (2 * classes.count(y)) for y in (0, 1)])
-
-
-def test_settings_without_effect_on_a_method_are_errors() -> None:
-    def study_of(method: str, **settings: object) -> Study:
-        spec = StudySpec(method=method, task="demo", model="minilm", settings=settings)
-        return resolve(spec, RunOptions(gpus_per_trial=0))
-
-    with pytest.raises(SclsearchError, match=r"^class_weights: .* but lacon has none"):
-        study_of("lacon", class_weights="balanced")
-    study = study_of("lacon", head_lr_mult=10.0)
-    with pytest.raises(SclsearchError, match=r"^head_lr_mult: lacon trains no module"):
-        study.check(load_encoder(study.model, study.model_name))
 
 
 @pytest.mark.parametrize("rows", [1, 9], ids=str)
@@ -306,4 +290,3 @@ def test_each_family_trains_with_each_method(
         assert any(not torch.equal(before[name], weight) for name, weight in after.items())
         assert all(weight.isfinite().all() for weight in result.weights.values())
         save_tensors(tmp_path / method, result.weights, {})
-        rebuilt(work, result)

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import value
@@ -27,14 +28,24 @@ from sclsearch.training.evaluation import (
     LOGISTIC,
     MAJORITY,
     NonFiniteLossError,
+    TrainingResult,
     baselines,
     evaluate_rows,
     save_tensors,
     save_weights,
 )
-from tests.training.conftest import Trained, WorkFor, rebuilt, same_weights
+from tests.training.conftest import Trained, Work, WorkFor, same_weights
 
 CPU = torch.device("cpu")
+
+
+def rebuilt(work: Work, result: TrainingResult) -> Model:
+    """Return the model with the weights of a seed run."""
+    encoder = load_encoder(work.spec.model, work.spec.model_name)
+    modules = work.spec.stages[-1].new_modules(encoder, len(work.spec.task.labels))
+    model = Model(encoder, modules)
+    model.load_state_dict(result.weights)
+    return model.eval()
 
 
 def test_the_weights_reproduce_the_stored_evaluations_predictions_and_probabilities(
