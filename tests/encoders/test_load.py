@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, T5EncoderModel
+from transformers import AutoModel
 
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import (
@@ -34,7 +34,6 @@ OPT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn
 XLM = {"n_words": 100, "emb_dim": 16, "n_layers": 2, "n_heads": 2}
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "GPT2": ({name: n for name, n in SIZES.items() if name != "pad_token_id"}, "is a decoder"),
-    "ModernBertDecoder": (SIZES, "is a decoder"),
     "Qwen3": ({**SIZES, "head_dim": 8, "num_key_value_heads": 2}, "is a decoder"),
     # OPT has dropout with fixed rates too; the error must name the decoder.
     "OPT": ({**OPT, "word_embed_proj_dim": 16}, "is a decoder"),
@@ -42,7 +41,6 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "Longformer": (SIZES, "has noise in training that .* dropout with fixed rates"),
     "XLM": ({**XLM, "n_langs": 2}, "also reads langs, which texts do not have"),
     "LayoutLM": ({**SIZES, "max_2d_position_embeddings": 8}, "also reads bbox"),
-    "LED": ({**SIZES, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1}, "has a decoder"),
     "Nystromformer": ({**SIZES, "num_landmarks": 4}, "must encode a text of any length"),
 }
 
@@ -57,21 +55,6 @@ def test_other_families_are_refused_in_one_line(family: str, save_tiny: Save) ->
 def test_an_encoder_whose_fixed_dropout_rates_are_0_is_loaded(save_tiny: Save) -> None:
     still = {"dropout": 0.0, "attention_dropout": 0.0}
     assert load_encoder(save_tiny("XLM", {**XLM, **still}), "still").noise_free
-
-
-def test_an_encoder_without_the_decoder_is_loaded_or_refused_for_its_architecture(
-    save_tiny: Save, tmp_path: Path
-) -> None:
-    t5 = {"vocab_size": 100, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
-    whole = save_tiny("T5", t5)
-    T5EncoderModel.from_pretrained(whole).save_pretrained(copytree(whole, tmp_path / "t5"))
-    states = load_encoder(whole, "m").model.state_dict()
-    half = load_encoder(tmp_path / "t5", "m").model.state_dict()
-    assert all(torch.equal(half[name], weight) for name, weight in states.items())
-    bart = save_tiny("Bart", REFUSED["Bart"][0])
-    AutoModel.from_pretrained(bart).get_encoder().save_pretrained(bart)
-    with pytest.raises(SclsearchError, match=r"^--model m: bart has a decoder\."):
-        load_encoder(bart, "m")
 
 
 def test_position_0_of_longformer_attends_to_all_tokens(save_tiny: Save) -> None:

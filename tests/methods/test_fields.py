@@ -1,6 +1,5 @@
 """Tests of hyperparameter values, and of custom methods in files."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,19 +10,7 @@ from ray import cloudpickle
 from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method
-from sclsearch.methods.base import Training
 from sclsearch.methods.fields import build, field_errors, field_validators, resolved
-from sclsearch.methods.supcl_seq import SupCLSeq
-
-
-def test_values_can_be_stored_as_json_and_lists_become_tuples_of_floats() -> None:
-    given = {"dropouts": [0, 0.1], "epochs": 3}
-    method, training = build(SupCLSeq, json.loads(json.dumps(given)), "mine.yaml")
-    assert method == SupCLSeq(dropouts=(0.0, 0.1))
-    assert training == Training(epochs=3)
-    values = resolved(method, training)
-    assert list(map(type, values["dropouts"])) == [float, float]  # type: ignore[call-overload]
-    assert build(SupCLSeq, json.loads(json.dumps(values)), "mine.yaml") == (method, training)
 
 
 @pytest.fixture

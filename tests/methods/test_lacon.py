@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Method, Model
-from sclsearch.methods.lacon import LEAM, LSAN, LaCon, vectors_of
+from sclsearch.methods.lacon import LEAM, LaCon, vectors_of
 from tests.methods.conftest import Made
 
 TEXTS = torch.tensor([[1, 2, 0, 1], [0, 1, 1, -1], [2, 0, 1, 1], [-1, 1, 2, 0]], dtype=torch.float)
@@ -86,13 +86,3 @@ def test_leam_classifies_texts_and_label_vectors_with_one_mlp(made: Made, batch:
     torch.testing.assert_close(terms["label"], 0.5 * own)
     torch.testing.assert_close(method.scores(model, batch), classified(z))
     assert [layer.p for layer in mlp.children() if isinstance(layer, nn.Dropout)] == [0.3, 0.3]
-
-
-def test_lsan_classifies_the_mean_of_the_vectors_of_a_text(made: Made, batch: Batch) -> None:
-    method = LSAN()
-    model = made(method)
-    by_label = model.new_modules["attention"](model.hidden(batch), vectors_of(model), batch.mask)
-    head = dict(model.new_modules["head"].named_parameters())
-    logits = by_label.sum(1) / 3 @ head["out.weight"].T + head["out.bias"]
-    torch.testing.assert_close(method.scores(model, batch), logits)
-    torch.testing.assert_close(method.terms(model, batch)["ce"], F.cross_entropy(logits, batch.y))

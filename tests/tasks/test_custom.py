@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import as_task
 from sclsearch.tasks.base import Split
-from sclsearch.tasks.custom import CustomTask, as_options
+from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.own_rows import draw_splits, load_custom_task
 
 HEADER = "text,label\n"
@@ -157,20 +157,6 @@ def test_notes_warn_of_repeated_texts_lacking_classes_and_unsuitable_metrics(
     large = HEADER + "".join(f"row {n},{int(n % 5 < 1)}\n" for n in range(99))
     assert notes(large)[0].startswith("80% of the training rows are '0'")
     assert notes(large, metric="macro_f1") == ()
-
-
-def test_a_task_is_described_in_python_and_on_the_command_line(own: CustomTask) -> None:
-    given: Any = {"path": str(own.path), "text": "text", "fractions": [0.8, 0.1, 0.1]}
-    assert CustomTask(label="label", **given) == replace(own, fractions=(0.8, 0.1, 0.1))
-    home: Any = "~/my rows.csv"
-    files = CustomTask(home, ["a", "b"], "label", metric="spearman", regression=True, id="nr")
-    assert as_options(files) == [
-        *("--task", str(Path.home() / "my rows.csv"), "--text", "a", "--text", "b"),
-        *("--label", "label", "--metric", "spearman", "--regression", "--id", "nr"),
-    ]
-    drawn = replace(own, fractions=(0.5, 0.25, 0.25), delimiter="\\t")
-    assert as_options(drawn)[-4:] == ["--fractions", "0.5,0.25,0.25", "--delimiter", "tab"]
-    assert as_options("cola") == ["--task", "cola"]
 
 
 def test_a_label_has_one_spelling(own: CustomTask) -> None:
@@ -326,9 +312,3 @@ def test_rows_with_equal_texts_are_drawn_together(own: CustomTask) -> None:
     assert [*map(len, texts)] == [12, 4, 4]
     assert len(set.union(*texts)) == 20
     assert loaded.notes[-1].startswith("20 of 20 texts have more than one label")
-
-
-def test_rows_of_a_rare_class_go_to_training_then_validation_then_test() -> None:
-    for rare, expected in {1: [1, 0, 0], 2: [1, 1, 0], 3: [1, 1, 1], 7: [5, 1, 1]}.items():
-        splits = draw_splits(numbered([0] * (200 - rare) + [1] * rare), SHARES[0], "rows.csv")
-        assert [int(split.y.sum()) for split in splits.values()] == expected

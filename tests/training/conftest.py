@@ -80,13 +80,8 @@ def work_for(toy: TaskData, tiny_bert: Path) -> WorkFor:
     def work_for(
         method: str = "ce", number: int = 0, *, data: TaskData = toy, **changes: Any
     ) -> Work:
-        usual = {
-            "splits": plain_rows(data),
-            "evaluate": "epoch",
-            "keep": "best",
-            "model": tiny_bert,
-        }
-        given = {name: changes.pop(name, one) for name, one in usual.items()}
+        base = {"splits": plain_rows(data), "evaluate": "epoch", "keep": "best", "model": tiny_bert}
+        given = {name: changes.pop(name, one) for name, one in base.items()}
         fields = {**FIELDS, **OWN[method], **changes}
         built, training = build(method_class(method), fields, "toy")
         spec = SeedRunSpec(

@@ -125,23 +125,6 @@ def test_only_stages_that_predict_tokens_wait_for_the_device_in_an_update(
     assert {*waits[True]} == ({"aten.nonzero.default"} if method in {"cmlm", "tapt"} else set())
 
 
-class Stated(CE):
-    cuda_graphs = True
-
-
-class Inherited(Stated):
-    pass
-
-
-def test_only_methods_that_allow_it_use_cuda_graphs_and_only_on_a_gpu(work_for: WorkFor) -> None:
-    built_in = work_for("ce").but(numerics="cuda-bf16").spec
-    assert built_in.graphs
-    for kind, expected in ((CE, False), (Stated, True), (Inherited, False)):
-        own = replace(built_in, method=kind(pooling="mean"), method_digest="1")
-        assert own.graphs is expected
-    assert not replace(built_in, numerics="cpu-fp32").graphs
-
-
 ASSERT_FAILED = 'INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":838'
 
 
@@ -197,3 +180,16 @@ def test_a_gpu_must_be_there_is_deterministic_and_uses_tf32_only_if_asked(
     assert backend.device == torch.device("cuda")
     assert backend.bf16 == (numerics == "cuda-bf16")
     assert allowed == (numerics == "cuda-tf32")
+
+
+class Inherited(Waiting):
+    pass
+
+
+def test_only_methods_that_allow_it_use_cuda_graphs_and_only_on_a_gpu(work_for: WorkFor) -> None:
+    built_in = work_for("ce").but(numerics="cuda-bf16").spec
+    assert built_in.graphs
+    for kind, expected in ((CE, False), (Waiting, True), (Inherited, False)):
+        own = replace(built_in, method=kind(pooling="mean"), method_digest="1")
+        assert own.graphs is expected
+    assert not replace(built_in, numerics="cpu-fp32").graphs
