@@ -13,7 +13,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Model, Pooling, Training, encoder_pooling
 from sclsearch.methods.scl import CE, CECL, SCL
-from sclsearch.methods.supcl_seq import DropoutAug, SimCSE, SupCLSeq
+from sclsearch.methods.supcl_seq import DropoutAug, SupCLSeq
 from sclsearch.objectives import nt_xent, sup_con
 from tests.methods.conftest import POOLINGS, Made
 
@@ -149,17 +149,6 @@ def test_regression_scores_equal_to_one_decimal_are_positives(made: Made, batch:
     found = method.contrast(model, replace(batch, y=scores))["sup_con"]
     assert found == method.contrast(model, replace(batch, y=classes))["sup_con"]
     assert found.item() > 0
-
-
-def test_simcse_takes_every_other_view_of_a_text_as_positive(made: Made, batch: Batch) -> None:
-    method = SimCSE(tau=0.2, pooling="mean")
-    contrast, _ = method.stages(Training())
-    model, views = made(method, stage=0), replace(batch, dropout_rates=contrast.dropout_rates_at(0))
-    torch.manual_seed(4)
-    z = model.embed(views, "mean")
-    torch.manual_seed(4)
-    expected = sup_con(z, torch.arange(8).repeat(3), tau=0.2)
-    torch.testing.assert_close(contrast.terms(model, views)["sup_con"], expected)
 
 
 @pytest.mark.parametrize("classes", [0, 2])

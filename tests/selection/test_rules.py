@@ -5,7 +5,6 @@ import random
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +12,11 @@ from hypothesis import strategies as st
 from sclsearch.selection.rules import (
     DECIMALS,
     LEAST,
+    MEAN,
     Band,
     Race,
     Rule,
+    Scores,
     Top,
     mean_std,
     parse_rule,
@@ -91,10 +92,7 @@ def test_mean_and_standard_deviation_equal_numpys_for_a_sample(scores: list[floa
     assert deviation == pytest.approx(np.std(scores, ddof=1), abs=1e-12)
 
 
-Numbers = npt.NDArray[np.float64]
-
-
-def few_shot(draw: np.random.Generator, configs: int = 20) -> Numbers:
+def few_shot(draw: np.random.Generator, configs: int) -> Scores:
     """Return few-shot scores `[configs, 10]` with hard and easy subsets and failed seeds."""
     means = 0.75 + 0.05 * draw.standard_normal((configs, 1))
     noise = 0.02 * draw.standard_normal((1, 10)) + 0.04 * draw.standard_normal((configs, 10))
@@ -102,14 +100,14 @@ def few_shot(draw: np.random.Generator, configs: int = 20) -> Numbers:
     return np.asarray(scores.clip(0, 1).round(3))
 
 
-def race_of(configs: int, band: Band, seeds: int = 10, top: Top | None = None) -> Race:
-    race = Race(top or Top(), 1.0, seeds, band)
+def race_of(configs: int, band: Band, top: Top = MEAN.score) -> Race:
+    race = Race(top, 1.0, 10, band)
     for _ in range(configs):
         race.add_configuration()
     return race
 
 
-def finish(race: Race, scores: Numbers, slots: int = 1, order: random.Random | None = None) -> Race:
+def finish(race: Race, scores: Scores, slots: int = 1, order: random.Random | None = None) -> Race:
     """Give a race the scores that it requests; running seeds end in any order."""
     running: list[tuple[int, int]] = []
     while True:
@@ -186,9 +184,7 @@ def test_top_k_counts_the_same_share_of_fewer_seeds() -> None:
 
 def test_the_needed_seeds_are_exact_if_nothing_is_within_the_band() -> None:
     scores = np.linspace(0.9, 0.1, 20)[:, None] + 0.001 * np.arange(10)
-    race = race_of(5, 2.5)
-    for _ in range(15):
-        race.add_configuration()
+    race = race_of(20, 2.5)
     assert race_of(5, 2.5).needed(15) == race.needed()
     total = race.needed()
     while (place := race.next((), all_open=True)) is not None:
