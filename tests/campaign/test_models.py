@@ -95,7 +95,6 @@ CASES: dict[str, tuple[Change, str]] = {
     "tokenizer missing": (lambda folder: (folder / TOKENIZER).unlink(), "tokenizer.json"),
     "tokenizer beyond the embeddings": (more_tokens, "99999"),
     "tokenizer config null": (text(TOKENIZER_CONFIG, "null"), "tokenizer"),
-    "tokenizer config pipe": (pipe(TOKENIZER_CONFIG), "not a regular file"),
     "custom code": (custom_code, "custom code"),
 }
 

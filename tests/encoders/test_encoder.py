@@ -14,6 +14,7 @@ from sclsearch.encoders import savings
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.row_dropout import ATTENTION, DropoutRates, RowDropout
+from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.objectives import sup_con
 from tests.conftest import Save
@@ -147,6 +148,12 @@ def test_attention_has_the_dropout_rate_of_the_view() -> None:
     weights: Tensor = ALL_ATTENTION_FUNCTIONS[ATTENTION](module, query, query, value, None)[0]
     for rate, view in zip(RATES, weights.chunk(4), strict=True):
         assert_dropped(torch.full_like(view, 1 / 16), view, rate)
+
+
+def test_a_cut_encoder_has_no_matrix_of_all_embeddings(bert: Encoder) -> None:
+    assert SubsetEmbedding.install(bert.model, torch.tensor([0, 5, 7])) is not None
+    with pytest.raises(RuntimeError, match="full_vocabulary"):
+        _ = bert.embeddings
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import (
@@ -17,7 +17,6 @@ from sclsearch.encoders.heads import (
     WindowAttention,
     masked_lm_head,
     masked_lm_notes,
-    projection,
 )
 from sclsearch.encoders.load import load_encoder
 from tests.conftest import Save
@@ -34,12 +33,6 @@ LABELS = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
-
-
-def test_relu_is_between_the_layers_of_g() -> None:
-    g = projection(8, layers=3)
-    first, second, third = (module for module in g if isinstance(module, nn.Linear))
-    torch.testing.assert_close(g(STATES), third(second(first(STATES).relu()).relu()))
 
 
 def expected_weights(attention: WindowAttention, text: Tensor) -> Tensor:

@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Batch, Method, Model, Pooling, Training
+from sclsearch.methods.base import Batch, Method, Model, Training
 
 Made = Callable[..., Model]
-
-POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
 
 
 @pytest.fixture

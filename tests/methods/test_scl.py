@@ -15,13 +15,13 @@ from sclsearch.methods.base import Batch, Model, Pooling, Training, encoder_pool
 from sclsearch.methods.scl import CE, CECL, SCL
 from sclsearch.methods.supcl_seq import DropoutAug, SupCLSeq
 from sclsearch.objectives import nt_xent, sup_con
-from tests.methods.conftest import POOLINGS, Made
+from tests.methods.conftest import Made
 
+POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
 EACH_POOLING = pytest.mark.parametrize("pooling", POOLINGS)
-MODES = pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 
 
-@MODES
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("classes", [0, 3])
 def test_cls_pooled_with_a_linear_head_equals_the_classifier_of_bert(
     tiny_bert: Path, bert: Encoder, batch: Batch, classes: int, training: bool
@@ -105,22 +105,16 @@ def test_ce_cl_contrasts_two_views_and_averages_their_cross_entropies(
     torch.testing.assert_close(terms["nt_xent"], 0.6 * nt_xent(*z.chunk(2), tau=0.2))
 
 
-Rates = tuple[float, ...]
-# Field `dropouts`, and the rates of the released code at the first and at later updates.
-OFFICIAL: tuple[tuple[Rates, Rates, Rates], ...] = (
-    ((0.0, 0.1, 0.2), (0.1, 0.0, 0.0, 0.2), (0.1, 0.0, 0.0, 0.2)),
-    ((0.0, 0.2), (0.1, 0.0, 0.2), (0.1, 0.0, 0.2)),
-    ((0.0, 0.1), (0.1, 0.0, 0.0), (0.0, 0.0, 0.0)),
-)
-
-
-@pytest.mark.parametrize(("dropouts", "first", "later"), OFFICIAL, ids=str)
-def test_the_released_code_adds_a_view_and_never_sets_dropout_to_0_1(
-    dropouts: Rates, first: Rates, later: Rates
-) -> None:
-    assert SupCLSeq(dropouts=dropouts).view_rates(0) == dropouts
-    method = SupCLSeq(dropouts=dropouts, view_mode="official_code")
-    assert [method.view_rates(update) for update in range(4)] == [first, later, later, later]
+def test_the_released_code_adds_a_view_and_never_sets_dropout_to_0_1() -> None:
+    # Field `dropouts`, and the rates of the released code at the first and at later updates.
+    for dropouts, first, later in (
+        ((0.0, 0.1, 0.2), (0.1, 0.0, 0.0, 0.2), (0.1, 0.0, 0.0, 0.2)),
+        ((0.0, 0.2), (0.1, 0.0, 0.2), (0.1, 0.0, 0.2)),
+        ((0.0, 0.1), (0.1, 0.0, 0.0), (0.0, 0.0, 0.0)),
+    ):
+        assert SupCLSeq(dropouts=dropouts).view_rates(0) == dropouts
+        method = SupCLSeq(dropouts=dropouts, view_mode="official_code")
+        assert [method.view_rates(update) for update in range(4)] == [first, later, later, later]
 
 
 @pytest.mark.parametrize("pooling", ["cls_raw", "cls_pooled", "mean"])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sclsearch.errors import SclsearchError
 from sclsearch.selection.rules import (
     DECIMALS,
     LEAST,
@@ -62,6 +63,9 @@ def test_a_rule_survives_a_text_round_trip(score: Top, report: Top) -> None:
     assert parse_rule(str(Rule(score, report))) == Rule(score, report)
     assert parse_rule("mean") == Rule(Top(), Top())
     assert parse_rule("top-3/best") == Rule(Top(3), Top(1))
+    parse_rule("top-3/best").check(3)
+    with pytest.raises(SclsearchError, match="--seeds: rule top-3/best needs at least 3, got 2"):
+        parse_rule("top-3/best").check(2)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +176,14 @@ def test_an_exact_race_has_all_that_could_equal_or_beat_its_winner(
     assert np.nanmax(race.values(10)) == finals.max()
     best = np.flatnonzero(finals == finals.max())
     assert not np.isnan(race.scores[best]).any()  # the loss decides between these
+
+
+def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
+    race = race_of(1, 2.5)
+    assert race.next((), all_open=False) == (0, 0)
+    race.scores[0, :2] = 0.5, 0.6
+    assert race.next((), all_open=False) is None
+    assert race.next((), all_open=True) == (0, 2)
 
 
 def test_top_k_counts_the_same_share_of_fewer_seeds() -> None:
