@@ -163,6 +163,10 @@ def test_an_export_with_a_wrong_field_is_refused_or_loaded(model: Path, sclsearc
         check_quick(lambda: sclsearch(*PREDICT), case)
     path.write_bytes(undamaged)
     assert sclsearch(*PREDICT) == before
+    path.unlink()
+    sclsearch(*PREDICT).assert_refused("sclsearch.json")
+    os.mkfifo(path)
+    sclsearch(*PREDICT).assert_refused("sclsearch.json: ", "not a regular file")
 
 
 @pytest.mark.parametrize(
