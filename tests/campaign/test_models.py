@@ -1,6 +1,7 @@
 """Tests of damaged model folders: the dry run and the search name the damaged file."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,11 @@ def cut(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(content[: len(content) // 2])
 
 
+def pipe(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    os.mkfifo(folder / WEIGHTS)
+
+
 def more_tokens(folder: Path) -> None:
     model = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))["model"]
     model["vocab"]["beyond"] = 99_999
@@ -88,6 +94,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "weights LFS pointer": (text(WEIGHTS, "version https://git-lfs.github.com"), "header"),
     "weights cut": (cut, "not fully covered"),
     "weights missing": (lambda folder: (folder / WEIGHTS).unlink(), "model.safetensors"),
+    "weights pipe": (pipe, "model.safetensors is not a regular file"),
     "weights lack a tensor": (weights(lambda read: read.pop(DENSE)), DENSE),
     "weights of another shape": (weights(lambda read: read.update({DENSE: torch.ones(3)})), DENSE),
     "weights NaN": (weights(lambda read: read[DENSE].fill_(torch.nan)), "NaN"),
