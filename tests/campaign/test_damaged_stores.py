@@ -105,6 +105,8 @@ def test_a_damaged_file_is_named_and_the_others_are_read(
     if (kind, damage) == ("replicate", "deleted"):
         assert (shown.returncode, "wasdeleted" in output_of(shown)) == (3, True)
     sclsearch(*search, "--dry-run").assert_clear()
+    if (kind, damage) == ("study", "cut"):
+        assert sclsearch("rm", "mine", "--yes", "--storage", "storage").returncode == 0
 
 
 EDITS: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {

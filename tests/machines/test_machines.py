@@ -122,30 +122,21 @@ def undisturbed(machines: Machines, command: tuple[str, ...], tmp_path_factory: 
     return results
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def head(machines: Machines, undisturbed: Any) -> Iterator[Machine]:
     """Return the head of a cluster with one machine that is not lost."""
     yield machines.cluster(2)
     machines.kill(1, 2)
 
 
-@pytest.fixture(scope="module")
-def numbers() -> Iterator[int]:
-    """Return the numbers of unused machines.
-
-    Ray considers a new machine dead if it has the address of a recently unplugged one.
-    """
-    return iter(range(3, 10))
-
-
 @pytest.fixture
-def victim(machines: Machines, head: Machine, numbers: Iterator[int]) -> Iterator[Machine]:
+def victim(machines: Machines, head: Machine) -> Iterator[Machine]:
     """Return the machine of the cluster that the test loses."""
-    victim = machines.start(next(numbers))
+    victim = machines.start(3)
     victim.join(head)
     head.await_nodes(victim)
     yield victim
-    machines.kill(victim.number)
+    machines.kill(3)
 
 
 def start_on(victim: Machine, head: Machine, search: Search) -> None:
