@@ -17,7 +17,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.store import lock as locks
 from sclsearch.store.lock import sole_driver
-from sclsearch.store.storage import LocalPath, StoragePath, read, write
+from sclsearch.store.storage import StoragePath, read, write
 from tests.store.conftest import WRITERS, another_driver, at_once
 
 
@@ -137,22 +137,6 @@ def test_a_delayed_driver_of_this_machine_keeps_its_lock(folder: StoragePath) ->
         assert_refused(folder)
         lock(folder)
     assert hosts(folder) == ["elsewhere"]
-
-
-def test_a_driver_notices_that_its_lock_is_gone_and_does_not_restore_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.02)
-    folder = LocalPath(tmp_path)
-    with sole_driver(folder) as lost:
-        assert not lost.wait(0.1)
-        (mine,) = folder.names()
-        until = time.monotonic() + 10
-        while not lost.wait(0.05):  # a beat in progress may still write the file
-            (tmp_path / mine).unlink(missing_ok=True)
-            assert time.monotonic() < until
-        time.sleep(0.1)
-        assert folder.names() == []
 
 
 def test_a_driver_that_returns_beside_its_successor_ends_and_the_successor_goes_on(

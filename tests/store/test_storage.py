@@ -13,7 +13,6 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.remote import RemotePath, _files
 from sclsearch.store.storage import (
     DEFAULT_STORAGE,
-    DamagedError,
     LocalPath,
     StoragePath,
     create,
@@ -50,16 +49,20 @@ def test_objects_are_read_listed_moved_and_removed(folder: StoragePath) -> None:
     assert folder.names() == ["damaged", "folder"]
 
 
-def test_one_of_eight_threads_creates_the_object(folder: StoragePath) -> None:
-    path = folder / "one.json"
-    for _ in range(3):
+def test_one_of_eight_threads_creates_the_object(
+    folder: StoragePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, link = folder / "one.json", Mock(wraps=os.link)
+    monkeypatch.setattr(os, "link", link)
+    for error in (None, None, OSError(errno.EOPNOTSUPP, "as a mounted bucket says")):
+        link.side_effect = error
         created = at_once(lambda writer: create(path, {"writer": writer}))
         assert sum(created) == 1
         assert read(path, dict) == {"writer": created.index(True)}
         write(path, {"writer": None})
         assert read(path, dict) == {"writer": None}
         path.remove()
-    assert folder.names() == []
+    assert folder.files() == {}
 
 
 def test_a_reader_never_sees_a_part_of_what_simultaneous_writers_write(folder: StoragePath) -> None:
@@ -90,17 +93,6 @@ def test_a_file_whose_writing_breaks_off_is_not_stored(folder: StoragePath) -> N
     assert (folder / "weights").files() == {}
 
 
-def test_an_object_is_created_once_without_hard_links(
-    one: LocalPath, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unable = OSError(errno.EOPNOTSUPP, "as a mounted bucket says")
-    monkeypatch.setattr(os, "link", Mock(side_effect=unable))
-    first = at_once(lambda number: create(one, {"number": number}))
-    assert sum(first) == 1
-    assert read(one, dict) == {"number": first.index(True)}
-    assert list(one.path.parent.iterdir()) == [one.path]
-
-
 def test_a_full_disk_or_a_non_finite_number_leaves_no_file(
     one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,24 +104,6 @@ def test_a_full_disk_or_a_non_finite_number_leaves_no_file(
     with pytest.raises(OSError, match="No space"):
         create(one, {"time": 1})
     assert list(one.path.parent.iterdir()) == []
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "cut": lambda path: path.write_bytes(b'{"half": '),
-    "bytes": lambda path: path.write_bytes(b"\xff\xfe\x00"),
-    "null": lambda path: path.write_bytes(b"null"),
-    "folder": Path.mkdir,
-    "pipe": os.mkfifo,
-    "broken link": lambda path: path.symlink_to("nothing"),
-}
-
-
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_file_is_named_without_blocking(one: LocalPath, kind: str) -> None:
-    DAMAGE[kind](one.path)
-    assert one.exists()
-    with pytest.raises(DamagedError, match=rf"^{one}: .* Move it away\.$"):
-        read(one, dict)
 
 
 @pytest.mark.parametrize("put", [lambda one: create(one, {}), lambda one: write(one, {})])
@@ -150,7 +124,7 @@ def test_a_write_syncs_the_file_before_its_rename_and_the_folder_after_it(
     assert (named_before, last, named) == (False, one.path.parent.name, True)
 
 
-def test_a_folder_is_absolute_and_its_option_is_quoted_for_a_shell(
+def test_a_folder_is_absolute_a_uri_has_no_trailing_slash_and_options_are_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -161,17 +135,9 @@ def test_a_folder_is_absolute_and_its_option_is_quoted_for_a_shell(
     assert storage_option(tmp_path / DEFAULT_STORAGE) == storage_option(DEFAULT_STORAGE) == ""
     assert storage_option("my runs") == f" --storage '{tmp_path}/my runs'"
     assert storage_option("s3://bucket/a/") == " --storage s3://bucket/a"
-
-
-def test_a_uri_loses_only_its_trailing_slash_and_an_invalid_one_is_refused() -> None:
-    for uri in ("s3://bucket", "gs://bucket/a/b"):
-        path = storage_path(f"{uri}/")
-        assert (path, path.local) == (RemotePath(uri), None)
-        assert str(path / "runs" / "one.json") == f"{uri}/runs/one.json"
-        assert (path / "runs").name == "runs"
-    for storage in ("http://host/a", "s3://", "s3:///", Path("s3://bucket/a"), "~nosuchuser/x"):
-        with pytest.raises(SclsearchError, match=rf"^--storage {storage}: "):
-            storage_path(storage)
+    path = storage_path("gs://bucket/a/b/")
+    assert (path, path.local) == (RemotePath("gs://bucket/a/b"), None)
+    assert str(path / "runs" / "one.json") == "gs://bucket/a/b/runs/one.json"
 
 
 @pytest.mark.skipif(
@@ -181,20 +147,3 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
     _files.cache_clear()
     with pytest.raises(SclsearchError, match=r"^--storage gs://…: gcsfs .*'sclsearch\[gs\]'"):
         storage_folder("gs://bucket")
-
-
-def test_a_folder_is_created_only_on_request_and_must_be_writable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for make in (False, True):
-        assert storage_folder(tmp_path / "a" / "b", make=make) == tmp_path / "a" / "b"
-        assert (tmp_path / "a" / "b").is_dir() == make
-    (tmp_path / "file").touch()
-    for storage in (tmp_path / "file", tmp_path / "file" / "storage"):
-        for make in (True, False):
-            with pytest.raises(SclsearchError, match=f"^--storage {storage}: is not a folder"):
-                storage_folder(storage, make=make)
-    monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write anywhere
-    assert storage_folder(tmp_path, make=False) == tmp_path
-    with pytest.raises(SclsearchError, match="denied"):
-        storage_folder(tmp_path)

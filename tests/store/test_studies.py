@@ -14,8 +14,6 @@ from sclsearch.store.studies import (
     ReplicateRecord,
     StudyRecord,
     StudyStore,
-    existing_study,
-    study_names,
     uneven_seeds,
 )
 from tests.studies import FIELDS, RECORD
@@ -26,35 +24,22 @@ def store(tmp_path: Path) -> StudyStore:
     return StudyStore(tmp_path, "first")
 
 
-def test_a_study_name_is_a_file_name_in_plain_characters(tmp_path: Path) -> None:
-    for name in ("a", "7", "cola-scl_1.0", "x" * 100):
-        assert str(StudyStore(tmp_path, name).folder) == str(tmp_path / "studies" / name)
-    for name in ("", ".", "..", ".a", "-a", "a/b", "a b", "ä", "a\n", "x" * 101):
-        with pytest.raises(SclsearchError, match=r"^--study .*: must be at most 100 letters"):
-            StudyStore(tmp_path, name)
-
-
 def test_a_study_comes_back_exactly_and_is_created_once(store: StudyStore, tmp_path: Path) -> None:
     assert store.record() is None
     store.create(RECORD)
     store.create(replace(RECORD, created=0.0))
     assert store.record() == RECORD
-    shutil.copytree(tmp_path / "studies" / "first", tmp_path / "studies" / "copy")
-    with pytest.raises(DamagedError, match=r"it is the record of 'first'\. Move"):
-        StudyStore(tmp_path, "copy").record()
-
-
-def test_the_stored_record_is_used_if_only_the_origin_differs(store: StudyStore) -> None:
-    store.create(RECORD)
     now = replace(
         RECORD,
         # JSON stores tuples as lists.
         identity={**RECORD.identity, "space": {"parameters": (), "tau": (0.1, 0.3)}},
         origin={**RECORD.origin, "data_dir": "there"},
         open_configurations=9,
-        created=2.0,
     )
     assert store.check(now) == RECORD
+    shutil.copytree(tmp_path / "studies" / "first", tmp_path / "studies" / "copy")
+    with pytest.raises(DamagedError, match=r"it is the record of 'first'\. Move"):
+        StudyStore(tmp_path, "copy").record()
 
 
 ADVICE = "since the study began. Give another --study, or restore them."
@@ -89,23 +74,6 @@ def test_a_changed_identity_is_refused_with_the_name_of_the_field(
     with pytest.raises(SclsearchError) as caught:
         store.check(changed)
     assert str(caught.value).startswith(f"--study first: {message}")
-
-
-def test_studies_are_listed_and_found_also_beside_a_damaged_one(tmp_path: Path) -> None:
-    assert study_names(tmp_path) == []
-    for name in ("good", "bad"):
-        StudyStore(tmp_path, name).create(replace(RECORD, name=name))
-    path = tmp_path / "studies" / "bad" / "study.json"
-    shutil.copytree(path.parent, tmp_path / "studies" / "bad (copy)")
-    (tmp_path / "studies" / "no-record").mkdir()
-    path.write_text("{}")
-    assert study_names(tmp_path) == ["bad", "good"]
-    assert existing_study(tmp_path, "goo")[1] == replace(RECORD, name="good")
-    with pytest.raises(SclsearchError, match=r"Did you mean 'good'\? Known: bad, good"):
-        existing_study(tmp_path, "gold")
-    advice = "the command that began the study writes it again and resumes."
-    with pytest.raises(DamagedError, match=f"^{path}: .* {advice}$"):
-        existing_study(tmp_path, "bad")
 
 
 def test_records_come_back_exactly_in_the_order_of_their_numbers(store: StudyStore) -> None:

@@ -32,23 +32,14 @@ def test_the_option_precedes_the_environment_and_relative_paths_become_absolute(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
         assert tracking_uri(option, Path("results")) == expected
     assert find_tracking_uri("none", tmp_path) is None
-
-
-def test_an_unusable_uri_is_refused_with_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for uri in ("", "none", "file:///mlruns", "localhost:5000", "sqlite://", "sqlite:///:memory:"):
-        with pytest.raises(SclsearchError, match=f"^--tracking: .* got '{uri}'"):
-            tracking_uri(uri, tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "localhost:5000")
-    with pytest.raises(SclsearchError, match=r"^MLFLOW_TRACKING_URI: "):
+    with pytest.raises(SclsearchError, match=r"^MLFLOW_TRACKING_URI: .* got 'localhost:5000'"):
         tracking_uri(None, tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     bucket = "s3://bucket/storage"
     assert find_tracking_uri(None, bucket) is None
     with pytest.raises(SclsearchError, match=rf"^--storage {bucket}: an object store"):
         tracking_uri(None, bucket)
-    assert tracking_uri("http://option:5000", bucket) == "http://option:5000"
 
 
 def test_passwords_are_masked() -> None:
@@ -75,25 +66,12 @@ def test_two_processes_prepare_one_valid_database_without_output(
     assert write(RunRecord("s"), uri=uri) == 1
 
 
-@pytest.mark.parametrize(
-    ("uri", "message"),
-    [
-        ("sqlite:///{}/file/mlflow.db", "^{}/file/mlflow.db: cannot create"),
-        ("sqlite:///{}", "^--tracking: {} cannot be read: Is a directory"),
-        ("sqlite:///{}/file", "^--tracking: {}/file must be a SQLite database"),
-        ("sqlite:///{}/pipe", "^--tracking: {}/pipe cannot be read: not a regular file"),
-        ("postgresql://me:secret@127.0.0.1/x", "psycopg"),
-        ("postgresql+nothing://me:secret@127.0.0.1/x", "dialects:postgresql.nothing"),
-    ],
-)
-def test_a_database_that_cannot_be_used_is_refused_and_a_file_is_not_changed(
-    tmp_path: Path, uri: str, message: str
-) -> None:
+def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"someone's file")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SclsearchError, match=message.format(tmp_path)) as caught:
-        prepare(uri.format(tmp_path))
-    assert "secret" not in str(caught.value)
+    for name, fault in (("file", "must be a SQLite"), ("pipe", "cannot be read: not a regular")):
+        with pytest.raises(SclsearchError, match=f"^--tracking: {tmp_path / name} {fault}"):
+            prepare(f"sqlite:///{tmp_path / name}")
     assert (tmp_path / "file").read_bytes() == b"someone's file"
 
 
