@@ -92,6 +92,7 @@ def test_scores_come_from_the_store_beside_the_published_ones_and_a_failed_seed_
         "LCL CoLA 35.5 ± 5.3 61.1 ± 1.3 -25.6 35.5 3/3",
         "CoLA LCL -19.6 2 0.500 0.500 0.500",
         "With 2 pairs the smallest possible p is 0.5. A significant difference needs at",
+        "least 6 pairs.",
         "- ours is the best of 2 configurations by validation",
         "- scaled: at most 150 updates a stage, 200 validation and 500 test rows",
         "- MRPC is the original corpus, with 4076 training and 1725 test rows; GLUE has",

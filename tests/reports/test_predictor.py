@@ -195,6 +195,9 @@ def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
     (exported / CARD).write_text(json.dumps({**recorded, "method_digest": "0" * 64}))
     with pytest.raises(SclsearchError, match="with an unchanged file"):
         sclsearch.load(exported, method=named).predict(["one"])
+    (exported / CARD).write_text(json.dumps({**card, "method_digest": "0" * 64}))
+    with pytest.raises(SclsearchError, match="must be scl, the method of the train"):
+        sclsearch.load(exported).predict(["one"])
     assert not mark.exists()
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.notes import seeds_lacking
-from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.report import Report, finished_winner, paired, report
+from sclsearch.reports.studies import studies
 from sclsearch.selection.rules import Band, parse_rule
 from tests.protocols.conftest import labeled, splits_of
 from tests.reports.conftest import WriteStudy
@@ -54,7 +55,9 @@ def test_unfinished_configurations_rank_last_in_order_without_a_score(
 
 
 def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: WriteStudy) -> None:
-    winner = finished_winner(report(write_study(FAILING), "made-up"))
+    storage = write_study(FAILING)
+    winner = finished_winner(report(storage, "made-up"))
+    assert [getattr(one, "best", None) for one in studies(storage)] == [winner.score]
     assert winner.score == pytest.approx((0.8 + 0.0 + 0.6) / 3)
     assert (winner.failed, winner.reported) == (1, (0, 2))
     assert winner.test_mean == pytest.approx(0.6)
@@ -95,6 +98,15 @@ def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
     for race, end in ends.items():
         note = seeds_lacking(replace(found, race=race, finished=race is not None))
         assert note.startswith(f"{lacking}: {end}")
+
+
+def test_seeds_of_one_training_subset_are_one_pair(write_study: WriteStudy) -> None:
+    storage = write_study([(1, 70)] * 3 + [(1, 60)] * 3, [(0, 50)] * 6)
+    ours, theirs = report(storage, "made-up").configurations
+    for subsets, pairs in (("aaabbb", 2), ("abcdef", 6)):
+        found = paired(ours, theirs, dict(enumerate(subsets)), "accuracy")
+        assert found is not None
+        assert (found.n, found.difference) == (pairs, pytest.approx(0.15))
 
 
 def test_a_report_says_whether_the_test_rows_chose_the_winner(write_study: WriteStudy) -> None:
