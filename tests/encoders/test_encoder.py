@@ -157,9 +157,11 @@ def test_a_cut_encoder_has_no_matrix_of_all_embeddings(bert: Encoder) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
-    x = torch.ones(4, 8, dtype=dtype)
-    assert RowDropout(DropoutRates((0.0, 0.5)))(x).dtype == dtype
+def test_dropout_keeps_the_dtype_and_refuses_a_tensor_that_views_share(dtype: torch.dtype) -> None:
+    x, dropout = torch.ones(4, 8, dtype=dtype), RowDropout(DropoutRates((0.0, 0.5)))
+    assert dropout(x).dtype == dtype
+    with pytest.raises(ValueError, match=r"the 2 views need rows of their own"):
+        dropout(x[:1])
 
 
 def states_and_gradient(

@@ -175,14 +175,11 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
             "tau: {}\ntau: {}\nsource: S",
             "invalid YAML: while constructing a ",
         ),
-        ("source: S", "sorce: S", "sorce: unknown key. Did you mean 'source'? Known: fixed, meth"),
         ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),
-        ("space:\n  d", "space:\n  1: {}\n  d", "space: keys must be text, got 1"),
         ("type: choice", "type: choise", "space.dropouts: unknown type 'choise'. Did you mean"),
         ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, got"),
         ("[[0, 0.1], [0", "[[0, 1.5], [0, 0.1], [0", "space.dropouts: must be less than 1"),
         ("low: 1e-4", "low: 0", "space.probe_learning_rate: low of a log range must be above 0"),
-        ("low: 1e-4", "low: 0.1", "space.probe_learning_rate: low must be below high, got low=0.1"),
         (
             "high: 1e-2}",
             "high: 1e-2}\n  chunk_tokens: {type: choice, values: [1, 2]}",
@@ -193,7 +190,6 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
         ("batch_size: 16}\n  -", "batch_size: 8}\n  -", "published[0]: batch_size must be 16 as i"),
         ("batch_size: 16}\n  -", "epochs: 8}\n  -", "published[0]: epochs is neither in `space` n"),
         (", probe_learning_rate: 1e-2}", "}", "published[1]: probe_learning_rate is missing"),
-        ("rate: 1e-3", "rate: 1e-5", "published[0]: probe_learning_rate must be from 0.0001 to 0"),
     ],
 )
 def test_an_error_names_its_place(file: Path, old: str, new: str, message: str) -> None:

@@ -18,7 +18,7 @@ from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
 from sclsearch.training import spec as spec_module
 from sclsearch.training.engine import train
-from sclsearch.training.spec import ENGINE_VERSION, SeedRunSpec
+from sclsearch.training.spec import ENGINE_VERSION, SeedRunSpec, seed_run_costs
 from tests.training.conftest import WorkFor
 
 WITH_EFFECT: dict[str, object] = {
@@ -103,6 +103,14 @@ def test_a_key_changes_with_rows_paraphrases_seeds_and_engine_but_not_with_names
     assert same.key == spec.key == digest(spec.identity)
     monkeypatch.setattr(spec_module, "ENGINE_VERSION", spec_module.ENGINE_VERSION + 1)
     assert spec.key not in keys
+
+
+def test_the_cost_counts_views_evaluations_and_frozen_features(work_for: WorkFor) -> None:
+    forward, spec = spec_module.FORWARD, work_for("ce", epochs=2, evaluate="end").spec
+    joined = replace(spec, joined=1)  # 11 updates of 8 rows per epoch
+    assert seed_run_costs(joined) == pytest.approx((176 + forward * 30, forward * 30))
+    views = work_for("supcl-seq", epochs=2, dropouts=(0.0, 0.1, 0.2)).spec
+    assert seed_run_costs(views) == pytest.approx((3 * 96 + forward * (44 + 30 + 30), 0))
 
 
 def test_a_note_counts_the_texts_that_reach_max_length(toy: TaskData, work_for: WorkFor) -> None:
