@@ -13,6 +13,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.remote import RemotePath, _files
 from sclsearch.store.storage import (
     DEFAULT_STORAGE,
+    DamagedError,
     LocalPath,
     StoragePath,
     create,
@@ -104,6 +105,15 @@ def test_a_full_disk_or_a_non_finite_number_leaves_no_file(
     with pytest.raises(OSError, match="No space"):
         create(one, {"time": 1})
     assert list(one.path.parent.iterdir()) == []
+
+
+def test_a_broken_link_and_a_null_are_damaged_files(one: LocalPath) -> None:
+    for damage in (lambda: one.path.symlink_to("nothing"), lambda: one.path.write_bytes(b"null")):
+        damage()
+        assert one.exists()
+        with pytest.raises(DamagedError, match=rf"^{one}: .* Move it away\.$"):
+            read(one, dict)
+        one.path.unlink()
 
 
 @pytest.mark.parametrize("put", [lambda one: create(one, {}), lambda one: write(one, {})])
