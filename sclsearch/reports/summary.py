@@ -14,7 +14,7 @@ from sclsearch.reports.comparison import (
     StudyComparison,
     confirmed_score,
 )
-from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report
+from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report, paired
 from sclsearch.reports.terminal import (
     rule_of,
     seeds_in_words,
@@ -24,7 +24,7 @@ from sclsearch.reports.terminal import (
     values_of,
     with_spread,
 )
-from sclsearch.selection.significance import ALPHA, in_points, smallest_p
+from sclsearch.selection.significance import ALPHA, Comparison, in_points, smallest_p
 from sclsearch.store.storage import storage_option
 
 
@@ -88,7 +88,7 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
         score = f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
     choice = f"; {tie_statement(winner, tied)}" if tied else ""
     nearest = nearest_baseline(found)
-    baseline = "" if nearest is None else f" {_above(nearest, 'It')}"
+    baseline = "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}"
     return f"{subject}{reason}{choice}: {score}.{baseline}"
 
 
@@ -102,10 +102,10 @@ def _certainty(
     elif fresh is not None:
         rows = " They read rows that also chose it." if fresh.same_rows else ""
         yield f"The new seeds played no part in the choice.{rows}"
-    elif found.tests_apart:
-        yield "It was chosen on the same seeds, so the score may be slightly too high."
     else:
-        yield found.choice
+        yield from _over_next(found, winner)
+        same = "The same seeds chose the winner, so new seeds may score slightly lower."
+        yield same if found.tests_apart else found.choice
     yield f"Settings: {values_of(found, winner)}."
 
 
@@ -114,17 +114,38 @@ def nearest_baseline(found: Report) -> AgainstBaseline | None:
     return min(found.against, key=lambda one: one.comparison.difference, default=None)
 
 
-def _above(one: AgainstBaseline, subject: str) -> str:
+def _over_next(found: Report, winner: ConfigurationLine) -> Iterator[str]:
+    """Yield how far the next configuration is behind the winner, if the score separates them."""
+    others = [one for one in found.configurations if one is not winner and one.reported]
+    if not others or tied_with(found, winner):
+        return
+    trained = zip(winner.seeds, found.rows, strict=False)
+    subsets = {seed.replicate: rows["train"] for seed, rows in trained}
+    one = paired(winner, others[0], subsets, found.metric, "validation")
+    if one is None:
+        return
+    level = f"{in_points(abs(one.difference))} points {'higher' if one.difference > 0 else 'lower'}"
+    verb = "is behind" if one.interval is not None and one.interval[0] > 0 else "may be as good"
+    yield (
+        f"#{others[0].number} {verb}: the validation {found.metric} of #{winner.number} is {level}"
+        f"{_spread(one)}."
+    )
+
+
+def _lead(one: AgainstBaseline, whose: str, metric: str) -> str:
     difference, interval = one.comparison.difference, one.comparison.interval
-    sure = interval is not None and interval[0] > 0
-    points = f"{in_points(abs(difference))} points"
-    spread = "" if interval is None else f" (95 %: {_range(interval)})"
-    if sure:
-        return f"{subject} is {points} above the baseline {one.name}{spread}."
+    points, spread = f"{in_points(abs(difference))} points", _spread(one.comparison)
+    if difference > 0 and not (interval is not None and interval[0] > 0):
+        over = f"over the best baseline, {one.name}, {points},"
+        return f"{whose} lead {over} is not reliable{spread}."
     side = "above" if difference > 0 else "below"
     level = f"{points} {side}" if difference else "equal to"
-    pairs = f" over {counted(one.comparison.n, 'pair')}" if interval is None else spread
-    return f"{subject} is not reliably above the baseline {one.name}: {level} it{pairs}."
+    return f"{whose} {one.split} {metric} is {level} that of the best baseline, {one.name}{spread}."
+
+
+def _spread(one: Comparison) -> str:
+    pairs = f" ({counted(one.n, 'pair')})"
+    return pairs if one.interval is None else f" (95 %: {_range(one.interval)})"
 
 
 def _range(interval: tuple[float, float]) -> str:
@@ -173,7 +194,8 @@ def _best(
 ) -> str:
     score = f"test {found.metric} {with_spread(best.test_mean or 0.0, best.test_std)}"
     nearest = nearest_baseline(found.report_of(best))
-    baseline = "" if nearest is None else f" {_above(nearest, name_of(found, best))}"
+    whose = f"{name_of(found, best)}'s"
+    baseline = "" if nearest is None else f" {_lead(nearest, whose, found.metric)}"
     if not tied:
         difference = in_points(found.pair(best, others[0]).comparison.difference)
         second = f"{difference} points above {name_of(found, others[0])}"
@@ -202,11 +224,10 @@ def _certainty_of_best(
             f"that takes at least {fewest} seeds."
         )
         return
-    interval = pair.comparison.interval
-    spread = "" if interval is None else f" (95 %: {_range(interval)})"
     yield (
         f"{name_of(found, best)} minus {name_of(found, others[0])}: "
-        f"{100 * pair.comparison.difference:+.1f} points{spread}, p = {pair.adjusted:.3f}, "
+        f"{100 * pair.comparison.difference:+.1f} points{_spread(pair.comparison)}, "
+        f"p = {pair.adjusted:.3f}, "
         "adjusted for all pairs of methods."
     )
 
@@ -215,7 +236,9 @@ def _next_of_all(found: StudyComparison) -> tuple[str, str]:
     reports = found.reports
     unfinished = next((one for one in reports if not one.finished), None)
     if unfinished is not None:
-        return f"resume the search of {unfinished.method}:", search_command(unfinished)
+        stored = counted(len(unfinished.seed_runs), "stored seed run")
+        reason = f"resume the search of {unfinished.method}, unfinished after {stored}:"
+        return reason, search_command(unfinished)
     searches = [one for one in reports if not one.repeats]
     confirmed = [one.confirmed.study for one in found.studies if one.confirmed is not None]
     if searches and len(confirmed) < len(found.studies):

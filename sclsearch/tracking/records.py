@@ -80,11 +80,11 @@ def experiment_name(record: StudyRecord) -> str:
 
 
 def configuration_name(record: StudyRecord, configuration: ConfigurationRecord) -> str:
-    """Return method and searched hyperparameters, or the number: `scl τ=0.3 lr=0.0001`."""
+    """Return method, number and searched hyperparameters: `scl #0 τ=0.3 lr=0.0001`."""
     order = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
     values = {name: configuration.values[name] for name in order if name in configuration.values}
-    words = short_settings(values) or f"configuration {configuration.number}"
-    return f"{record.training['method']} {words}"[:LONGEST_NAME]
+    name = f"{record.training['method']} #{configuration.number} {short_settings(values)}"
+    return name.rstrip()[:LONGEST_NAME]
 
 
 def short_settings(values: Mapping[str, Any]) -> str:

@@ -44,9 +44,9 @@ def test_the_answer_names_the_winner_its_score_and_the_command_for_new_seeds(
 @pytest.mark.parametrize(
     ("scores", "sentence"),
     [
-        ([(90, 90), (90, 91), (90, 92)], "It is 21.0 points above the baseline logistic"),
-        ([(90, 71), (90, 70), (90, 72)], "not reliably above .*: 1.0 points above it .95 %: -1.5"),
-        ([(85, 80), (90, 82)], "not reliably above .*: 11.0 points above it over 2 pairs"),
+        ([(90, 90), (90, 91), (90, 92)], "is 21.0 points above that of the best baseline, log"),
+        ([(90, 71), (90, 70), (90, 72)], "Its lead .*, 1.0 points, is not reliable .95 %: -1.5"),
+        ([(85, 80), (90, 82)], "Its lead .*, 11.0 points, is not reliable .2 pairs.[.]"),
     ],
 )
 def test_the_answer_compares_the_winner_with_its_best_baseline(
@@ -54,6 +54,15 @@ def test_the_answer_compares_the_winner_with_its_best_baseline(
 ) -> None:
     storage = write_study(scores, baselines={MAJORITY: 50, LOGISTIC: 70})
     assert re.search(sentence, summarize(report(storage, "made-up")).answer)
+
+
+def test_the_next_configuration_is_behind_or_may_be_as_good(write_study: WriteStudy) -> None:
+    best = [(90, 60), (91, 60), (92, 60)]
+    storage = write_study(best, [(80, 1), (80, 1), (82, 2)], name="clear")
+    write_study(best, [(90, 1), (92, 1), (88, 2)], name="near")
+    near, clear = (summarize(report(storage, name)).certainty for name in ("near", "clear"))
+    assert "#1 may be as good: the validation accuracy of #0 is 1.0 points higher (95 %" in near
+    assert "#1 is behind: the validation accuracy of #0 is 10.3 points higher" in clear
 
 
 def test_a_study_without_a_winner_says_why_and_how_to_go_on(write_study: WriteStudy) -> None:
@@ -87,7 +96,7 @@ def test_the_best_of_several_is_named_only_if_it_is_above_all_others_by_the_adju
     storage = write_study(seeds(90), name="high", rows=SIX)
     two = compared(storage, "low", "high")
     assert two.answer == "scl is best on cola: test accuracy 0.9050 ± 0.0055, 30.0 points above ce."
-    assert "scl minus ce: +30.0 points, p = 0.031" in two.certainty
+    assert "scl minus ce: +30.0 points (6 pairs), p = 0.031" in two.certainty
     assert two.command == f"sclsearch confirm low high --storage {storage}"
     three = compared(storage, "low", "near", "high")
     assert three.answer.startswith("No method is clearly best on cola. scl has the highest test")

@@ -40,8 +40,8 @@ def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None
         question = f"{' and '.join(one.name for one in found)}"
         summary = Summary("There is no answer for these studies together.", compared, "", "")
     caption = (
-        "Validation scores choose the winner, test scores only measure it. Winner minus baseline: "
-        "in points, with its 95 % interval over seeds."
+        "Validation scores choose the winner, test scores only measure it. Lead: winner minus "
+        "baseline, in points, with its 95 % interval over seeds."
     )
     table = Table("answer", caption, text_frame(*_candidates(first)), bold=(0,))
     return Answer(question, summary, table, _answer_plot(first))
@@ -58,7 +58,7 @@ def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
         difference = ("", "") if compared is None else _difference(compared)
         rows.append([number, validation_result(line, "–"), test_result(line), *difference])
     scores = f"validation {report.metric}", f"test {report.metric}"
-    header = ("", *scores, "winner minus it", "95 %")
+    header = ("", *scores, "lead", "95 %")
     return rows, header
 
 
@@ -79,10 +79,11 @@ def _best_study(found: Sequence[StudyResults], compared: StudyComparison) -> Ans
     question = f"Which {what} is best on {report.task}{size}?"
     rows = list(_scored(compared))
     score = f"{'test' if compared.tested else 'validation'} {compared.metric}"
-    header = (what, score, *(["best minus it", "95 %", "p"] if compared.tested else []))
+    header = (what, score, *(["lead", "95 %", "p"] if compared.tested else []))
     caption = (
-        f"Test scores of the winners and of the best one's baselines, mean ± std over "
-        f"{counted(compared.seeds, 'seed')}. Differences are in points, p is adjusted for all."
+        f"Test scores of each search's winner, mean ± std over {counted(compared.seeds, 'seed')}. "
+        f"Lead: {rows[0][0]} minus the row, in points, paired by seed. p: permutation test, Holm's "
+        "correction for all pairs of methods."
     )
     table = Table("answer", caption, text_frame(rows, header), bold=(0,))
     summary = summarize_comparison(compared)
@@ -119,8 +120,9 @@ def _forest(compared: StudyComparison) -> Plot:
     figure = plots.forest_plot(
         names, [*pairs, *(one.comparison for one in baselines)], len(pairs), compared.metric
     )
+    squares = " and each baseline (squares)" if baselines else ""
     caption = (
-        f"{name_of(compared, best)} minus each method and each baseline (squares), with its 95 % "
-        "interval. An interval that covers 0 may be chance."
+        f"{name_of(compared, best)} minus each method{squares}, with its 95 % interval. A "
+        "difference whose interval covers 0 may be chance."
     )
     return Plot("comparison", caption, figure)
