@@ -106,7 +106,8 @@ def test_seeds_of_one_training_subset_are_one_pair(write_study: WriteStudy) -> N
     for subsets, pairs in (("aaabbb", 2), ("abcdef", 6)):
         found = paired(ours, theirs, dict(enumerate(subsets)), "accuracy")
         assert found is not None
-        assert (found.n, found.difference) == (pairs, pytest.approx(0.15))
+        assert found.n == pairs
+        assert found.difference == pytest.approx(0.15)
 
 
 def test_a_report_says_whether_the_test_rows_chose_the_winner(write_study: WriteStudy) -> None:
