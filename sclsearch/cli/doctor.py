@@ -242,8 +242,10 @@ def _write_missing_runs(storage: str, uri: str) -> None:
     from sclsearch.tracking.publish import track_study
 
     # Anyone may read a shared server: the page there has no texts of the task.
-    page = PageOptions(texts=False)
-    for name in study_names(storage):
+    page, names = PageOptions(texts=False), study_names(storage)
+    if names:
+        write("Writing to MLflow the studies that it lacks …\n", error=True)
+    for name in names:
         try:
             warning = track_study(storage, name, uri, page).warning
         except SclsearchError as error:

@@ -285,7 +285,7 @@ def _causes(report: Report, state: SearchState, winner: ConfigurationLine) -> It
     if updates < FEW_UPDATES:
         name = "probe_epochs" if "probe_epochs" in winner.fields else "epochs"
         more = math.ceil(winner.fields[name] * FEW_UPDATES / updates)
-        yield f"the last stage has only {counted(updates, 'update')}", {name: more}
+        yield f"training has only {counted(updates, 'update')}", {name: more}
     for note in state.record.origin["notes"]:
         if note.startswith(CUT):
             yield note.partition(":")[0], {"max_length": 2 * winner.fields["max_length"]}

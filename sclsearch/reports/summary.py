@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from sclsearch.canonical import counted
 from sclsearch.errors import RETRY
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.commands import export_command, search_command, study_command
+from sclsearch.reports.commands import (
+    export_command,
+    method_option,
+    search_command,
+    study_command,
+)
 from sclsearch.reports.comparison import (
     ComparedStudy,
     ConfirmedScore,
@@ -174,10 +179,21 @@ def summarize_comparison(found: StudyComparison) -> Summary:
     if verdict is not None:
         name = name_of(found, best)
         answer = f"No method is useful on {found.task}. {name} is the best, but {verdict.fault}"
-        return Summary(answer, f"Likely cause: {verdict.cause}.", "search again:", verdict.command)
+        cause, command = f"Likely cause: {verdict.cause}.", _for_all(found, best, verdict.command)
+        return Summary(answer, cause, "search again:", command)
     tied = [one for one in others if found.pair(best, one).adjusted > ALPHA]
     certainty = " ".join(_certainty_of_best(found, best, others))
     return Summary(_best(found, best, others, tied), certainty, *_next_of_all(found))
+
+
+def _for_all(found: StudyComparison, best: ComparedStudy, command: str) -> str:
+    """Return the search command of the best method, for all methods if it suits them."""
+    reports = found.reports
+    methods = list(dict.fromkeys(one.method for one in reports))
+    alike = all(one.settings == reports[0].settings for one in reports)
+    if not alike or any(map(method_option, reports)):
+        return command
+    return command.replace(f"--method {best.method} ", f"--method {','.join(methods)} ", 1)
 
 
 def name_of(found: StudyComparison, one: ComparedStudy) -> str:

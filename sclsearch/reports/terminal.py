@@ -159,10 +159,6 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  first failure: {escape(cause)}", soft_wrap=True)
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
-    if report.weights:
-        folder = next(iter(report.weights.values())).rpartition("/")[0]
-        names = ", ".join(f"{key[:12]}…" for key in report.weights)
-        console.print(f"  weights {escape(folder)}: {names}", soft_wrap=True)
 
 
 def show_savings(console: Console, report: Report, *, skipped: int, reused: int) -> None:

@@ -96,7 +96,7 @@ def test_the_first_page_of_mlflow_names_methods_and_scores_in_its_table(
     finally:
         server.terminate()
         server.wait(timeout=60)
-    assert all(re.search(rf">{method} lr=", html) for method in METHODS)
+    assert all(re.search(rf">{method} #\d lr=", html) for method in METHODS)
     for column in ("method", "val", "test", "seeds"):
         assert re.search(rf">{column}<", html), column
     requests = [line for line in log.read_text(encoding="utf-8").splitlines() if "GET /" in line]

@@ -127,7 +127,7 @@ def test_no_method_is_best_if_the_best_is_useless(write_study: WriteStudy) -> No
     storage = write_study(seeds(70), name="high", rows=SIX, baselines=baselines)
     found = compared(storage, "low", "high")
     assert found.answer.startswith("No method is useful on cola. scl is the best, but ")
-    assert "--method scl" in found.command
+    assert "--method ce,scl " in found.command
 
 
 def test_a_notebook_shows_the_summary_and_escapes_texts(write_study: WriteStudy) -> None:

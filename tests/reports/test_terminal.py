@@ -8,7 +8,6 @@ from rich.console import Console
 from sclsearch.reports.report import report
 from sclsearch.reports.terminal import show, show_savings
 from sclsearch.selection.rules import parse_rule
-from sclsearch.store.studies import StudyStore
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
@@ -33,10 +32,6 @@ def test_a_report_has_ranking_scores_and_notes_as_plain_text(
         study_notes=("an explanation that is " + "rather " * 9 + "[bold] long",),
         baselines={LOGISTIC: 10, MAJORITY: 5},
     )
-    store = StudyStore(storage, "made-up")
-    first, second = (line.seeds[0].key for line in report(storage, "made-up").configurations[:2])
-    for key in (first, second):  # an earlier winner's weights are not named
-        store.weights(key).save_file(Path.touch)
     assert [line.rstrip() for line in printed(storage).splitlines()] == [
         "scl on cola, 100 training examples, /models/[old]/bert, protocol gunel-fewshot",
         "        validation             test",
@@ -53,7 +48,6 @@ def test_a_report_has_ranking_scores_and_notes_as_plain_text(
         "not in the test score",
         "  first failure: raised: [it] broke",
         "  set by hand: dropouts=[0,0.1] epochs=8",
-        f"  weights {store.folder}/weights: {first[:12]}…",
         "  1 of 3 configurations have fewer than 3 seeds (1 with 1): the search is",
         "  unfinished, and one of them may win",
         "  an explanation that is rather rather rather rather rather rather rather rather",

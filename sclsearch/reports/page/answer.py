@@ -81,7 +81,8 @@ def _best_study(found: Sequence[StudyResults], compared: StudyComparison) -> Ans
     score = f"{'test' if compared.tested else 'validation'} {compared.metric}"
     header = (what, score, *(["lead", "95 %", "p"] if compared.tested else []))
     caption = (
-        f"Test scores of each search's winner, mean ± std over {counted(compared.seeds, 'seed')}. "
+        "Validation scores chose the winner of each search; these are their test scores, mean "
+        f"± std over {counted(compared.seeds, 'seed')}. "
         f"Lead: {rows[0][0]} minus the row, in points, paired by seed. p: permutation test, Holm's "
         "correction for all pairs of methods."
     )
@@ -121,8 +122,9 @@ def _forest(compared: StudyComparison) -> Plot:
         names, [*pairs, *(one.comparison for one in baselines)], len(pairs), compared.metric
     )
     squares = " and each baseline (squares)" if baselines else ""
+    name = name_of(compared, best)
     caption = (
-        f"{name_of(compared, best)} minus each method{squares}, with its 95 % interval. A "
-        "difference whose interval covers 0 may be chance."
+        f"{name} minus each method{squares}, with its 95 % interval: right of 0 {name} is better. "
+        "A difference whose interval covers 0 may be chance."
     )
     return Plot("comparison", caption, figure)
