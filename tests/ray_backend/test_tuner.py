@@ -1,20 +1,24 @@
 """Tests of a whole search with Ray: its results, reruns, and failures of all kinds."""
 
+import errno
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.reports.report import report
 from sclsearch.search.run import rerun
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store import lock as locks
 from sclsearch.store.runs import Failure
+from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.studies import in_process
 from tests.workspace import Processes, Workspace, WriteSpace
 
@@ -170,3 +174,24 @@ def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
     (failure,) = failures(workspace, "memory").values()
     assert failure.cause == "out-of-memory"
     assert "killed due to the node running low on memory" in failure.message
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ESTALE])
+def test_an_error_of_the_storage_or_the_tracking_server_is_not_a_failure_of_the_seed_run(
+    workspace: Workspace, tmp_path: Path, number: int
+) -> None:
+    def broken(target: Path, _value: Any) -> bool:
+        raise OSError(number, os.strerror(number), str(target))
+
+    here = workspace.elsewhere(tmp_path)
+    with in_process():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sclsearch.store.runs.create", broken)
+            with pytest.raises(BrokenStorageError, match=os.strerror(number)):
+                here.run(configs=1, seeds=1, study="full", tracking="none")
+        assert here.runs() == {}
+        result = here.run(configs=1, seeds=1, study="full", tracking="http://127.0.0.1:9")
+    assert (result.ending, result.done, result.failed) == ("complete", 1, 0)
+    assert (result.tracking or "").startswith("http://127.0.0.1:9: ")
+    baselines = report(here.storage, result.name).baselines
+    assert [line.origin for line in baselines if line.score] == [MAJORITY, LOGISTIC]

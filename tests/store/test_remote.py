@@ -1,12 +1,18 @@
 """Tests of the object store: retries, refused requests and interrupted uploads."""
 
 import shutil
+import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from werkzeug import Request
+from werkzeug.serving import make_server
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store import remote
@@ -15,9 +21,84 @@ from sclsearch.store.remote import RemotePath, StorageError
 from sclsearch.store.storage import check_writable, create, read, storage_folder, write
 from sclsearch.store.studies import StudyStore
 from tests.processes import wait_for
-from tests.store.conftest import Gate, times
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+Fault = Callable[[Request], str]
+ERROR = "<?xml version='1.0'?><Error><Code>{0}</Code><Message>a test says {0}</Message></Error>"
+
+
+class Gate:
+    """S3 server in this process that injects faults.
+
+    Attributes:
+        fault: Returns the answer to a request: a status and an error code, `dropped`, `lost` for
+            a request that is carried out and whose response is dropped, or no text for no fault.
+        requests: Methods of the requests so far.
+    """
+
+    def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        self.store = DomainDispatcherApplication(create_backend_app)
+        self.fault: Fault = lambda _: ""
+        self.requests: list[str] = []
+        self.lock = threading.Lock()
+        self.port = 0
+        self.open()
+
+    def open(self) -> None:
+        """Listen, always on the same port."""
+        self.server = make_server("127.0.0.1", self.port, self, threaded=True)
+        self.port = self.server.port
+        threading.Thread(target=self.server.serve_forever, args=(0.05,)).start()
+
+    def close(self) -> None:
+        """Refuse connections."""
+        self.server.shutdown()
+        self.server.server_close()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        request = Request(environ)
+        environ["wsgi.input"] = BytesIO(request.get_data())
+        with self.lock:
+            self.requests.append(request.method)
+            answer = self.fault(request)
+        if answer[:3].isdigit():
+            start_response(answer, [])
+            return [ERROR.format(answer[4:]).encode()]
+        content = [] if answer == "dropped" else [*self.store(environ, start_response)]
+        if answer:
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            raise ConnectionError(answer)
+        return content
+
+
+def times(count: int, answer: str) -> Fault:
+    """Return a fault by which the first requests get an answer."""
+    answers = iter([answer] * count)
+    return lambda _: next(answers, "")
+
+
+@pytest.fixture
+def gate(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Yield a server with the bucket that injects faults."""
+    gate = Gate()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{gate.port}")
+    # The library's own retries take half a minute.
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.05)
+    remote._files.cache_clear()
+    remote._files("s3").mkdir(bucket.removeprefix("s3://"))
+    gate.requests.clear()
+    yield gate
+    gate.close()
+
+
+@pytest.fixture
+def far(gate: Gate, bucket: str) -> RemotePath:
+    """Return a path behind the proxy, with retries for 20 seconds."""
+    return RemotePath(f"{bucket}/storage", patience=20.0)
 
 
 @pytest.mark.parametrize("answer", ["500 InternalError", "503 SlowDown", "dropped"])
