@@ -14,6 +14,7 @@ from sclsearch.store.studies import (
     ReplicateRecord,
     StudyRecord,
     StudyStore,
+    study_names,
     uneven_seeds,
 )
 from tests.studies import FIELDS, RECORD
@@ -37,7 +38,9 @@ def test_a_study_comes_back_exactly_and_is_created_once(store: StudyStore, tmp_p
         open_configurations=9,
     )
     assert store.check(now) == RECORD
-    shutil.copytree(tmp_path / "studies" / "first", tmp_path / "studies" / "copy")
+    for name in ("copy", "first copy"):
+        shutil.copytree(tmp_path / "studies" / "first", tmp_path / "studies" / name)
+    assert study_names(tmp_path) == ["copy", "first"]
     with pytest.raises(DamagedError, match=r"it is the record of 'first'\. Move"):
         StudyStore(tmp_path, "copy").record()
 

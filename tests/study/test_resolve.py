@@ -224,7 +224,8 @@ def test_the_default_name_depends_only_on_the_identity(
     whole, real = (resolved(settings={"tau": tau}) for tau in (1, 1.0))
     assert whole.default_name() == real.default_name() != name
     changes: list[dict[str, Any]] = [{"search_seed": 1}, {"sampler": "random"}, {"train_size": 20}]
-    changes += [{"settings": {"epochs": 2}}, {"protocol": "supcl-seq"}, {"searched": False}]
+    changes += [{"settings": {"epochs": 2}}, {"searched": False}]
+    changes += [{"protocol": name} for name in ("supcl-seq", "supcl-seq-heldout")]
     assert len({name, *(resolved(**one).default_name() for one in changes)}) == 1 + len(changes)
 
 

@@ -11,7 +11,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import ConfigurationRecord
-from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_spec
+from sclsearch.study.restore import restore_data_dir, restore_spec
 from sclsearch.tasks.custom import CustomTask
 from tests.workspace import MakeSpec, Prepare
 
@@ -80,23 +80,6 @@ def test_a_restored_configuration_has_the_same_seed_runs(
     assert not again.study.space.parameters
     once_more = restore_spec(origin_of(again), winner_of(again).fields)
     assert prepare(once_more, seeds=3).study.default_name() == again.study.default_name()
-
-
-def test_a_stored_field_out_of_bounds_is_reported_as_a_damaged_record(
-    make_spec: MakeSpec, prepare: Prepare
-) -> None:
-    before = prepare(make_spec())
-    damaged = {**winner_of(before).fields, "max_length": -5}
-    message = rf"^{before.record.name}: the record is damaged: max_length: .*got -5\. Restore"
-    with pytest.raises(SclsearchError, match=message):
-        restore_spec(origin_of(before), damaged)
-
-
-def test_every_changed_field_is_named() -> None:
-    before = {"data": "a", "weights": "b", "engine": 1}
-    check_unchanged("mine", "the study", before, {**before, "numerics": "cpu-fp32"})
-    with pytest.raises(SclsearchError, match=r"^mine: data, engine changed since the study"):
-        check_unchanged("mine", "the study", before, {"weights": "b", "data": "c"})
 
 
 def test_the_data_folder_is_the_given_or_stored_one_and_refused_if_unused() -> None:
