@@ -63,7 +63,7 @@ class LocalPath:
         """Create the folder, or check that it can be listed if it exists."""
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
-            if not os.access(self.path, os.W_OK | os.X_OK):
+            if not os.access(self.path, os.W_OK | os.X_OK, effective_ids=True):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.path))
         else:
             next(nearest(self.path).path.iterdir(), None)
