@@ -114,6 +114,7 @@ EDITS: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "seed of a replicate": (REPLICATE, lambda it: it["seeds"].update(order=7)),
     "time of a seed run": (RUN, lambda it: it.update(seconds=1.0)),
     "list as checksum": (REPLICATE, lambda it: it.update(sha256=[])),
+    "no checksum": (REPLICATE, lambda it: it.pop("sha256")),
 }
 RESEALED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "number of a configuration": (CONFIGURATION, lambda it: it.update(number=7)),
