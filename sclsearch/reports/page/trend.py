@@ -181,6 +181,9 @@ def _summary(trend: Trend, names: Sequence[str], scored: str) -> Summary:
         pairs = trend.differences(best, others[0])
         at = max(pairs, key=lambda value: abs(pairs[value].difference), default=at)
         why = f"the largest difference, at {at},"
+    baselines = {value: score for value, (score, _) in trend.baselines().items() if value in scores}
+    if below := [value for value, score in baselines.items() if score >= scores[value]]:
+        text += f" A baseline does as well or better at {', '.join(below)}."
     certainty = " ".join(_certainty(trend, names))
     if any(one.report.repeats for one in trend.named()):
         return Summary(text, certainty, "", "")
