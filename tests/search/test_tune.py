@@ -82,9 +82,8 @@ def test_a_folder_and_an_object_store_hold_the_same(
     here, there = str(tmp_path / "storage"), f"{bucket}/team/storage"
     with in_process():
         command(*tune, "--storage", here, "--tracking", "none")
-    out, err = command(*tune, "--storage", there)
+    _, err = command(*tune, "--storage", there)
     assert "MLflow: an object store holds no database" in err
-    assert f"weights {there}/studies/s/weights: " in out
     before = [*RunStore(there).all()]
     evaluations = {run.key: run.evaluations for run in before}
     assert len(evaluations) == 4
