@@ -313,4 +313,5 @@ def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
 def _own_database(storage: Storage) -> str | None:
     folder = storage_path(storage).local
     database = None if folder is None else folder / "mlflow.db"
-    return sqlite_uri(database) if database and database.exists() else None
+    ours = database is not None and database.exists() and not database.is_symlink()
+    return sqlite_uri(database) if database and ours else None

@@ -144,6 +144,10 @@ def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_char
     assert len([*storage.rglob("history.json")]) == 6
     ids = tracked_run_ids(storage, store)
     assert len(ids) == 9
+    other = StudyStore(tmp_path / "linked", RECORD.name)
+    other.create(RECORD)
+    (tmp_path / "linked" / "mlflow.db").symlink_to(storage / "mlflow.db")
+    assert tracked_run_ids(tmp_path / "linked", other) == []
     delete_runs(storage, ids)
     assert {name.partition("/")[0] for name in Shown(uri).runs()} == {"first@other"}
     assert tracked_run_ids(storage, store) == []

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
 PAGE = "index.html"
-GENERATOR = '<meta name="generator" content="sclsearch">'
+FILES = ".files"
+"""List of the files of a page, which a later page may delete."""
 _FILES: Mapping[TableFormat, str] = MappingProxyType(
     {"csv": "csv", "md": "md", "latex": "tex", "parquet": "parquet"}
 )
@@ -73,6 +74,7 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
         page, tables = _page(found, options, part / "figures")
         _write_tables(reports, tables, part / "tables")
         (part / PAGE).write_text(page, encoding="utf-8")
+        (part / FILES).write_text("\n".join(sorted(_files(part))), encoding="utf-8")
         _check_folder(folder)  # its content is deleted now, and may have changed meanwhile
     return folder / PAGE
 
@@ -118,14 +120,21 @@ def _read(reports: Sequence[Report]) -> list[StudyResults]:
 def _check_folder(folder: Path) -> None:
     if not folder.exists():
         return
-    content = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
-    page = folder / PAGE
-    ours = page.is_file() and GENERATOR in page.read_text(encoding="utf-8", errors="replace")
-    if content and not (ours and content <= {PAGE, "figures", "tables"}):
+    record = folder / FILES
+    ours = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+    if foreign := _files(folder) - {*ours, FILES}:
         raise SclsearchError(
             f"--output {folder}: must be missing, empty or an earlier report, got "
-            f"{', '.join(sorted(content)[:5])}. Name another folder."
+            f"{', '.join(sorted(foreign)[:5])}. Name another folder."
         )
+
+
+def _files(folder: Path) -> set[str]:
+    """Return the paths of the files and links in a folder, relative to it."""
+    if not folder.is_dir():
+        return {folder.name}
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return {path.relative_to(folder).as_posix() for path in files}
 
 
 def _sections(
@@ -199,7 +208,6 @@ def _rendered(answer: Answer, sections: Sequence[Section], figures: Mapping[str,
         answer=answer,
         sections=sections,
         figures=figures,
-        generator=GENERATOR,
         colors=COLORS,
         on_dark=ON_DARK,
     )

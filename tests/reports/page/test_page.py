@@ -192,15 +192,18 @@ def test_a_report_replaces_an_earlier_one_but_no_other_files(
     studies: Path, page: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(page, tmp_path / "report")
-    (folder / "figures" / "old.svg").write_text("old")
+    earlier = folder / "figures" / "scl-confusion.svg"
+    assert earlier.exists()
     command = ["report", "ce", "--storage", str(studies), "--output", str(folder)]
     result = CliRunner().invoke(app, [*command, "--no-texts"])
     assert (result.exit_code, result.stdout) == (0, f"{folder / 'index.html'}\n")
-    assert not (folder / "figures" / "old.svg").exists()
+    assert not earlier.exists()
     assert not any(TEXT.encode() in content for content in files(folder).values())
-    (folder / "notes.txt").write_text("mine")
-    with pytest.raises(SclsearchError, match=r"output .*report: must be missing, empty or an ear"):
-        sclsearch.write_report("ce", output=folder, storage=studies)
-    assert (folder / "notes.txt").read_text() == "mine"
+    for name in ("notes.txt", "tables/notes.md", "figures/mine/plot.svg"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("mine")
+        with pytest.raises(SclsearchError, match=f"missing, empty or an earlier .*{name}"):
+            sclsearch.write_report("ce", output=folder, storage=studies)
+        (folder / name).unlink()
     with pytest.raises(SclsearchError, match="report: needs one or more different studies, got"):
         sclsearch.write_report("ce", "ce", output=tmp_path / "twice", storage=studies)
