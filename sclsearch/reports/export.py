@@ -207,7 +207,7 @@ def encoder_place(storage: Storage, record: ExportRecord) -> Path:
         raise SclsearchError(
             f"--storage {storage}: a fine-tuned encoder needs a folder that all machines can read."
         )
-    return place / "encoders" / f"{record.task}-{record.key[:12]}"
+    return place / "encoders" / f"{Path(record.task).name}-{record.key[:12]}"
 
 
 def _check_predictions(

@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ from sclsearch.cli import app
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.export import push
+from sclsearch.reports.export import describe_winner, encoder_place, push
 from sclsearch.reports.report import finished_winner, report
 from tests.reports.trained import Trained, own_task, same, study_on
 
@@ -57,6 +57,12 @@ def test_an_exported_encoder_is_bit_identical_and_loads_in_transformers(
     encoder = unpooled(with_prefix("encoder.model.", stored))
     state = AutoModel.from_pretrained(folder).state_dict()
     assert same({name: state[name] for name in encoder}, encoder)
+
+
+def test_a_task_with_a_path_as_name_leads_no_encoder_out_of_the_storage(trained: Trained) -> None:
+    record = describe_winner(report(trained.storage, "mine"))
+    place = encoder_place(trained.storage, replace(record, task="../../elsewhere"))
+    assert place.resolve().parent == Path(trained.storage, "encoders").resolve()
 
 
 def test_a_half_precision_encoder_is_exported_in_its_training_precision(
