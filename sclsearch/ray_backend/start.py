@@ -63,7 +63,8 @@ def delete_dead_sessions() -> None:
             owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
             if _is_dead(owner):
                 session = Path(owner["session"] or "none")
-                if session.name.startswith("session_") and _is_own(session):
+                of_ray = session.parent.name == "ray" and session.name.startswith("session_")
+                if of_ray and _is_own(session):
                     shutil.rmtree(session, ignore_errors=True)
                     os.utime(folder)
                 # A Ray process that still ends may create the session again: the record stays.

@@ -70,8 +70,8 @@ def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
     monkeypatch.setattr(start, "gettempdir", lambda: str(tmp_path))
 
     def leave(name: str = "a", **changes: Any) -> Path:
-        session = tmp_path / f"session_{name}"
-        session.mkdir()
+        session = tmp_path / "ray" / f"session_{name}"
+        session.mkdir(parents=True)
         folder = tmp_path / f"{PREFIX}{name}"
         folder.mkdir()
         owner = {
@@ -98,11 +98,11 @@ def test_folder_and_session_of_a_dead_search_are_removed(
     (leave("unreadable") / OWNER).write_text("[]", encoding="utf-8")
     folder = leave(**owner)
     delete_dead_sessions()
-    assert not (tmp_path / "session_a").exists()
-    (tmp_path / "session_a").mkdir()  # by a Ray process that was still ending
+    assert not (tmp_path / "ray" / "session_a").exists()
+    (tmp_path / "ray" / "session_a").mkdir()  # by a Ray process that was still ending
     delete_dead_sessions()
     delete_dead_sessions()
-    assert not (tmp_path / "session_a").exists()
+    assert not (tmp_path / "ray" / "session_a").exists()
     assert folder.exists()
     os.utime(folder, (0, 0))
     delete_dead_sessions()
@@ -125,7 +125,7 @@ def test_the_folder_of_a_search_that_may_still_run_is_kept(
     folder = leave(**owner)
     delete_dead_sessions()
     assert folder.exists()
-    assert (tmp_path / "session_a").exists()
+    assert (tmp_path / "ray" / "session_a").exists()
 
 
 def test_a_link_to_the_folder_of_a_dead_search_or_to_its_session_is_not_followed(
@@ -137,9 +137,13 @@ def test_a_link_to_the_folder_of_a_dead_search_or_to_its_session_is_not_followed
     linked.symlink_to(tmp_path / "real" / linked.name)
     victim = tmp_path / "victim"
     victim.mkdir()
-    (tmp_path / "session_victim").symlink_to(victim)
-    leave("b", session=str(tmp_path / "session_victim"))
+    (tmp_path / "ray" / "session_victim").symlink_to(victim)
+    leave("b", session=str(tmp_path / "ray" / "session_victim"))
+    elsewhere = tmp_path / "session_c"
+    elsewhere.mkdir()
+    leave("c", session=str(elsewhere))
     delete_dead_sessions()
-    assert (tmp_path / "session_a").exists()
+    assert elsewhere.exists()
+    assert (tmp_path / "ray" / "session_a").exists()
     assert (tmp_path / "real" / linked.name / OWNER).exists()
     assert victim.exists()
