@@ -160,7 +160,7 @@ def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
     size = f"{counted(scheduler.configs, 'configuration')} x {counted(study.seeds, 'seed')}"
     if scheduler.options.address is None:
         seconds = estimate(scheduler, list).seconds
-        size += f", about {duration(seconds)} on this machine"
+        size += f", estimated time: {duration(seconds)}"
         if (seconds or 0) > LONG:
             size += "; fewer --configs or --seeds take less"
     if study.space.note:
