@@ -1,10 +1,11 @@
 """Proposal of the next configuration, as a pure function of the scores observed so far."""
 
-import itertools
 import json
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
@@ -17,6 +18,8 @@ from sclsearch.spaces.space import Choice, Parameter, Space
 from sclsearch.study.spec import Sampler
 
 ATTEMPTS = 20
+HISTORY = 500
+"""Most configurations that a sampler reads: the best ones and the latest ones, half each."""
 
 Values = dict[str, object]
 
@@ -51,21 +54,15 @@ def propose(
         return None if seen else ({}, "given")
     if sampler == "grid":
         return _next_unseen(space, seen)
-    for attempt, kind in enumerate(_kinds(space, sampler)):
-        values = _sampled(space, _sampler(kind, search_seed, number, attempt), known)
+    seed = seed_for(search_seed, f"proposal/{number}/0") % 2**32
+    # A sampler that only repeats configurations has converged, or the space is exhausted.
+    candidates: Iterator[Values] = islice(_sampled(space, _sampler(sampler, seed), known), ATTEMPTS)
+    if space.size() is None:
+        candidates = chain(candidates, _sampled(space, RandomSampler(seed=seed), known))
+    for values in candidates:
         if canonical(values) not in seen:
             return values, "sampled"
     return _next_unseen(space, seen)
-
-
-def _kinds(space: Space, sampler: Sampler) -> Iterator[Sampler]:
-    """Yield the samplers to try in turn.
-
-    A sampler that only repeats configurations has converged, or the space is exhausted.
-    """
-    yield from itertools.repeat(sampler, ATTEMPTS)
-    if space.size() is None:
-        yield from itertools.repeat("random")
 
 
 def _next_unseen(space: Space, seen: set[str]) -> tuple[Values, str] | None:
@@ -73,8 +70,7 @@ def _next_unseen(space: Space, seen: set[str]) -> tuple[Values, str] | None:
     return next(((values, "sampled") for values in unseen), None)
 
 
-def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> BaseSampler:
-    seed = seed_for(search_seed, f"proposal/{number}/{attempt}") % 2**32
+def _sampler(kind: Sampler, seed: int) -> BaseSampler:
     if kind == "random":
         return RandomSampler(seed=seed)
     if kind == "gp":
@@ -86,18 +82,34 @@ def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> Base
         return TPESampler(seed=seed, multivariate=True, constant_liar=True)
 
 
-def _sampled(space: Space, sampler: BaseSampler, known: Sequence[ObservedConfiguration]) -> Values:
+def _sampled(
+    space: Space, sampler: BaseSampler, known: Sequence[ObservedConfiguration]
+) -> Iterator[Values]:
+    """Yield proposals of a sampler; each counts as unfinished for the next one."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     # The random sampler reads no earlier trials, and to add them takes quadratic time.
-    for configuration in () if isinstance(sampler, RandomSampler) else known:
-        study.add_trial(_trial(space, configuration))
+    if not isinstance(sampler, RandomSampler):
+        study.add_trials([_trial(space, configuration) for configuration in _recent(known)])
     distributions = {name: _distribution(one) for name, one in space.parameters.items()}
-    found = study.ask(distributions).params
-    return {
-        name: as_tuples(json.loads(value)) if _is_choice(space, name) else value
-        for name, value in found.items()
-    }
+    while True:
+        yield {
+            name: as_tuples(json.loads(value)) if _is_choice(space, name) else value
+            for name, value in study.ask(distributions).params.items()
+        }
+
+
+def _recent(known: Sequence[ObservedConfiguration]) -> Sequence[ObservedConfiguration]:
+    """Return at most `HISTORY` configurations in order: the best ones and the latest ones."""
+    if len(known) <= HISTORY:
+        return known
+    half = HISTORY // 2
+    best = sorted(range(len(known) - half), key=lambda number: -_score(known[number]))[:half]
+    return [*(known[number] for number in sorted(best)), *known[-half:]]
+
+
+def _score(configuration: ObservedConfiguration) -> float:
+    return -math.inf if configuration.score is None else configuration.score
 
 
 def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:

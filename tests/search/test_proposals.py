@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sclsearch.canonical import canonical, digest
-from sclsearch.search.proposals import ObservedConfiguration, propose
+from sclsearch.search.proposals import HISTORY, ObservedConfiguration, propose
 from sclsearch.spaces.space import Choice, Range, Space, Values
 from sclsearch.study.spec import Sampler
 
@@ -79,6 +79,18 @@ def test_the_random_start_of_tpe_is_the_same_in_every_release() -> None:
 def test_tpe_proposes_configurations_where_scores_are_high() -> None:
     late = searched(WIDE, "tpe", 40, score=lambda values: float(str(values["tau"])))[-15:]
     assert sum(float(str(one.values["tau"])) for one in late) / 15 > 0.7
+
+
+def test_a_long_search_reads_the_best_and_the_latest_configurations() -> None:
+    values = [one.values for one in searched(WIDE, "random", HISTORY + 100)]
+
+    def proposed(changed: range, score: float) -> object:
+        scores = [score if n in changed else float(n == 50) for n in range(len(values))]
+        return propose(WIDE, "tpe", 0, list(map(ObservedConfiguration, values, scores)))
+
+    forgotten, latest = range(300, 310), range(len(values) - 10, len(values))
+    assert proposed(forgotten, -1.0) == proposed(range(0), 0.0)
+    assert proposed(latest, 2.0) != proposed(range(0), 0.0) != proposed(forgotten, 2.0)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
