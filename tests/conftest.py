@@ -1,4 +1,4 @@
-"""Fixtures of all tests: one thread, no network, real data, tiny encoders, an S3 server."""
+"""Fixtures of all tests: one thread, no network, real data, tiny encoders, commands, buckets."""
 
 import ctypes
 import os
@@ -7,16 +7,16 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from tests import tiny
+from sclsearch.cli import main
 from tests.processes import free_port, listens, wait_for
-from tests.tiny import SIZES
 
 if TYPE_CHECKING:
     from sclsearch.encoders.encoder import Encoder
@@ -35,9 +35,30 @@ settings.register_profile("sclsearch", deadline=None)
 settings.load_profile("sclsearch")
 
 
-pytest_plugins = ["tests.workspace"]
+pytest_plugins = ["tests.processes", "tests.studies"]
 
 Save = Callable[..., Path]
+UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+WORDS = (
+    *("the", "a", "it", "was", "film", "and", "very", "not"),
+    *("good", "great", "fine", "lovely", "bad", "awful", "poor", "dull"),
+)
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-"
+VOCABULARY = (*SPECIAL, *WORDS, *LETTERS[1:], *(f"##{letter}" for letter in LETTERS))
+SIZES: Mapping[str, Any] = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dim": 32,  # intermediate_size of DistilBERT
+    "max_position_embeddings": 160,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+    "initializer_range": 0.2,  # so that texts have different embeddings
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -87,10 +108,42 @@ def minilm() -> Path:
 @pytest.fixture(scope="session")
 def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
     """Return a function that saves a tiny random encoder of an architecture with a tokenizer."""
-    folder = tmp_path_factory.mktemp
-    return lambda kind, *sizes, **options: tiny.save_tiny(
-        folder(kind.lower()), kind, *sizes, **options
-    )
+
+    def save_tiny(
+        architecture: str,
+        sizes: Mapping[str, Any] = SIZES,
+        vocabulary: Sequence[str] = VOCABULARY,
+        **options: Any,
+    ) -> Path:
+        import torch
+        import transformers
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+        folder = tmp_path_factory.mktemp(architecture.lower())
+        config = getattr(transformers, f"{architecture.removesuffix('Encoder')}Config")(**sizes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            getattr(transformers, f"{architecture}Model")(config, **options).save_pretrained(folder)
+        ids = {token: number for number, token in enumerate(vocabulary)}
+        tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+        tokenizer.normalizer = normalizers.BertNormalizer()
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+        )
+        transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+            tokenizer_object=tokenizer,
+            pad_token="[PAD]",
+            unk_token="[UNK]",
+            cls_token="[CLS]",
+            sep_token="[SEP]",
+            mask_token="[MASK]",
+        ).save_pretrained(folder)
+        return folder
+
+    return save_tiny
 
 
 def _tiny(architecture: str, sizes: Mapping[str, Any] = SIZES, **options: Any) -> Any:
@@ -134,6 +187,62 @@ def own_method_files() -> dict[str, str]:
 def custom_method(own_method_files: dict[str, str]) -> str:
     """Return the text of the first custom method that the documentation shows."""
     return own_method_files["mine.py"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Exit code and output of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    def assert_refused(self, *words: str) -> None:
+        """Assert exit code 2 and a short message with words, such as the option at fault."""
+        self.assert_clear()
+        assert self.returncode == 2, f"exit code {self.returncode}\n{self.stdout}\n{self.stderr}"
+        message = " ".join(self.stderr.split())
+        for word in words:
+            assert word in message, f"{word!r} is not in the message:\n{self.stderr}"
+
+    def assert_clear(self) -> None:
+        """Assert that the command printed no traceback, and a short message of its failure."""
+        assert "Traceback (most recent call last)" not in self.stdout + self.stderr, self.stderr
+        if self.returncode:
+            assert self.returncode in {1, 2, 3}, f"exit code {self.returncode}"
+            assert 1 <= len(self.stderr.strip().splitlines()) <= 25, self.stderr
+
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in UNSET:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.fixture
+def sclsearch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
+    """Return a function that runs `sclsearch ARGUMENTS` in this process, by its entry point."""
+
+    def call(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        return Result(
+            code if isinstance(code, int) else int(code is not None), *capsys.readouterr()
+        )
+
+    return call
 
 
 @pytest.fixture

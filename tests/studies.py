@@ -1,26 +1,37 @@
-"""Studies for tests: their space and records, made-up seed runs, and training without Ray."""
+"""Studies for tests: a toy task and its searches, made-up seed runs, and training without Ray."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from sclsearch.methods.base import Model
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import worker_context
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.runs import Failure, RowResults, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyRecord, StudyStore
+from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import Ending, RunOptions, StudySpec
 from sclsearch.study.state import SeedRunTask
+from sclsearch.study.study import Study
+from sclsearch.tasks.custom import CustomTask
 
+MakeSpec = Callable[..., StudySpec]
+Prepare = Callable[..., Scheduler]
+Resolved = Callable[..., Study]
+WriteSpace = Callable[[str], Path]
 Confusion = Sequence[Sequence[int]]
 
 SPACE = """
@@ -53,6 +64,124 @@ RECORD = StudyRecord(
     created=1_700_000_000.5,
 )
 REPRODUCIBLE = ("identity", "evaluations", "kept", "test", "predictions", "failure")
+GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull")
+FILLERS = ("the film", "it", "a film", "the", "very", "and")
+
+TRAIN = "sclsearch.search.run._train"
+"""Function that trains all seed runs of a search."""
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> CustomTask:
+    """Return 100 rows, 60 to train on, whose class follows from one word in four of five rows."""
+    draw = random.Random(0)
+    lines = ["text,label,split"]
+    for number in range(100):
+        good = number % 2
+        positive = good if draw.random() < 0.8 else 1 - good
+        words = [draw.choice(FILLERS), "was", draw.choice(GOOD if positive else BAD)]
+        split = ("train", "train", "train", "validation", "test")[number // 2 % 5]
+        lines.append(f"{' '.join(words)} {draw.choice(FILLERS)},{'ny'[good]},{split}")
+    path = tmp_path_factory.mktemp("data") / "toy.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return CustomTask(path, text=("text",), label="label", split_column="split")
+
+
+@pytest.fixture(scope="session")
+def write_space(tmp_path_factory: pytest.TempPathFactory) -> WriteSpace:
+    """Return a function that writes a space file into a new folder."""
+
+    def write_space(text: str) -> Path:
+        path = tmp_path_factory.mktemp("space") / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_space
+
+
+@pytest.fixture(scope="session")
+def space_file(write_space: WriteSpace) -> Path:
+    """Return a space with two lists of choices and a range."""
+    return write_space(SPACE)
+
+
+@pytest.fixture(scope="session")
+def make_spec(toy: CustomTask, tiny_bert: Path, space_file: Path) -> MakeSpec:
+    """Return a function that makes the spec of `scl` on the toy task, with changes."""
+    usual = {"method": "scl", "task": toy, "model": str(tiny_bert), "space": space_file}
+    return lambda **changes: StudySpec(**{**usual, **changes})
+
+
+@pytest.fixture
+def resolved(make_spec: MakeSpec) -> Resolved:
+    """Return a function that resolves that spec on a CPU, with changes."""
+    return lambda **changes: resolve(make_spec(**changes), RunOptions(gpus_per_trial=0))
+
+
+@pytest.fixture
+def prepare(make_spec: MakeSpec, tmp_path: Path) -> Prepare:
+    """Return a function that prepares that study in a storage folder of the test."""
+    usual = {"storage": tmp_path / "storage", "configs": 4, "seeds": 2, "concurrency": 2}
+
+    def prepare(spec: StudySpec | None = None, **changes: Any) -> Scheduler:
+        options = RunOptions(**{**usual, "gpus_per_trial": 0, **changes})
+        # The fake workers have no weights to store.
+        return replace(prepare_study(spec or make_spec(), options), weights=False)
+
+    return prepare
+
+
+class Workers:
+    """Fake workers that finish the seed runs of a scheduler without training.
+
+    Args:
+        counts: Confusion counts of a configuration and seed; without it they follow from the key.
+    """
+
+    def __init__(self, counts: Callable[[int, int], Confusion] | None = None) -> None:
+        self.counts = counts
+
+    def trained(self, task: SeedRunTask) -> SeedRun:
+        right = int(task.key[:8], 16) % 20
+        usual = [[right, 20 - right], [0, 0]]
+        return seed_run(task, self.counts(*task.id) if self.counts else usual)
+
+    def failed(self, task: SeedRunTask) -> SeedRun:
+        return seed_run(task, None)
+
+    def finish(self, scheduler: Scheduler, task: SeedRunTask) -> None:
+        if task.id in scheduler.repeating:
+            scheduler.runs.put_test(self.trained(task), RowResults({}, {}))
+        else:
+            scheduler.runs.put(self.trained(task))
+        run = scheduler.runs.get(task.key)
+        assert run is not None
+        scheduler.finish(task, run)
+
+    def running(self, scheduler: Scheduler, at_a_time: int = 1_000) -> list[SeedRunTask]:
+        """Start seed runs up to a limit; return all that run."""
+        while len(scheduler.running) < at_a_time and scheduler.next():
+            pass
+        return list(scheduler.running.values())
+
+    def decide(self, scheduler: Scheduler) -> None:
+        """Finish seed runs, one at a time, until the winner is decided and can be tested."""
+        while not scheduler.decided:
+            self.finish(scheduler, self.running(scheduler, 1)[0])
+
+    def run_out(self, scheduler: Scheduler, most: int = 1_000) -> list[tuple[int, int]]:
+        """Finish seed runs of which two are running; return the order."""
+        order: list[tuple[int, int]] = []
+        while len(order) < most and (tasks := self.running(scheduler, 2)):
+            self.finish(scheduler, tasks[0])
+            order.append(tasks[0].id)
+        return order
+
+
+@pytest.fixture(scope="session")
+def workers() -> Workers:
+    """Return the fake workers of a search."""
+    return Workers()
 
 
 def stored(storage: Path) -> dict[str, Any]:
@@ -124,11 +253,17 @@ def repeated_spec(storage: Storage, study: str, **repetition: Any) -> StudySpec:
     return restore_spec(record.origin, winner.fields, **repetition)
 
 
+def same_weights(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    """Return whether the tensors of two state dictionaries are equal to the bit."""
+    assert one.keys() == other.keys()
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
 @contextmanager
 def in_process() -> Iterator[None]:
     """Train the seed runs of searches one after the other in this process, without Ray."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sclsearch.search.run._train", _train)
+        patch.setattr(TRAIN, _train)
         yield
 
 

@@ -22,9 +22,8 @@ from sclsearch.store.studies import StudyRecord
 from sclsearch.study.spec import SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
 from sclsearch.tasks.custom import CustomTask
+from tests.studies import TRAIN, rising
 from tests.studies import finish as finish_study
-from tests.studies import rising
-from tests.workspace import TRAIN
 
 Options = dict[str, Any]
 

@@ -18,8 +18,8 @@ from sklearn.utils import ClassifierTags, Tags, TargetTags, estimator_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sclsearch import Classifier, SclsearchError, select
+from tests.conftest import WORDS
 from tests.studies import in_process
-from tests.tiny import WORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The winner is useless")
 Options = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sclsearch.store import storage as store_module
-from tests.workspace import Call, Result
+from tests.conftest import Call, Result
 
 DEEP = 100_000
 Change = Callable[[Path], object]

@@ -18,8 +18,8 @@ from sclsearch.reports.predictor import ExportRecord, read_record
 from sclsearch.store import lock, studies
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.storage import CHECKSUM, LocalPath, read, sealed
+from tests.conftest import Call, Result
 from tests.studies import in_process
-from tests.workspace import Call, Result
 
 MISSING = object()
 VALUES: tuple[object, ...] = (

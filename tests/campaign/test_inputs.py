@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace import Call
+from tests.conftest import Call
 
 DEEP = 10_000
 TUNE = ("tune", "--method", "scl", "--gpus-per-trial", "0", "--dry-run")

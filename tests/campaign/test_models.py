@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.workspace import Call
+from tests.conftest import Call
 
 Change = Callable[[Path], object]
 TUNE = ("tune", "--method", "scl", "--task", "demo", "--train-size", "20", "--gpus-per-trial", "0")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sclsearch.study.spec import RunOptions, StudySpec
+from tests.conftest import Call
 from tests.studies import finish, rising
-from tests.workspace import Call
 
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
 TOTALS = ("--configs", "2", "--seeds", "2", "--tracking", "none")

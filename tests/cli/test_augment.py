@@ -11,7 +11,7 @@ import pytest
 from sclsearch.cli.reproduce import BackendName
 from sclsearch.papers.augmentation import BACKENDS
 from sclsearch.tasks.paraphrases import paraphrase_source
-from tests.workspace import Call
+from tests.conftest import Call
 
 DEMO = ("--task", "demo", "--train-size", "20")
 FILE = "paraphrases-demo-20-eda.jsonl"

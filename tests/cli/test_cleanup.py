@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace import Call
+from tests.conftest import Call
 
 Count = Callable[[], int]
 

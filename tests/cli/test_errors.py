@@ -9,7 +9,7 @@ import pytest
 
 from sclsearch.cli.options import parse_settings
 from tests.cli.conftest import SEARCH
-from tests.workspace import Call
+from tests.conftest import Call
 
 UNUSABLE = [
     ("--model minlm", "Did you mean 'minilm'?"),

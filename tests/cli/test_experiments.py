@@ -11,8 +11,8 @@ from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.report import report
 from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions
+from tests.conftest import Call
 from tests.studies import finish, repeated_spec
-from tests.workspace import Call
 
 Finish = Callable[..., str]
 

@@ -6,7 +6,7 @@ import pytest
 
 from sclsearch.cli.doctor import PACKAGES, Finding, findings
 from sclsearch.store.storage import Storage
-from tests.workspace import Call
+from tests.conftest import Call
 
 CHECKS = [
     *("python", *PACKAGES, "cpu", "gpu", "model minilm"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import SEARCH
-from tests.workspace import Call
+from tests.conftest import Call
 
 HUGE = "9" * 400
 RED = "\x1b[31mred\x9b\u202e"

@@ -16,7 +16,7 @@ from sclsearch.cli import COMMANDS
 from sclsearch.errors import INTERRUPTED, STOPPED
 from sclsearch.tasks import data_folder
 from tests.cli.conftest import SEARCH, SPACE, finish_study
-from tests.workspace import Call
+from tests.conftest import Call
 
 HEAVY = {"torch", "transformers", "datasets", "pandas", "scipy", "ray", "optuna", "mlflow"}
 PRINT_MODULES = """

@@ -14,7 +14,7 @@ from sclsearch.search.run import worker_context
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.spec import GPU_ENGINE_VERSION
-from tests.workspace import Call, Result
+from tests.conftest import Call, Result
 
 Rerun = Callable[..., Result]
 HANG = Failure("hang", "1 h")

@@ -15,7 +15,7 @@ from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
 from tests.cli.conftest import finish_study
-from tests.workspace import Call
+from tests.conftest import Call
 
 CSV = ("show", "mine", "--format", "csv")
 STATUS = ["finished", "finished", "finished", "failed"]

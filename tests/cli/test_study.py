@@ -15,8 +15,8 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from tests.cli.conftest import SEARCH, TOTALS, finish_study
-from tests.studies import finish, repeated_spec
-from tests.workspace import TRAIN, Call, Workers
+from tests.conftest import Call
+from tests.studies import TRAIN, Workers, finish, repeated_spec
 
 WINNER_COMMANDS = [
     "sclsearch report mine --output report",

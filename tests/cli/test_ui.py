@@ -11,9 +11,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.conftest import Call
 from tests.processes import listens, wait_for
 from tests.tracking.conftest import Shown
-from tests.workspace import Call
 
 
 def test_an_invalid_option_or_a_used_port_is_refused_and_nothing_is_written(

@@ -19,9 +19,8 @@ from sclsearch.encoders.heads import (
     masked_lm_notes,
 )
 from sclsearch.encoders.load import load_encoder
-from tests.conftest import Save
+from tests.conftest import SIZES, Save
 from tests.encoders.conftest import Inputs
-from tests.tiny import SIZES
 
 LENGTHS = (6, 3, 1)
 STATES = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(1))

@@ -27,8 +27,7 @@ from sclsearch.encoders.models import (
     model_folder,
 )
 from sclsearch.errors import SclsearchError
-from tests.conftest import Save
-from tests.tiny import SIZES
+from tests.conftest import SIZES, Save
 
 XLM = {"n_words": 100, "emb_dim": 16, "n_layers": 2, "n_heads": 2}
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {

@@ -1,11 +1,21 @@
-"""Tests of a study on a cluster of simulated machines, some of which are lost or unfit."""
+"""Tests of a study on a cluster of simulated machines, some of which are lost or unfit.
+
+A machine is a process that holds Linux namespaces, which a network bridge connects: it has its own
+address, processes, host name, /tmp and home. Killing the process ends everything in them, as a
+power cut does. It also ends with the test process, so nothing remains to be cleaned up.
+"""
 
 import json
 import os
 import re
+import secrets
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,12 +23,46 @@ from typing import Any
 
 import pytest
 
-from tests.machines.machines import RAYLET, ROOT, TRAINING, Machine, Machines, missing_requirement
 from tests.processes import PATIENCE, wait_for
 from tests.studies import SPACE, reproducible_results, stored
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
+ROOT = Path(__file__).parents[2]
+BOOT = str(Path(__file__).with_name("boot.sh"))
+TOOLS = ("ip", "nsenter", "pgrep", "setpriv", "unshare")
+NET_ADMIN, SYS_ADMIN = 12, 21
+HOLD_NAMESPACES = ("setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child")
+NAMESPACES = ("--net", "--pid", "--mount", "--uts", "--ipc")
+SWITCH = "ip link add switch type bridge && ip link set switch up && echo up && exec sleep infinity"
+# Connects a machine to the network: its number and the ID of its process are the arguments.
+CONNECT = """
+number=$1 machine=$2
+inside() { nsenter --target $machine --net ip "$@"; }
+ip link delete port$number  # of a machine that is shutting down
+set -e
+ip link add port$number type veth peer name eth0 netns $machine
+ip link set port$number master switch up
+inside link set lo up
+inside address add 10.77.0.$number/24 dev eth0
+inside link set eth0 up
+inside route add default via 10.77.0.254
+"""
+# Ray's defaults take a minute to detect an unplugged machine, and those of cluster/ let a machine
+# drain for 90 seconds; the tests need shorter times.
+SETTINGS = {
+    "RAY_health_check_initial_delay_ms": "5000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "4000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "4",
+}
+NODES = (
+    "import ray; ray.init('auto', log_to_driver=False, logging_level='error'); "
+    "print(*(node['NodeManagerHostname'] for node in ray.nodes() if node['Alive']))"
+)
+RAYLET = "/raylet/raylet --"
+TRAINING = "ray::ImplicitFunc.train"
 # The command line; it also prints the cause of each worker failure.
 DRIVER = """
 from sclsearch.cli import main
@@ -48,6 +92,153 @@ class Metadata(http.server.SimpleHTTPRequestHandler):
 
 http.server.HTTPServer(("127.0.0.1", 8000), Metadata).serve_forever()
 """
+
+
+class Namespaces:
+    """Process that holds namespaces; `pid` is its first child."""
+
+    def __init__(self, kinds: tuple[str, ...], *command: str, **variables: str) -> None:
+        self.kinds = kinds
+        self.holder = subprocess.Popen(
+            [*HOLD_NAMESPACES, *kinds, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **variables},
+            text=True,
+        )
+        assert self.holder.stdout is not None
+        assert self.holder.stdout.readline() == "up\n"
+        children = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children")
+        self.pid = int(children.read_text(encoding="utf-8"))
+
+    def command(self, *command: str) -> list[str]:
+        """Return the command of the host that runs a command in the namespaces."""
+        return ["nsenter", "--target", str(self.pid), *self.kinds, "--", *command]
+
+    def release(self) -> None:
+        """Kill the processes in the namespaces."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.holder.communicate(timeout=60)
+
+
+class Machine(Namespaces):
+    """Running simulated machine.
+
+    Args:
+        number: Last byte of its address, 1 to 9.
+        shared: Folder that all machines share.
+        token: Cluster token in the home of its user.
+    """
+
+    def __init__(self, number: int, shared: Path, token: str) -> None:
+        self.number, self.name, self.ip = number, f"machine{number}", f"10.77.0.{number}"
+        self.logs = shared / "logs"
+        self.logs.mkdir(exist_ok=True)
+        self.started: list[subprocess.Popen[bytes]] = []
+        needed = (ROOT, Path(sys.prefix), shared)
+        hidden = [str(folder) for folder in needed if folder.is_relative_to("/tmp")]
+        boot = ("--mount-proc", "bash", BOOT, self.name, *hidden)
+        super().__init__(NAMESPACES, *boot, TOKEN=token)
+        users = {name: one for name, one in os.environ.items() if not name.startswith("RAY_")}
+        own = {
+            "HOME": "/tmp/home",
+            "HF_HOME": os.environ.get("HF_HOME", str(Path.home() / ".cache/huggingface")),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "RAY_AUTH_MODE": "token",
+        }
+        self.options: dict[str, Any] = {
+            "cwd": "/",
+            "env": {**users, **SETTINGS, **own},
+            "stdin": subprocess.DEVNULL,
+        }
+
+    def start(self, *command: str, log: str) -> "subprocess.Popen[bytes]":
+        """Start a command with its output in a log file."""
+        both = subprocess.STDOUT
+        with (self.logs / log).open("ab") as file:
+            process = subprocess.Popen(
+                self.command(*command), **self.options, stdout=file, stderr=both
+            )
+        self.started.append(process)
+        return process
+
+    def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command and wait for its end."""
+        return subprocess.run(
+            self.command(*command),
+            **self.options,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def join(self, head: "Machine | None" = None, cpus: int = 1) -> None:
+        """Start Ray as a worker node of `head`, or as the head without it."""
+        role = [f"--address={head.ip}:6379"] if head else ["--head", "--port=6379"]
+        role += [] if head else ["--include-dashboard=false"]
+        own = [f"--node-ip-address={self.ip}", f"--num-cpus={cpus}", "--num-gpus=0"]
+        rest = ["--object-store-memory=100000000", "--disable-usage-stats", "--block"]
+        self.start("ray", "start", *role, *own, *rest, log=f"ray-{self.name}")
+
+    def await_nodes(self, *machines: "Machine") -> None:
+        """Wait until Ray lists machines as nodes of this machine's cluster."""
+        names = {machine.name for machine in machines}
+        wait_for(
+            f"a cluster with {sorted(names)}; see {self.logs}",
+            lambda: names <= {*self.run("python", "-c", NODES).stdout.split()},
+        )
+
+    def running(self, part: str) -> list[int]:
+        """Return the IDs of its processes whose command line contains a text."""
+        command = ["pgrep", "--full", "--ns", str(self.pid), "--nslist", "pid", "--", part]
+        found = subprocess.run(command, capture_output=True, check=False)
+        return [int(pid) for pid in found.stdout.split()]
+
+    def release(self) -> None:
+        super().release()
+        for process in self.started:
+            process.wait(60)
+
+
+class Machines:
+    """Simulated machines that share a network, a folder and a token."""
+
+    def __init__(self, shared: Path) -> None:
+        self.shared, self.token = shared, secrets.token_hex(32)
+        self.network = Namespaces(("--net",), "bash", "-c", SWITCH)
+        self.running: dict[int, Machine] = {}
+
+    def start(self, number: int, token: str | None = None) -> Machine:
+        """Start a machine; restart it if it runs."""
+        self.kill(number)
+        machine = self.running[number] = Machine(number, self.shared, token or self.token)
+        self._in_network("bash", "-c", CONNECT, "connect", str(number), str(machine.pid))
+        return machine
+
+    def unplug(self, number: int) -> None:
+        self._in_network("ip", "link", "set", f"port{number}", "down")
+
+    def _in_network(self, *command: str) -> None:
+        subprocess.run(self.network.command(*command), check=True, capture_output=True)
+
+    def kill(self, *numbers: int) -> None:
+        for number in numbers:
+            if number in self.running:
+                self.running.pop(number).release()
+
+    def cluster(self, *numbers: int) -> Machine:
+        """Start a cluster of workers with machine 1 as its head, without CPUs; return the head."""
+        head = self.start(1)
+        head.join(cpus=0)
+        head.await_nodes(head)  # workers fail if the head starts too slowly
+        others = [self.start(number) for number in numbers]
+        for other in others:
+            other.join(head)
+        head.await_nodes(*others)
+        return head
 
 
 @dataclass
@@ -82,11 +273,16 @@ class Search:
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     """Return the network of simulated machines; skip the test where there can be none."""
-    if reason := missing_requirement():
-        pytest.skip(reason)
+    if not all(map(shutil.which, TOOLS)):
+        pytest.skip("simulated machines need iproute2, procps and util-linux")
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    capable = int(status.partition("CapEff:")[2].split()[0], 16)
+    if os.geteuid() or not (capable >> NET_ADMIN & 1 and capable >> SYS_ADMIN & 1):
+        pytest.skip("simulated machines need root with CAP_NET_ADMIN and CAP_SYS_ADMIN")
     machines = Machines(tmp_path_factory.getbasetemp())
     yield machines
-    machines.end()
+    machines.kill(*machines.running)
+    machines.network.release()
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +357,7 @@ def terminate_ray(_: Machines, victim: Machine) -> None:
 
 LOSSES: dict[str, Callable[[Machines, Machine], None]] = {
     "powered off": lambda machines, victim: machines.kill(victim.number),
-    "disconnected": lambda machines, victim: machines.network.unplug(victim.number),
+    "disconnected": lambda machines, victim: machines.unplug(victim.number),
     "terminated": terminate_ray,
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from tests.workspace import Processes
+from tests.processes import Processes
 
 LISTENS = "0A"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}

@@ -17,7 +17,7 @@ from sclsearch.search.callbacks import Callback
 from sclsearch.store import remote
 from sclsearch.store.remote import StorageError, UnavailableError
 from sclsearch.store.runs import RunStore
-from tests.workspace import Prepare, Workers
+from tests.studies import Prepare, Workers
 
 ENDED = {"key": "", "node_ip": "10.0.0.1"}
 

@@ -2,25 +2,30 @@
 
 import errno
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.reports.report import report
-from sclsearch.search.run import rerun
+from sclsearch.search.run import rerun, run
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store import lock as locks
-from sclsearch.store.runs import Failure
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
-from tests.studies import in_process
-from tests.workspace import Processes, Workspace, WriteSpace
+from tests.processes import Processes
+from tests.studies import MakeSpec, WriteSpace, in_process, stored
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -43,6 +48,36 @@ FAILING_LOSS = """        if self.smoothing == 0.9:
             raise RuntimeError("no smoothing of 0.9")
         scores = self.scores(model, batch) / (1 - self.smoothing)
 """
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Storage folder and spec of a search, which tests run and resume."""
+
+    storage: Path
+    spec: StudySpec
+
+    def run(self, **changes: Any) -> Scheduler:
+        usual = {"storage": self.storage, "seeds": 2, "concurrency": 1, "gpus_per_trial": 0}
+        return run(self.spec, RunOptions(**{**usual, **changes}), Console(quiet=True))
+
+    def elsewhere(self, folder: Path, **changes: Any) -> "Workspace":
+        return Workspace(folder / "storage", replace(self.spec, **changes))
+
+    def seed_runs(self, name: str) -> dict[int, list[SeedRun | None]]:
+        """Return the stored seed runs of each configuration."""
+        lines, store = report(self.storage, name).configurations, RunStore(self.storage)
+        return {line.number: [store.get(seed.key) for seed in line.seeds] for line in lines}
+
+
+@pytest.fixture(scope="module")
+def workspace(
+    make_spec: MakeSpec, toy: CustomTask, tmp_path_factory: pytest.TempPathFactory
+) -> Workspace:
+    """Return a workspace for `scl` on a copy of the toy task."""
+    folder = tmp_path_factory.mktemp("search")
+    path = shutil.copyfile(toy.path, folder / "toy.csv")
+    return Workspace(folder / "storage", make_spec(task=replace(toy, path=path)))
 
 
 @contextmanager
@@ -81,25 +116,25 @@ def test_a_search_that_loses_a_worker_stores_all_results_and_reruns_are_bit_iden
     assert [cause for _, cause in worker_failures(result)] == ["worker-lost"]
     assert (result.ending, result.wanted, result.done) == ("complete", 4, 4)
     assert (result.trained, result.failed, result.tracking) == (4, 0, None)
-    stored = {
+    seed_runs = {
         (number, replicate): one
         for number, runs in workspace.seed_runs(result.name).items()
         for replicate, one in enumerate(runs)
     }
-    assert sorted(stored) == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    for place, one in stored.items():
+    assert sorted(seed_runs) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for place, one in seed_runs.items():
         assert one is not None
         assert (one.origin["configuration"], one.origin["replicate"]) == place
         assert {"validation", "test"} == {*one.predictions}
         assert (one.environment["threads"], one.environment["gpus"]) == (1, 0.0)
     ((key, path),) = report(workspace.storage, result.name).weights.items()  # of the best seed
     assert [file.stem for file in Path(path).parent.glob("*.safetensors")] == [key]
-    for key in workspace.runs():
+    for key in stored(workspace.storage):
         again = rerun(workspace.storage, key[:10])
         assert (again.key, again.same, again.now) == (key, True, None)
-    before = workspace.runs()
+    before = stored(workspace.storage)
     assert workspace.run(configs=2).trained == 0
-    assert workspace.runs() == before
+    assert stored(workspace.storage) == before
 
 
 def worker_failures(search: Scheduler) -> list[tuple[int, str]]:
@@ -151,13 +186,13 @@ def test_a_driver_that_loses_its_study_to_another_driver_ends(
 
     def take(over: threading.Event) -> None:
         while not over.wait(locks.BEAT_SECONDS):
-            if workspace.runs():
+            if stored(workspace.storage):
                 for beat in (workspace.storage / "studies" / "mine").glob("driver-*.json"):
                     beat.unlink(missing_ok=True)  # the driver may be writing one of them
 
     with beside(take), pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
         workspace.run(configs=16, seeds=8, tracking="none", study="mine")
-    assert len(workspace.runs()) < 128
+    assert len(stored(workspace.storage)) < 128
 
 
 def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
@@ -189,7 +224,7 @@ def test_an_error_of_the_storage_or_the_tracking_server_is_not_a_failure_of_the_
             patch.setattr("sclsearch.store.runs.create", broken)
             with pytest.raises(BrokenStorageError, match=os.strerror(number)):
                 here.run(configs=1, seeds=1, study="full", tracking="none")
-        assert here.runs() == {}
+        assert stored(here.storage) == {}
         result = here.run(configs=1, seeds=1, study="full", tracking="http://127.0.0.1:9")
     assert (result.ending, result.done, result.failed) == ("complete", 1, 0)
     assert (result.tracking or "").startswith("http://127.0.0.1:9: ")

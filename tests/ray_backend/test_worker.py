@@ -18,7 +18,7 @@ from sclsearch.search.run import rerun, worker_context
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
-from tests.workspace import MakeSpec, Prepare
+from tests.studies import MakeSpec, Prepare
 
 Raises = Callable[[Exception], None]
 Trial = Callable[[Scheduler], tuple[Any, SeedRun | None]]

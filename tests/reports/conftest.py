@@ -1,6 +1,5 @@
 """Fixtures: trained studies, and studies of made-up records."""
 
-import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,9 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pandas as pd
 import pytest
+from rich.console import Console
 
 import sclsearch
+from sclsearch.search.run import run
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -20,8 +22,9 @@ from sclsearch.store.studies import (
     seed_run_identity,
     seed_run_key,
 )
-from tests.reports.trained import Trained, own_task, study_on
-from tests.studies import FIELDS, ORIGIN, SEED_RUN_ORIGIN, TRAINING
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
+from tests.studies import FIELDS, ORIGIN, SEED_RUN_ORIGIN, TRAINING, in_process
 
 # A seed run: validation and test, each as percent correct or as confusion matrix; test None if it
 # is untested. Or the message of its failure; or None for a missing seed run.
@@ -33,21 +36,51 @@ WriteStudy = Callable[..., Path]
 IDENTITY = {"task": "cola", "protocol": "gunel-fewshot", "size": "100"}
 TRAINED = {**TRAINING, "metric": "accuracy", "engine": 6}
 ROWS = {"train": "aaaaaaaaaaaa", "test": "t"}
-LABELS, TEXT = ("<b>dull</b>", 'good & $x$ "fun"'), "<script>alert(1)</script>"
-STUDIES = ("scl", "ce", "lacon")
+
+
+def own_task(folder: Path, rows: Sequence[tuple[object, ...]], **options: Any) -> CustomTask:
+    """Write rows of text, label and, if given, split to a file; return their task."""
+    folder.mkdir(exist_ok=True)
+    frame = pd.DataFrame(rows, columns=["text", "label", "split"][: len(rows[0])])
+    frame.to_csv(folder / "own.csv", index=False)
+    usual = {"split_column": "split"} if "split" in frame else {"fractions": (0.5, 0.25, 0.25)}
+    return CustomTask(folder / "own.csv", ("text",), "label", **{**usual, **options})
+
+
+def study_on(
+    encoder: Path,
+    storage: Path,
+    task: str | CustomTask = "demo",
+    *,
+    study: str = "mine",
+    seeds: int = 2,
+    configs: int | None = None,
+    settings: Mapping[str, object] = MappingProxyType({}),
+    **changes: Any,
+) -> Path:
+    """Train one configuration of `scl`, or run the search of `changes`; return the storage."""
+    given: dict[str, Any] = {"protocol": "gunel-fewshot", "train_size": 8} if task == "demo" else {}
+    given |= {"method": "scl", "searched": False, **changes}
+    settings = {"epochs": 1, "max_length": 16, **settings}
+    spec = StudySpec(task=task, model=str(encoder), settings=settings, **given)
+    options = RunOptions(study=study, storage=storage, seeds=seeds, configs=configs, rule="mean")
+    with in_process():
+        run(spec, replace(options, gpus_per_trial=0, tracking="none"), Console(quiet=True))
+    return storage
 
 
 @pytest.fixture(scope="session")
-def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a study that was trained on its own copy of the encoder."""
     folder = shutil.copytree(tiny_bert, tmp_path_factory.mktemp("encoder") / "bert")
     return study_on(folder, tmp_path_factory.mktemp("storage"), settings={"tau": 0.5})
 
 
 @pytest.fixture
-def exported(trained: Trained, tmp_path: Path) -> Path:
+def exported(trained: Path, tmp_path: Path) -> Path:
     """Return the folder of the exported winner."""
-    trained.export(tmp_path / "winner")
+    # The winner is useless after two updates of a random encoder.
+    sclsearch.export("mine", tmp_path / "winner", storage=trained, force=True)
     return tmp_path / "winner"
 
 
@@ -61,39 +94,7 @@ def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     ]
     folder = tmp_path_factory.mktemp("regression")
     task = own_task(folder, rows, regression=True)
-    return study_on(tiny_bert, folder, task, method="ce", settings={"batch_size": 8}).storage
-
-
-@pytest.fixture(scope="session")
-def studies(tiny_bert: Path, space_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a storage with `STUDIES` of one task whose texts and labels need escaping.
-
-    The task's file is in the same folder. `scl` has two configurations.
-    """
-    storage, draw, rows = tmp_path_factory.mktemp("page"), random.Random(0), []
-    for number in range(90):
-        good = number % 2
-        positive = good if draw.random() < 0.8 else 1 - good
-        word = draw.choice(("good", "great", "fine") if positive else ("bad", "awful", "poor"))
-        split = ("train", "validation", "test")[number // 2 % 3]
-        rows.append((f"the film was {word} {number} {TEXT}", LABELS[good], split))
-    task = own_task(storage, rows)
-    usual = {"epochs": 2, "batch_size": 8, "pooling": "mean", "learning_rate": 1e-3}
-    searches: dict[str, dict[str, Any]] = {
-        "scl": {"searched": True, "space": space_file, "configs": 2, "settings": {"epochs": 3}},
-        "ce": {"settings": usual},
-        "lacon": {"settings": {**usual, "heads": 2}},
-    }
-    for name in STUDIES:
-        study_on(tiny_bert, storage, task, study=name, method=name, **searches[name])
-    return storage
-
-
-@pytest.fixture(scope="session")
-def page(studies: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the report of all three studies."""
-    folder = tmp_path_factory.mktemp("report") / "all"
-    return sclsearch.write_report(*STUDIES, output=folder, storage=studies).parent
+    return study_on(tiny_bert, folder, task, method="ce", settings={"batch_size": 8})
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import logging
 import shutil
 import subprocess
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,15 +25,28 @@ from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_fo
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export import describe_winner, encoder_place, push
 from sclsearch.reports.report import finished_winner, report
-from tests.reports.trained import Trained, own_task, same, study_on
+from tests.reports.conftest import own_task, study_on
+from tests.studies import same_weights
 
 REPOSITORY = "me/my-classifier"
+export = partial(sclsearch.export, "mine", force=True)  # the tiny winner is useless
 
 
 @pytest.fixture
-def study(trained: Trained, tmp_path: Path) -> Trained:
+def study(trained: Path, tmp_path: Path) -> Path:
     """Return a copy of the study that the test may damage."""
-    return Trained(shutil.copytree(trained.storage, tmp_path / "storage"), trained.encoder)
+    return Path(shutil.copytree(trained, tmp_path / "storage"))
+
+
+def best(storage: Path) -> Path:
+    """Return the weights file of the better seed."""
+    winner = finished_winner(report(storage, "mine"))
+    key = winner.seeds[winner.reported[0]].key
+    return storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
+
+
+def initial_encoder(storage: Path) -> Path:
+    return Path(report(storage, "mine").record.origin["model"])
 
 
 def unpooled(stored: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -45,24 +59,26 @@ def with_prefix(prefix: str, stored: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def test_an_exported_encoder_is_bit_identical_and_loads_in_transformers(
-    trained: Trained, exported: Path
+    trained: Path, exported: Path
 ) -> None:
-    stored = load_file(trained.best)
+    stored = load_file(best(trained))
     found = load_encoder(model_folder(str(exported)), "mine")
-    initial = load_encoder(trained.encoder, "initial")
-    assert same(unpooled(found.state_dict()), unpooled(with_prefix("encoder.", stored)))
+    initial = load_encoder(initial_encoder(trained), "initial")
+    assert same_weights(unpooled(found.state_dict()), unpooled(with_prefix("encoder.", stored)))
     assert not torch.equal(found.embeddings, initial.embeddings)
-    assert same(load_file(exported / "parts.safetensors"), with_prefix("new_modules.", stored))
+    assert same_weights(
+        load_file(exported / "parts.safetensors"), with_prefix("new_modules.", stored)
+    )
     folder = encoder_folder(exported)
     encoder = unpooled(with_prefix("encoder.model.", stored))
     state = AutoModel.from_pretrained(folder).state_dict()
-    assert same({name: state[name] for name in encoder}, encoder)
+    assert same_weights({name: state[name] for name in encoder}, encoder)
 
 
-def test_a_task_with_a_path_as_name_leads_no_encoder_out_of_the_storage(trained: Trained) -> None:
-    record = describe_winner(report(trained.storage, "mine"))
-    place = encoder_place(trained.storage, replace(record, task="../../elsewhere"))
-    assert place.resolve().parent == Path(trained.storage, "encoders").resolve()
+def test_a_task_with_a_path_as_name_leads_no_encoder_out_of_the_storage(trained: Path) -> None:
+    record = describe_winner(report(trained, "mine"))
+    place = encoder_place(trained, replace(record, task="../../elsewhere"))
+    assert place.resolve().parent == Path(trained, "encoders").resolve()
 
 
 def test_a_half_precision_encoder_is_exported_in_its_training_precision(
@@ -72,10 +88,10 @@ def test_a_half_precision_encoder_is_exported_in_its_training_precision(
     AutoModel.from_pretrained(tiny_bert).half().save_pretrained(half)
     assert json.loads((half / "config.json").read_text())["dtype"] == "float16"
     trained = study_on(half, tmp_path / "storage")
-    trained.export(tmp_path / "encoder")
+    export(tmp_path / "encoder", storage=trained)
     state = AutoModel.from_pretrained(tmp_path / "encoder").state_dict()
-    stored = with_prefix("encoder.model.", load_file(trained.best))
-    assert same(unpooled(state), unpooled(stored))
+    stored = with_prefix("encoder.model.", load_file(best(trained)))
+    assert same_weights(unpooled(state), unpooled(stored))
 
 
 def test_an_encoder_fine_tuned_twice_keeps_the_name_and_the_license_of_its_base(
@@ -83,8 +99,9 @@ def test_an_encoder_fine_tuned_twice_keeps_the_name_and_the_license_of_its_base(
 ) -> None:
     encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
     (encoder / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
-    study_on(encoder, tmp_path / "storage").export(tmp_path / "first")
-    study_on(tmp_path / "first", tmp_path / "again").export(tmp_path / "second")
+    export(tmp_path / "first", storage=study_on(encoder, tmp_path / "storage"))
+    again = study_on(tmp_path / "first", tmp_path / "again")
+    export(tmp_path / "second", storage=again)
     assert base_model(str(tmp_path / "second")) == "./encoder"
     for name in ("first", "second"):
         card = ModelCard.load(tmp_path / name / "README.md")
@@ -93,17 +110,17 @@ def test_an_encoder_fine_tuned_twice_keeps_the_name_and_the_license_of_its_base(
 
 
 def test_an_export_prints_scores_and_usage_and_its_files_are_reproducible_and_have_checksums(
-    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "new" / "my winner"
-    record = trained.export(folder)
+    record = export(folder, storage=trained)
     monkeypatch.chdir(tmp_path)
-    command = ["export", "mine", "my winner", "--storage", str(trained.storage), "--force"]
+    command = ["export", "mine", "my winner", "--storage", str(trained), "--force"]
     printed = CliRunner().invoke(app, command).stdout
-    winner = finished_winner(report(trained.storage, "mine"))
-    best = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))
+    winner = finished_winner(report(trained, "mine"))
+    chosen = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))
     for line in (
-        f"seed {best.replicate}, the best of 2 by validation, accuracy {best.validation:.4f}, ",
+        f"seed {chosen.replicate}, the best of 2 by validation, accuracy {chosen.validation:.4f}, ",
         f"test accuracy is {winner.test_mean:.4f}",
         "On the command line: sclsearch predict 'my winner' FILE",
         'classifier = pipeline("text-classification", model="my winner")',
@@ -115,7 +132,7 @@ def test_an_export_prints_scores_and_usage_and_its_files_are_reproducible_and_ha
         assert (folder / file).read_bytes() == (tmp_path / "my winner" / file).read_bytes()
     written = json.loads((folder / CARD).read_text())
     assert written == json.loads(json.dumps(asdict(record)))
-    expected = {"key": best.key, "base": f"./{trained.encoder.name}", "seeds": 2}
+    expected = {"key": chosen.key, "base": f"./{initial_encoder(trained).name}", "seeds": 2}
     assert expected.items() <= written.items()
     assert {"tau": 0.5, "epochs": 1}.items() <= written["fields"].items()
     assert len({(folder / file).stat().st_mode for file in files}) == 1
@@ -129,20 +146,21 @@ def test_an_export_prints_scores_and_usage_and_its_files_are_reproducible_and_ha
 
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_weights_that_predict_otherwise_or_lack_a_tensor_are_named_and_no_files_stay(
-    study: Trained, tmp_path: Path, ensemble: bool
+    study: Path, tmp_path: Path, ensemble: bool
 ) -> None:
-    best, folder = study.best, tmp_path / "out"
-    given: dict[str, Any] = {"storage": study.storage, "ensemble": ensemble, "force": True}
-    tensors = load_file(best)
+    weights, folder = best(study), tmp_path / "out"
+    tensors = load_file(weights)
     changed = {n: -tensor if ".out." in n else tensor for n, tensor in tensors.items()}
-    save_file(changed, best)
-    message = rf"^{best.stem[:12]}: .* predicts otherwise than the search on test rows\. .*{best}"
+    save_file(changed, weights)
+    message = (
+        rf"^{weights.stem[:12]}: .* predicts otherwise than the search on test rows\. .*{weights}"
+    )
     with pytest.raises(SclsearchError, match=message):
-        sclsearch.export("mine", folder, **given)
+        export(folder, storage=study, ensemble=ensemble)
     del tensors[next(name for name in tensors if name.startswith("new_modules"))]
-    save_file(tensors, best)
-    with pytest.raises(SclsearchError, match=rf"damaged weights\. Delete {best} and export"):
-        sclsearch.export("mine", folder, **given)
+    save_file(tensors, weights)
+    with pytest.raises(SclsearchError, match=rf"damaged weights\. Delete {weights} and export"):
+        export(folder, storage=study, ensemble=ensemble)
     assert not folder.exists()
 
 
@@ -153,10 +171,10 @@ def test_predictions_are_compared_where_the_data_file_is_found_and_its_folder_is
     rows = [(f"a {word} film {n}", word) for n in range(20) for word in ("good", "bad")]
     study = study_on(tiny_bert, tmp_path / "storage", own_task(private, rows))
     with caplog.at_level(logging.WARNING):
-        study.export(tmp_path / "a")
+        export(tmp_path / "a", storage=study)
         assert not caplog.messages
         private.rename(files)
-        study.export(tmp_path / "b")
+        export(tmp_path / "b", storage=study)
     (warning,) = caplog.messages
     assert warning.startswith("Not compared with the predictions of the search: ")
     assert str(private / "own.csv") in warning
@@ -168,33 +186,34 @@ def test_predictions_are_compared_where_the_data_file_is_found_and_its_folder_is
 
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
 def test_seed_runs_without_valid_weights_train_again(
-    study: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+    study: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    study.export(tmp_path / "stored")
+    export(tmp_path / "stored", storage=study)
+    weights = best(study)
     if damage == "missing":
-        study.best.unlink()
+        weights.unlink()
     else:
-        study.best.write_bytes(study.best.read_bytes()[:-8])
-    study.export(tmp_path / "again")
-    assert (f"{study.best}: damaged: " in caplog.text) == (damage == "truncated")
+        weights.write_bytes(weights.read_bytes()[:-8])
+    export(tmp_path / "again", storage=study)
+    assert (f"{weights}: damaged: " in caplog.text) == (damage == "truncated")
     for one in (tmp_path / "stored").glob("*.safetensors"):
-        assert same(load_file(tmp_path / "again" / one.name), load_file(one))
+        assert same_weights(load_file(tmp_path / "again" / one.name), load_file(one))
 
 
-def test_an_encoder_that_changed_after_training_is_refused(study: Trained, tmp_path: Path) -> None:
-    config = study.encoder / "config.json"
+def test_an_encoder_that_changed_after_training_is_refused(study: Path, tmp_path: Path) -> None:
+    config = initial_encoder(study) / "config.json"
     before = config.read_text()
     config.write_text(before + " ")
     try:
         with pytest.raises(SclsearchError, match=r"^mine: the encoder .* has changed since"):
-            study.export(tmp_path / "encoder")
+            export(tmp_path / "encoder", storage=study)
     finally:
         config.write_text(before)
     assert not (tmp_path / "encoder").exists()
 
 
 def test_the_exported_files_alone_are_the_files_of_a_private_repository(
-    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[dict[str, Any]] = []
 
@@ -210,7 +229,7 @@ def test_the_exported_files_alone_are_the_files_of_a_private_repository(
     monkeypatch.setattr("huggingface_hub.HfApi.create_repo", create_repo)
     monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", upload_folder)
     folder = tmp_path / "winner"
-    sclsearch.export("mine", folder, storage=trained.storage, force=True, push=REPOSITORY)
+    export(folder, storage=trained, push=REPOSITORY)
     assert calls == [
         {"private": True, "exist_ok": True},
         {"repo_id": REPOSITORY, "folder_path": folder, "delete_patterns": "*"},

@@ -13,7 +13,6 @@ from sclsearch.reports.predictor import read_record
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import existing_study
 from tests.reports.conftest import WriteStudy
-from tests.reports.trained import Trained
 
 TAU = {"name": "tau", "type": "choice", "values": [0.1, 0.2, 0.3]}
 
@@ -39,10 +38,10 @@ def metric_of(card: str) -> dict[str, Any]:
 
 
 def test_the_card_has_metadata_scores_of_every_seed_and_digests(
-    trained: Trained, exported: Path
+    trained: Path, exported: Path
 ) -> None:
     text = (exported / "README.md").read_text(encoding="utf-8")
-    found = report(trained.storage, "mine")
+    found = report(trained, "mine")
     winner = finished_winner(found)
     assert winner.plain is not None
     assert metric_of(text)["value"] == pytest.approx(winner.plain[0])

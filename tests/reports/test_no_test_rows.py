@@ -13,10 +13,11 @@ from sclsearch.cli import app
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.protocols.variants import SCALES, with_splits
+from sclsearch.reports.page import PageOptions
 from sclsearch.tasks import as_task, load_task
+from sclsearch.tracking.publish import track_study
 from sclsearch.tracking.server import LEVEL, connect
 from tests.studies import in_process
-from tests.tracking.conftest import track
 
 ROWS = [(f"n{n}", f"it was {('good', 'bad')[n % 2]} {n}", n % 2) for n in range(60)]
 FRAME = pd.DataFrame(ROWS, columns=["nr", "text", "label"])
@@ -90,7 +91,8 @@ def test_commands_tables_exports_the_page_and_mlflow_have_no_test_scores(
     assert NO_TEST_ROWS in page
     assert "misclassified" not in page
     assert "sclsearch confirm" not in page
-    track(folder / "storage", "first", tracking := f"sqlite:///{folder}/mlflow.db")
+    tracking = f"sqlite:///{folder}/mlflow.db"
+    track_study(folder / "storage", "first", tracking, PageOptions(texts=False))
     client = connect(tracking)
     experiments = [one.experiment_id for one in client.search_experiments()]
     (run,) = client.search_runs(experiments, f"tags.{LEVEL} = 'study' and run_name = 'first'")

@@ -27,7 +27,6 @@ from sclsearch.reports.predictor import PARTS, read_record
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task
-from tests.reports.trained import Trained
 
 TEXTS = ["the film was good", 'awful, and "long"']
 CSV = 'id,body,more\n7,the film was good,m\n8,"awful, and ""long""",n\n'
@@ -35,18 +34,18 @@ BODY = ("--text", "body")
 
 
 @pytest.fixture(scope="module")
-def winner(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def winner(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the exported winner, which tests must not change."""
     folder = tmp_path_factory.mktemp("export") / "winner"
-    trained.export(folder)
+    sclsearch.export("mine", folder, storage=trained, force=True)
     return folder
 
 
 @pytest.fixture(scope="module")
-def ensemble(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ensemble(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of an exported ensemble of both seeds."""
     folder = tmp_path_factory.mktemp("export") / "both"
-    command = ["export", "mine", str(folder), "--storage", str(trained.storage), "--ensemble"]
+    command = ["export", "mine", str(folder), "--storage", str(trained), "--ensemble"]
     result = CliRunner().invoke(app, [*command, "--force"])
     assert result.exit_code == 0, result.output
     assert "an ensemble of 2 seeds, whose own scores average accuracy" in result.stdout
@@ -64,9 +63,9 @@ def predict(folder: Path, file: object, *options: str, texts: str = "") -> tuple
     return result.stdout.splitlines(), result.stderr
 
 
-def test_predictions_of_the_test_rows_match_the_stored_ones(trained: Trained, winner: Path) -> None:
-    line = finished_winner(report(trained.storage, "mine"))
-    run = RunStore(trained.storage).get(line.seeds[line.reported[0]].key)
+def test_predictions_of_the_test_rows_match_the_stored_ones(trained: Path, winner: Path) -> None:
+    line = finished_winner(report(trained, "mine"))
+    run = RunStore(trained).get(line.seeds[line.reported[0]].key)
     assert run is not None
     data = load_task("demo")
     predictions = sclsearch.load(winner).predict(data.splits["test"].texts)
@@ -79,7 +78,7 @@ def test_predictions_of_the_test_rows_match_the_stored_ones(trained: Trained, wi
 
 
 def test_an_ensemble_has_the_mean_probabilities_and_scores_of_its_members(
-    trained: Trained, ensemble: Path
+    trained: Path, ensemble: Path
 ) -> None:
     whole = sclsearch.load(ensemble)
     assert whole.record.members == ("seed-0", "seed-1")
@@ -92,18 +91,18 @@ def test_an_ensemble_has_the_mean_probabilities_and_scores_of_its_members(
     for one, row in zip(whole.predict(TEXTS), expected, strict=True):
         assert one.label == whole.labels[row.argmax()]
         assert list(one.scores.values()) == pytest.approx(row)
-    line = finished_winner(report(trained.storage, "mine"))
+    line = finished_winner(report(trained, "mine"))
     assert whole.record.test == pytest.approx(np.mean([seed.test or 0 for seed in line.seeds]))
     assert whole.record.validation == pytest.approx(line.score)
 
 
 def test_an_ensemble_has_several_members_of_the_same_labels_and_is_no_encoder(
-    trained: Trained, ensemble: Path, tmp_path: Path
+    trained: Path, ensemble: Path, tmp_path: Path
 ) -> None:
     assert model_folder(f"{ensemble}/seed-0") == ensemble / "seed-0"
     with pytest.raises(SclsearchError, match=r"ensemble, pass the folder of one seed\.$"):
         model_folder(str(ensemble))
-    given: dict[str, Any] = {"storage": trained.storage, "ensemble": True, "force": True}
+    given: dict[str, Any] = {"storage": trained, "ensemble": True, "force": True}
     with pytest.raises(SclsearchError, match=r"^ensemble: rule mean/best .* 2 seeds, got 1"):
         sclsearch.export("mine", tmp_path / "one", rule="mean/best", **given)
 

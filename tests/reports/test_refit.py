@@ -34,8 +34,9 @@ from sclsearch.training.evaluation import (
     compute_features,
     linear_head,
 )
+from tests.reports.conftest import own_task, study_on
 from tests.reports.test_heads import probabilities
-from tests.reports.trained import own_task, same, study_on
+from tests.studies import same_weights
 
 TEXTS = ["it was good", "it was bad and dull"]
 SEEDS, EPOCHS = 3, 4
@@ -57,7 +58,7 @@ def search(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Search:
         folder = tmp_path_factory.mktemp("refit")
         task = own_task(folder, rows, fractions=given.pop("fractions", (0.5, 0.25, 0.25)))
         given = {"seeds": SEEDS, "protocol": "plain", "settings": SETTINGS, **given}
-        return study_on(tiny_bert, folder, task, method=method, **given).storage
+        return study_on(tiny_bert, folder, task, method=method, **given)
 
     return search
 
@@ -93,7 +94,7 @@ def test_a_refit_trains_on_the_rows_of_the_search_for_the_epochs_that_validation
         assert (record.validation, record.test) == (None, None)
         assert record.mean_test == report(scl, "mine").configurations[0].test_mean
     few, every = (load_file(tmp_path / rows / "parts.safetensors") for rows in records)
-    assert not same(few, every)
+    assert not same_weights(few, every)
     labels = [one.label for one in sclsearch.load(tmp_path / "all").predict(TEXTS)]
     assert labels == ["True", "False"]
     card = (tmp_path / "all" / "README.md").read_text(encoding="utf-8")
@@ -125,7 +126,9 @@ def test_the_splits_of_all_seeds_are_joined(search: Search) -> None:
 def test_a_refit_of_several_seeds_is_an_ensemble(scl: Path, tmp_path: Path) -> None:
     record = sclsearch.export("mine", tmp_path / "m", storage=scl, refit="all", seeds=2)
     assert record.members == ("seed-0", "seed-1")
-    assert not same(*(load_file(tmp_path / "m" / n / "parts.safetensors") for n in record.members))
+    assert not same_weights(
+        *(load_file(tmp_path / "m" / n / "parts.safetensors") for n in record.members)
+    )
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
     assert "Each of its 2 models was trained after the search on 60 training and" in card
 
@@ -178,7 +181,7 @@ def linear(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the storage of the study `mine`, of three classes."""
     rows = [(f"it was {word} {n}", word) for n in range(12) for word in TASK.labels]
     folder = tmp_path_factory.mktemp("linear")
-    return study_on(tiny_bert, folder, own_task(folder, rows)).storage
+    return study_on(tiny_bert, folder, own_task(folder, rows))
 
 
 def score_of(folder: Path, storage: Path) -> float:

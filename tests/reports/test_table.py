@@ -13,7 +13,6 @@ import sclsearch
 from sclsearch import select
 from sclsearch.reports.table import TableFormat, TableRows, table_file
 from tests.reports.conftest import WriteStudy
-from tests.reports.trained import Trained
 
 ODD = "<a>~|*^"
 
@@ -156,7 +155,7 @@ def test_f1_of_each_class_equals_that_of_scikit_learn(write_study: WriteStudy) -
 
 
 def test_curves_hold_every_metric_and_mark_the_kept_evaluation(
-    write_study: WriteStudy, trained: Trained
+    write_study: WriteStudy, trained: Path
 ) -> None:
     curves = select("made-up", storage=write_study([(60, 50)])).curves()
     accuracy = curves[curves.name == "validation.accuracy"]
@@ -164,12 +163,12 @@ def test_curves_hold_every_metric_and_mark_the_kept_evaluation(
         ["final", 10, 1, 0.01, False],
         ["final", 20, 2, 0.6, True],
     ]
-    curves = select("mine", storage=trained.storage).curves()
+    curves = select("mine", storage=trained).curves()
     assert {"loss.ce", "loss.scl", "validation.macro_f1"} < set(curves.name)
 
 
-def test_predictions_give_the_scores_and_probabilities_of_the_report(trained: Trained) -> None:
-    report = select("mine", storage=trained.storage)
+def test_predictions_give_the_scores_and_probabilities_of_the_report(trained: Path) -> None:
+    report = select("mine", storage=trained)
     predictions, frame = report.predictions(), report.frame()
     right = predictions.label == predictions.predicted
     scores = right.groupby([predictions.key, predictions.split]).mean().unstack()

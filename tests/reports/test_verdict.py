@@ -15,7 +15,6 @@ from sclsearch.reports.notes import Verdict
 from sclsearch.reports.report import Report, report
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
-from tests.reports.trained import Trained
 
 Judged = Callable[..., Report]
 ONE_CLASS = [[0, 20], [0, 80]]
@@ -109,10 +108,10 @@ def test_the_verdict_names_the_likeliest_cause_and_the_next_command(
 
 
 def test_an_export_of_a_useless_winner_needs_force_and_its_card_has_the_verdict(
-    trained: Trained, tmp_path: Path
+    trained: Path, tmp_path: Path
 ) -> None:
-    found = verdict_of(sclsearch.select("mine", storage=trained.storage))
-    command = ["export", "mine", str(tmp_path / "winner"), "--storage", str(trained.storage)]
+    found = verdict_of(sclsearch.select("mine", storage=trained))
+    command = ["export", "mine", str(tmp_path / "winner"), "--storage", str(trained)]
     refused = CliRunner().invoke(app, command).exception
     assert isinstance(refused, SclsearchError)
     assert str(refused).startswith(f"mine: {found.sentence} Likely cause: {found.cause}.")

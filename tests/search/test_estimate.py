@@ -17,8 +17,7 @@ from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.state import ConfigurationScore
-from tests.studies import SEED_RUN_ORIGIN
-from tests.workspace import MakeSpec, Prepare, Workers
+from tests.studies import SEED_RUN_ORIGIN, MakeSpec, Prepare, Workers
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from sclsearch.search.run import complete_baselines, delete_other_weights
 from sclsearch.store.remote import UnavailableError
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions
-from tests.workspace import MakeSpec, Prepare, Resolved, Workers, WriteSpace
+from tests.studies import MakeSpec, Prepare, Resolved, Workers, WriteSpace
 
 
 def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(

@@ -14,8 +14,7 @@ from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
-from tests.studies import Confusion
-from tests.workspace import MakeSpec, Prepare, Workers
+from tests.studies import Confusion, MakeSpec, Prepare, Workers
 
 
 class Diary(Callback):

@@ -1,14 +1,19 @@
-"""Tests of test scores: of all seed runs during training, or only of the winner's at the end."""
+"""Tests of test scores: they choose nothing, and may be those of the winner alone."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from sclsearch.ray_backend.failures import WorkerFailure
+from sclsearch.reports.report import finished_winner, report
+from sclsearch.search.run import run
 from sclsearch.search.scheduler import Scheduler
-from tests.workspace import MakeSpec, Prepare, Workers
+from sclsearch.study.spec import RunOptions
+from sclsearch.tasks.custom import CustomTask
+from tests.studies import MakeSpec, Prepare, Workers, in_process
 
 MINE: dict[str, Any] = {"configs": 3, "seeds": 3, "study": "mine"}
 
@@ -127,3 +132,28 @@ def test_auto_tests_only_the_winner_if_tests_are_many_and_expensive(
     assert prepare(spec, test_scores="all").tests_all
     monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 1.0)
     assert prepare(spec).tests_all
+
+
+def test_only_validation_rows_choose_configurations_seeds_and_checkpoints(
+    make_spec: MakeSpec, toy: CustomTask, tmp_path: Path
+) -> None:
+    lines = Path(str(toy.path)).read_text(encoding="utf-8").splitlines()
+    swapped = {"n,test": "y,test", "y,test": "n,test"}
+    flipped = [line[:-6] + swapped.get(line[-6:], line[-6:]) for line in lines]
+    (tmp_path / "flipped.csv").write_text("\n".join(flipped) + "\n", encoding="utf-8")
+    found, tests = [], []
+    for name, path in (("usual", toy.path), ("other", tmp_path / "flipped.csv")):
+        options = RunOptions(
+            storage=tmp_path / name,
+            **{"configs": 2, "seeds": 2, "rule": "best", "race": "off"},
+            **{"study": "mine", "tracking": "none", "gpus_per_trial": 0},
+        )
+        with in_process():
+            state = run(make_spec(task=replace(toy, path=path)), options, Console(quiet=True)).state
+        winner = finished_winner(report(tmp_path / name, "mine"))
+        runs = [run for _, run in sorted(state.seed_runs.items())]
+        checkpoints = [(run.kept, run.validation) for run in runs]
+        found.append((winner.values, winner.reported, checkpoints))
+        tests.append([run.test["confusion"] for run in runs])
+    assert found[0] == found[1]
+    assert tests[0] != tests[1]

@@ -18,8 +18,7 @@ from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import Study
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
-from tests.studies import in_process
-from tests.workspace import MakeSpec, Prepare, Resolved
+from tests.studies import MakeSpec, Prepare, Resolved, in_process
 
 ROWS = 20
 NOISY: dict[str, Any] = {"protocol": "gunel-noisy", "train_size": ROWS}

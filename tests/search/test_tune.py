@@ -15,9 +15,9 @@ from safetensors.torch import load
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.tasks.custom import CustomTask
-from tests.processes import PATIENCE, wait_for
+from tests.conftest import Call
+from tests.processes import PATIENCE, Processes, wait_for
 from tests.studies import in_process
-from tests.workspace import Call, Processes
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 

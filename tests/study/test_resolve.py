@@ -15,7 +15,7 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import FieldDefault
 from sclsearch.tasks.custom import CustomTask
-from tests.workspace import MakeSpec, Prepare, Resolved, WriteSpace
+from tests.studies import MakeSpec, Prepare, Resolved, WriteSpace
 
 FEW = {"protocol": "cmlm-fewshot", "train_size": 20}
 

@@ -13,7 +13,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.study.restore import restore_data_dir, restore_spec
 from sclsearch.tasks.custom import CustomTask
-from tests.workspace import MakeSpec, Prepare
+from tests.studies import MakeSpec, Prepare
 
 
 def origin_of(prepared: Scheduler) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import gpus_each
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.workspace import MakeSpec
+from tests.studies import MakeSpec
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.state import ConfigurationScore, SearchState, stored_state
 from sclsearch.tasks.metrics import validation_loss
-from tests.workspace import Prepare, Workers
+from tests.studies import Prepare, Workers
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,9 @@ from sclsearch.tracking.logger import MLflowLogger, Writer
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import ui_command
 from tests.processes import listens, wait_for
-from tests.tracking.conftest import Shown, Write
+from tests.tracking.conftest import Shown
+
+Write = Callable[..., int]
 
 SEED_RUN = RunRecord(
     "s",
@@ -35,9 +39,54 @@ SEED_RUN = RunRecord(
 )
 
 
+@pytest.fixture
+def write(uri: str) -> Write:
+    """Return a function that writes records with a new writer and returns how many runs are new."""
+    return partial(write_records, uri=uri)
+
+
+def write_records(*records: RunRecord, uri: str) -> int:
+    writer = Writer(uri)
+    for record in records:
+        writer.write(record)
+    return writer.created
+
+
+@pytest.fixture
+def study() -> list[RunRecord]:
+    """Return the records of a study with two configurations and three seed runs of each."""
+    name = "cola-scl"
+    params: dict[str, object] = {"method": "scl", "task": "cola"}
+    files = {"space.json": "[1]"}
+    records = [RunRecord(name, params=params, tags={"host": "node1"}, artifacts=files, name=name)]
+    points = ((10, {"mcc": 0.1}), (20, {"mcc": 0.2}), (20, {"test": 0.4}))
+    for number in range(2):
+        path, score = (number,), {"score": 0.5 + number / 10}
+        records.append(RunRecord(name, path, {"tau": 0.1 * (number + 1)}, name=f"tau={number}"))
+        records += [
+            RunRecord(
+                name,
+                (number, replicate),
+                tags={"key": f"key-{number}-{replicate}"},
+                history=points,
+                status="FINISHED",
+                started=1_700_000_000.0,
+                seconds=12.5,
+                artifacts={"history.json": f"[{number}]"},
+                name=f"seed {replicate}",
+            )
+            for replicate in range(3)
+        ]
+        records.append(RunRecord(name, path, metrics=score, status="FINISHED", part="scores"))
+    best = RunRecord(name, metrics={"best": 0.6}, status="FINISHED", part="scores")
+    return [*records, best]
+
+
 def test_study_configuration_and_seed_run_are_three_levels(
     write: Write, shown: Shown, study: list[RunRecord], tmp_path: Path
 ) -> None:
+    from mlflow.artifacts import load_text
+
     assert write(*study) == 1 + 2 + 2 * 3
     runs = shown.runs()
     top, middle, low = (runs[name] for name in ("cola-scl", "cola-scl/1", "cola-scl/1/2"))
@@ -50,7 +99,7 @@ def test_study_configuration_and_seed_run_are_three_levels(
     assert (top.data.metrics, middle.data.params) == ({"best": 0.6}, {"tau": "0.2"})
     assert shown.points(low) == {"mcc": [(10, 0.1), (20, 0.2)], "test": [(20, 0.4)]}
     assert (low.info.start_time, low.info.end_time) == (1_700_000_000_000, 1_700_000_012_500)
-    assert shown.text(low, "history.json") == "[1]"
+    assert load_text(f"{low.info.artifact_uri}/history.json") == "[1]"
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db", "mlartifacts"}
 
 
@@ -89,7 +138,7 @@ def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     records += [replace(SEED_RUN, path=(0, r), artifacts={"a.json": f"[{r}]"}) for r in range(100)]
     program = f"""
 from sclsearch.tracking.records import RunRecord
-from tests.tracking.conftest import write_records
+from tests.tracking.test_logger import write_records
 write_records(*{records!r}, uri={uri!r})
 """
     process = subprocess.Popen([sys.executable, "-c", program])

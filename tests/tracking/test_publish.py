@@ -3,9 +3,9 @@
 import json
 import shutil
 import sys
-from dataclasses import replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,63 +16,85 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.reports.summary import summarize
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
+from sclsearch.tracking.logger import Writer
 from sclsearch.tracking.publish import (
     TrackedStudy,
     check_model_name,
     delete_runs,
     publish,
+    track_study,
     tracked_run_ids,
 )
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import prepare, tracking_uri
-from tests.reports.trained import Trained, study_on
+from tests.reports.conftest import study_on
 from tests.studies import RECORD
-from tests.tracking.conftest import Shown, Write, track
+from tests.tracking.conftest import Shown
 
 pytestmark = pytest.mark.slow
 TEXTS = ["the film was good", "it was awful, and long"]
 
 
 @pytest.fixture(scope="module")
-def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a trained study with the weights of its winner."""
     return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
 
 
+def track(storage: Path, uri: str, *, texts: bool = False) -> TrackedStudy:
+    """Write to MLflow what it lacks of the study."""
+    return track_study(storage, "mine", uri, PageOptions(texts=texts))
+
+
+def study_run(shown: Shown) -> Any:
+    """Return the run of the only study."""
+    (run,) = [run for run in shown.runs().values() if run.data.tags["level"] == "study"]
+    return run
+
+
+def artifacts(shown: Shown, run: Any) -> dict[str, str]:
+    """Return the texts of a run's artifacts by name."""
+    from mlflow.artifacts import load_text
+
+    names = [file.path for file in shown.client.list_artifacts(run.info.run_id)]
+    return {name: load_text(f"{run.info.artifact_uri}/{name}") for name in names}
+
+
 def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
     """Write the study to MLflow, and its winner to the registry if a name is given."""
-    track(storage, "mine", uri)
+    track(storage, uri)
     page = PageOptions(texts=False)
     return publish(uri, report(storage, "mine"), storage, page, registered_name=name)
 
 
 def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_drawn(
-    trained: Trained, uri: str, shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, uri: str, shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "sklearn.manifold", None)  # the page cannot be drawn
-        warning = str(track(trained.storage, "mine", uri).warning)
+        warning = str(track(trained, uri).warning)
     assert warning.startswith("MLflow lacks report.html of mine: ")
-    assert shown.files(shown.study()) == {"report.json", "study.json"}
-    result = track(trained.storage, "mine", uri)
+    assert artifacts(shown, study_run(shown)).keys() == {"report.json", "study.json"}
+    result = track(trained, uri)
     assert (len(shown.runs()), result.registered, result.warning) == (4, None, None)
-    selection = sclsearch.select("mine", storage=trained.storage)
+    selection = sclsearch.select("mine", storage=trained)
     score = finished_winner(selection).score
-    run = shown.study()
+    run = study_run(shown)
     assert run.data.metrics["val"] == score
     answer, *_ = summarize(selection).lines
     assert run.data.tags["mlflow.note.content"].startswith(answer)
-    assert json.loads(shown.text(run, "report.json"))["study"] == "mine"
-    assert shown.files(run) == {"report.html", "report.json", "study.json"}
+    files = artifacts(shown, run)
+    assert files.keys() == {"report.html", "report.json", "study.json"}
+    assert json.loads(files["report.json"])["study"] == "mine"
     experiment = shown.client.get_experiment(run.info.experiment_id)
     assert experiment.name.startswith("demo, 8 examples, ")
     assert selection.data[:36] in {one.dataset.digest for one in run.inputs.dataset_inputs}
     rows = [escape(text)[:250] for (text,) in load_task("demo").splits["test"].texts]
     for texts in (False, True):  # the page equals the report, with misclassified texts on request
-        track(trained.storage, "mine", uri, texts=texts)
-        page = shown.text(run, "report.html")
+        track(trained, uri, texts=texts)
+        page = artifacts(shown, run)["report.html"]
         file = sclsearch.write_report(
-            "mine", output=tmp_path / f"{texts}", storage=trained.storage, texts=texts
+            "mine", output=tmp_path / f"{texts}", storage=trained, texts=texts
         )
         assert page == file.read_text(encoding="utf-8")
         assert any(text in page for text in rows) == texts
@@ -80,18 +102,18 @@ def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_dra
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_once(
-    trained: Trained, uri: str, shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, uri: str, shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
     import pandas as pd
 
-    registered(trained.storage, uri, "sentiment")
+    registered(trained, uri, "sentiment")
     before = shown.everything()
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)  # draws no figure again
-        result = registered(trained.storage, uri, "sentiment")
+        result = registered(trained, uri, "sentiment")
         assert (result.registered, result.warning) == ("sentiment version 1", None)
-        assert "matplotlib.figure" in str(track(trained.storage, "mine", uri, texts=True).warning)
+        assert "matplotlib.figure" in str(track(trained, uri, texts=True).warning)
     assert shown.everything() == before
     experiments = [one.experiment_id for one in shown.client.search_experiments()]
     assert len(shown.client.search_logged_models(experiments)) == 1
@@ -99,7 +121,7 @@ def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_o
     model = mlflow.pyfunc.load_model("models:/sentiment/1")
     assert model.metadata.get_input_schema().input_names() == ["text"]
     table = model.predict(pd.DataFrame({"text": TEXTS}))
-    trained.export(tmp_path / "winner")
+    sclsearch.export("mine", tmp_path / "winner", storage=trained, force=True)
     expected = sclsearch.load(tmp_path / "winner").predict(TEXTS)
     assert table["label"].tolist() == [one.label for one in expected]
     for label in expected[0].scores:
@@ -110,11 +132,11 @@ def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_o
 
 @pytest.mark.parametrize("name", [None, "sentiment"])
 def test_a_removed_study_leaves_no_model_unless_it_is_registered(
-    trained: Trained, uri: str, shown: Shown, tmp_path: Path, name: str | None
+    trained: Path, uri: str, shown: Shown, tmp_path: Path, name: str | None
 ) -> None:
-    shutil.copytree(trained.storage, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     registered(tmp_path, uri, name)
-    experiment = shown.study().info.experiment_id
+    experiment = study_run(shown).info.experiment_id
     assert shown.client.search_logged_models([experiment])
     sclsearch.remove("mine", storage=tmp_path)
     assert shown.runs() == {}
@@ -130,7 +152,7 @@ def test_an_invalid_model_name_is_refused() -> None:
 
 
 def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_characters(
-    tmp_path: Path, study: list[RunRecord], write: Write
+    tmp_path: Path,
 ) -> None:
     storage = tmp_path / "50% of #1%20?"
     store = StudyStore(storage, RECORD.name)
@@ -139,11 +161,13 @@ def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_char
     delete_runs(storage, [])  # there is no database yet
     uri = tracking_uri(None, storage)
     prepare(uri)
-    write(*(replace(one, study=RECORD.mlflow_name) for one in study), uri=uri)
-    write(*(replace(one, study=f"{RECORD.name}@other") for one in study[:2]), uri=uri)
-    assert len([*storage.rglob("history.json")]) == 6
+    writer = Writer(uri)
+    for name in (RECORD.mlflow_name, f"{RECORD.name}@other"):
+        writer.write(RunRecord(name, artifacts={"space.json": "[1]"}))
+        writer.write(RunRecord(name, (0,)))
+    assert len([*storage.rglob("space.json")]) == 2
     ids = tracked_run_ids(storage, store)
-    assert len(ids) == 9
+    assert len(ids) == 2
     other = StudyStore(tmp_path / "linked", RECORD.name)
     other.create(RECORD)
     (tmp_path / "linked" / "mlflow.db").symlink_to(storage / "mlflow.db")

@@ -8,8 +8,8 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.state import SearchState, stored_state
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.records import experiment_name, new_records
+from tests.studies import Prepare, Workers
 from tests.tracking.conftest import Shown
-from tests.workspace import Prepare, Workers
 
 
 def from_store(prepared: Scheduler) -> SearchState:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.tracking.logger import Writer
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import (
     find_tracking_uri,
@@ -16,7 +17,6 @@ from sclsearch.tracking.server import (
     tracking_uri,
     ui_command,
 )
-from tests.tracking.conftest import Write
 
 
 def test_the_option_precedes_the_environment_and_relative_paths_become_absolute(
@@ -53,7 +53,7 @@ def test_passwords_are_masked() -> None:
 
 @pytest.mark.slow
 def test_two_processes_prepare_one_valid_database_without_output(
-    tmp_path: Path, write: Write
+    tmp_path: Path,
 ) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
     program = "import sys; from sclsearch.tracking.server import prepare; prepare(sys.argv[1])"
@@ -63,7 +63,9 @@ def test_two_processes_prepare_one_valid_database_without_output(
     for process in processes:
         assert (process.communicate()[0], process.returncode) == (b"", 0)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mlflow.db"]
-    assert write(RunRecord("s"), uri=uri) == 1
+    writer = Writer(uri)
+    writer.write(RunRecord("s"))
+    assert writer.created == 1
 
 
 def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:

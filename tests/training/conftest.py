@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods import METHODS, method_class
@@ -22,6 +21,7 @@ from sclsearch.training.data import Tokens, tokenize_task
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import TrainingResult
 from sclsearch.training.spec import SeedRunSpec
+from tests.studies import same_weights
 
 
 class Work(NamedTuple):
@@ -120,11 +120,6 @@ def identical(one: TrainingResult, other: TrainingResult) -> bool:
     """Return whether the records and the weights of two results are equal to the bit."""
     first, second = ((r.stages, r.evaluations, r.kept, r.test, r.predictions) for r in (one, other))
     return first == second and same_weights(one.weights, other.weights)
-
-
-def same_weights(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
-    assert one.keys() == other.keys()
-    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
 def all_losses(result: TrainingResult) -> list[float]:

@@ -26,7 +26,8 @@ from sclsearch.training.data import (
 )
 from sclsearch.training.engine import train
 from sclsearch.training.optimizer import adamw, evaluation_points, lr_scale
-from tests.training.conftest import Work, WorkFor, same_weights
+from tests.studies import same_weights
+from tests.training.conftest import Work, WorkFor
 
 TEXTS = [("the film was good",), ("bad",), ("it was a very fine, lovely film!",), ("not awful",)]
 PAIRS = [("the film", "it was good"), ("bad", "not"), ("a very fine film", "a film and a film")]

@@ -28,15 +28,14 @@ from sclsearch.tasks.paraphrases import paraphrase_source
 from sclsearch.training.data import join, occurring, tokenize_task
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError, TrainingResult, save_tensors
-from tests.conftest import Save
-from tests.tiny import SIZES
+from tests.conftest import SIZES, Save
+from tests.studies import same_weights
 from tests.training.conftest import (
     Trained,
     Work,
     WorkFor,
     all_losses,
     identical,
-    same_weights,
 )
 
 MAJORITY = 0.6

@@ -34,7 +34,8 @@ from sclsearch.training.evaluation import (
     save_tensors,
     save_weights,
 )
-from tests.training.conftest import Trained, Work, WorkFor, same_weights
+from tests.studies import same_weights
+from tests.training.conftest import Trained, Work, WorkFor
 
 CPU = torch.device("cpu")
 

@@ -1,27 +1,70 @@
 """Tests of the report page: numbers, caveats, commands, escaping and missing data."""
 
 import json
+import random
 import re
 import shlex
 import shutil
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import sclsearch
 from sclsearch import SclsearchError
 from sclsearch.cli import app
+from sclsearch.objectives.lacon import label_scores
 from sclsearch.reports.page import sections as parts
 from sclsearch.reports.page.answer import answer
 from sclsearch.reports.page.sections import StudyResults, read_results
+from sclsearch.reports.page.winner import embed_test_rows
 from sclsearch.reports.report import finished_winner
 from sclsearch.reports.summary import summarize_comparison
+from sclsearch.store.runs import RunStore
+from sclsearch.store.studies import StudyStore
+from sclsearch.study.restore import restore_seed_run
 from sclsearch.training.evaluation import LOGISTIC
-from tests.reports.conftest import LABELS, STUDIES, TEXT, WriteStudy
+from tests.reports.conftest import WriteStudy, own_task, study_on
+
+LABELS, TEXT = ("<b>dull</b>", 'good & $x$ "fun"'), "<script>alert(1)</script>"
+STUDIES = ("scl", "ce", "lacon")
+
+
+@pytest.fixture(scope="module")
+def studies(tiny_bert: Path, space_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a storage with `STUDIES` of one task whose texts and labels need escaping.
+
+    The task's file is in the same folder. `scl` has two configurations.
+    """
+    storage, draw, rows = tmp_path_factory.mktemp("page"), random.Random(0), []
+    for number in range(90):
+        good = number % 2
+        positive = good if draw.random() < 0.8 else 1 - good
+        word = draw.choice(("good", "great", "fine") if positive else ("bad", "awful", "poor"))
+        split = ("train", "validation", "test")[number // 2 % 3]
+        rows.append((f"the film was {word} {number} {TEXT}", LABELS[good], split))
+    task = own_task(storage, rows)
+    usual = {"epochs": 2, "batch_size": 8, "pooling": "mean", "learning_rate": 1e-3}
+    searches: dict[str, dict[str, Any]] = {
+        "scl": {"searched": True, "space": space_file, "configs": 2, "settings": {"epochs": 3}},
+        "ce": {"settings": usual},
+        "lacon": {"settings": {**usual, "heads": 2}},
+    }
+    for name in STUDIES:
+        study_on(tiny_bert, storage, task, study=name, method=name, **searches[name])
+    return storage
+
+
+@pytest.fixture(scope="module")
+def page(studies: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the report of all three studies."""
+    folder = tmp_path_factory.mktemp("report") / "all"
+    return sclsearch.write_report(*STUDIES, output=folder, storage=studies).parent
 
 
 def sections_of(folder: Path) -> dict[str, str]:
@@ -51,6 +94,25 @@ def test_texts_and_labels_are_escaped_and_nothing_is_loaded_from_elsewhere(page:
     assert "good &amp; $x$" in (page / "figures" / "scl-confusion.svg").read_text(encoding="utf-8")
     assert set(re.findall(r'(?:src|href)="(.)', text)) == {"#"}
     assert not re.search(r"<(script|img|link)\b|url\((?!#)", text)
+
+
+def test_the_embeddings_predict_the_stored_classes(studies: Path) -> None:
+    for name in ("scl", "lacon"):
+        winner = finished_winner(sclsearch.select(name, storage=studies))
+        key = winner.seeds[winner.reported[0]].key
+        run = RunStore(studies).get(key)
+        assert run is not None
+        weights = StudyStore(studies, name).load_weights(key)
+        assert weights is not None
+        found = embed_test_rows(*restore_seed_run(run), weights)
+        h, labels = torch.from_numpy(found.values), found.vectors
+        if labels is None:
+            head = {n.rpartition(".")[2]: t.double() for n, t in weights.items() if ".out." in n}
+            logits = torch.nn.functional.linear(h, head["weight"], head["bias"])
+        else:
+            logits = label_scores(h, torch.from_numpy(labels))
+        assert (labels is None) == (name == "scl")
+        assert logits.argmax(1).tolist() == run.predictions["test"]
 
 
 def test_the_same_results_give_the_same_bytes(studies: Path, page: Path, tmp_path: Path) -> None:

@@ -1,29 +1,19 @@
-"""Tests of the statistics of a winner: classes, calibration, mistakes, embeddings."""
-
-from pathlib import Path
+"""Tests of the statistics of a winner: classes, calibration, mistakes, geometry."""
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from sclsearch import select
-from sclsearch.objectives.lacon import label_scores
 from sclsearch.reports.page.winner import (
     alignment,
     calibration,
     class_scores,
     collapsed,
-    embed_test_rows,
     mistakes,
     normalize,
     uniformity,
 )
-from sclsearch.reports.report import finished_winner
-from sclsearch.store.runs import RunStore
-from sclsearch.store.studies import StudyStore
-from sclsearch.study.restore import restore_seed_run
 
 
 def test_class_scores_equal_those_of_scikit_learn() -> None:
@@ -83,25 +73,6 @@ def test_mistakes_are_sorted_by_their_share_of_the_seeds_that_test_the_row() -> 
         (("dev", 7), "a", 3, 4, "b"),
     ]
     pd.testing.assert_frame_equal(mistakes(frame.assign(source="dev"), 1), found[:1])
-
-
-def test_the_embeddings_predict_the_stored_classes(studies: Path) -> None:
-    for name in ("scl", "lacon"):
-        winner = finished_winner(select(name, storage=studies))
-        key = winner.seeds[winner.reported[0]].key
-        run = RunStore(studies).get(key)
-        assert run is not None
-        weights = StudyStore(studies, name).load_weights(key)
-        assert weights is not None
-        found = embed_test_rows(*restore_seed_run(run), weights)
-        h, labels = torch.from_numpy(found.values), found.vectors
-        if labels is None:
-            head = {n.rpartition(".")[2]: t.double() for n, t in weights.items() if ".out." in n}
-            logits = torch.nn.functional.linear(h, head["weight"], head["bias"])
-        else:
-            logits = label_scores(h, torch.from_numpy(labels))
-        assert (labels is None) == (name == "scl")
-        assert logits.argmax(1).tolist() == run.predictions["test"]
 
 
 def test_alignment_and_uniformity_are_those_of_wang_and_isola() -> None:
