@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 from sclsearch.cli import main
-from tests.processes import free_port, listens, wait_for
+from tests.processes import Processes, free_port, listens, wait_for
 
 if TYPE_CHECKING:
     from sclsearch.encoders.encoder import Encoder
@@ -35,7 +35,7 @@ settings.register_profile("sclsearch", deadline=None)
 settings.load_profile("sclsearch")
 
 
-pytest_plugins = ["tests.processes", "tests.studies"]
+pytest_plugins = ["tests.studies"]
 
 Save = Callable[..., Path]
 UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
@@ -257,6 +257,14 @@ def bound_by_permissions() -> Iterator[None]:
     yield
     sets[0] = before
     libc.capset(header, sets)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    """Return the processes of a module's tests; kill them at the end."""
+    processes = Processes()
+    yield processes
+    processes.kill()
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-
-import pytest
 
 PATIENCE = 420.0
 
@@ -67,11 +65,3 @@ class Processes:
         for pid in self.titles():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    """Return the processes of a module's tests; kill them at the end."""
-    processes = Processes()
-    yield processes
-    processes.kill()

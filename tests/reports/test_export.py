@@ -25,6 +25,7 @@ from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_fo
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export import describe_winner, encoder_place, push
 from sclsearch.reports.report import finished_winner, report
+from sclsearch.store.runs import RunStore
 from tests.reports.conftest import own_task, study_on
 from tests.studies import same_weights
 
@@ -142,6 +143,20 @@ def test_an_export_prints_scores_and_usage_and_its_files_are_reproducible_and_ha
             opened.write("\n")
         done = subprocess.run(check, cwd=folder, capture_output=True, check=False)
         assert (done.returncode == 0) == (changed == "README.md"), done.stderr
+
+
+def test_the_seed_with_the_best_validation_score_is_exported(study: Path, tmp_path: Path) -> None:
+    runs, weights = RunStore(study), best(study)
+    run = runs.get(weights.stem)
+    assert run is not None
+    wrong = {"validation": {"confusion": [[0, 9], [9, 0]]}}
+    (study / "runs" / f"{run.key}.json").unlink()
+    runs.put(replace(run, evaluations=tuple({**one, **wrong} for one in run.evaluations)))
+    (other,) = (one.key for one in runs.all() if one.key != run.key)
+    record = export(tmp_path / "other", storage=study)
+    assert record.key == describe_winner(report(study, "mine")).key == other
+    parts = load_file(tmp_path / "other" / "parts.safetensors")
+    assert not same_weights(parts, with_prefix("new_modules.", load_file(weights)))
 
 
 @pytest.mark.parametrize("ensemble", [False, True])

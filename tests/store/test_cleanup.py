@@ -129,17 +129,23 @@ def test_no_shared_file_is_deleted_while_a_study_is_damaged(
     folder: StoragePath, write_study: Write
 ) -> None:
     keys = write_study("first", 2)
-    write_study("second", 1)
-    first = folder / "studies" / "first"
+    for name in ("second", "third"):
+        write_study(name, 1)
+    first, third = folder / "studies" / "first", folder / "studies" / "third"
     (first / "configurations" / "1.json").write(b"{")
+    (third / "configurations" / "0.json").write(b"{")
+    both = r"first/configurations/1\.json: is not .*\n.*third/configurations/0\.json: is not a JSON"
     for names, unused in (([], True), (["second"], False)):
-        with pytest.raises(SclsearchError, match=r"configurations/1\.json: is not a JSON object"):
+        with pytest.raises(SclsearchError, match=both):
             remove(*names, unused=unused, storage=str(folder))
     (first / "study.json").remove()
-    with pytest.raises(SclsearchError, match=r"studies/first/study\.json: was deleted\."):
+    (third / "study.json").write(b"{")
+    both = r"first/study\.json: was deleted\..*\n.*third/study\.json: is not a JSON object"
+    with pytest.raises(SclsearchError, match=both):
         remove(unused=True, storage=str(folder))
     assert keys_in(folder) == {*keys}
-    assert not any(path.startswith("runs") for path in remove("first", storage=str(folder)).files)
+    removed = remove("first", "third", storage=str(folder))
+    assert not any(path.startswith("runs") for path in removed.files)
     assert remove(unused=True, storage=str(folder)).files.keys() == {f"runs/{keys[1]}.json"}
 
 
