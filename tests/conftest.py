@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings(*warnings))
 
 
-def _real_data(name: str) -> Path:
+def real_data(name: str) -> Path:
     """Return a folder of real data; skip the test if it is missing."""
     usual = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("SCLSEARCH_TEST_DATA") or usual) / name
@@ -84,13 +84,7 @@ def _real_data(name: str) -> Path:
 @pytest.fixture(scope="session")
 def glue() -> Path:
     """Return the folder with CoLA, RTE, …"""
-    return _real_data("glue")
-
-
-@pytest.fixture(scope="session")
-def fewclue() -> Path:
-    """Return the folder with eprstmt and tnews."""
-    return _real_data("fewclue")
+    return real_data("glue")
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +111,6 @@ def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
     ) -> Path:
         import torch
         import transformers
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
         folder = tmp_path_factory.mktemp(architecture.lower())
         config = getattr(transformers, f"{architecture.removesuffix('Encoder')}Config")(**sizes)
@@ -125,22 +118,7 @@ def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
             torch.manual_seed(0)
             getattr(transformers, f"{architecture}Model")(config, **options).save_pretrained(folder)
         ids = {token: number for number, token in enumerate(vocabulary)}
-        tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-        tokenizer.normalizer = normalizers.BertNormalizer()
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]",
-            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-            special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
-        )
-        transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-            tokenizer_object=tokenizer,
-            pad_token="[PAD]",
-            unk_token="[UNK]",
-            cls_token="[CLS]",
-            sep_token="[SEP]",
-            mask_token="[MASK]",
-        ).save_pretrained(folder)
+        transformers.BertTokenizer(vocab=ids).save_pretrained(folder)
         return folder
 
     return save_tiny
@@ -176,17 +154,11 @@ def bert(tiny_bert: Path) -> "Encoder":
 
 
 @pytest.fixture(scope="session")
-def own_method_files() -> dict[str, str]:
+def own_methods() -> dict[str, str]:
     """Return the Python files that the page on custom methods shows, by name."""
     page = Path(__file__).parents[1] / "docs/how-to/own-method.md"
     block = re.compile(r'```python title="(.*?)"\n(.*?)```', re.DOTALL)
     return dict(block.findall(page.read_text(encoding="utf-8")))
-
-
-@pytest.fixture(scope="session")
-def custom_method(own_method_files: dict[str, str]) -> str:
-    """Return the text of the first custom method that the documentation shows."""
-    return own_method_files["mine.py"]
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from sclsearch.tasks.custom import CustomTask
 MakeSpec = Callable[..., StudySpec]
 Prepare = Callable[..., Scheduler]
 Resolved = Callable[..., Study]
-WriteSpace = Callable[[str], Path]
 Confusion = Sequence[Sequence[int]]
+Counts = Callable[[int, int], Confusion | None]
 
 SPACE = """
 method: scl
@@ -88,21 +88,11 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> CustomTask:
 
 
 @pytest.fixture(scope="session")
-def write_space(tmp_path_factory: pytest.TempPathFactory) -> WriteSpace:
-    """Return a function that writes a space file into a new folder."""
-
-    def write_space(text: str) -> Path:
-        path = tmp_path_factory.mktemp("space") / "mine.yaml"
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write_space
-
-
-@pytest.fixture(scope="session")
-def space_file(write_space: WriteSpace) -> Path:
+def space_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a space with two lists of choices and a range."""
-    return write_space(SPACE)
+    path = tmp_path_factory.mktemp("space") / "mine.yaml"
+    path.write_text(SPACE, encoding="utf-8")
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -136,24 +126,28 @@ class Workers:
 
     Args:
         counts: Confusion counts of a configuration and seed; without it they follow from the key.
+        weights: Whether a seed run whose weights are needed stores those of a new model.
+        fields: Fields of each seed run.
     """
 
-    def __init__(self, counts: Callable[[int, int], Confusion] | None = None) -> None:
-        self.counts = counts
+    def __init__(
+        self, counts: Counts | None = None, *, weights: bool = False, **fields: Any
+    ) -> None:
+        self.counts, self.weights, self.fields = counts, weights, fields
 
     def trained(self, task: SeedRunTask) -> SeedRun:
         right = int(task.key[:8], 16) % 20
         usual = [[right, 20 - right], [0, 0]]
-        return seed_run(task, self.counts(*task.id) if self.counts else usual)
-
-    def failed(self, task: SeedRunTask) -> SeedRun:
-        return seed_run(task, None)
+        return seed_run(task, self.counts(*task.id) if self.counts else usual, **self.fields)
 
     def finish(self, scheduler: Scheduler, task: SeedRunTask) -> None:
         if task.id in scheduler.repeating:
             scheduler.runs.put_test(self.trained(task), RowResults({}, {}))
         else:
             scheduler.runs.put(self.trained(task))
+        if self.weights and task.weights:
+            save = partial(_save_weights, scheduler, task)
+            scheduler.store.weights(task.key).save_file(save)
         run = scheduler.runs.get(task.key)
         assert run is not None
         scheduler.finish(task, run)
@@ -216,21 +210,17 @@ def rising(configuration: int, replicate: int) -> Confusion:
 def finish(
     spec: StudySpec | None,
     options: RunOptions,
-    counts: Callable[[int, int], Confusion | None] = lambda _, r: [[20 + r, 30 - r], [10, 40]],
+    counts: Counts = lambda _, r: [[20 + r, 30 - r], [10, 40]],
     *,
     seconds: float = 60.0,
 ) -> str:
     """Store a seed run with the counts of each configuration and replicate; return the study."""
     assert spec is not None
     scheduler = prepare_study(spec, options).begin()
-    more = {"origin": scheduler.record.origin, "environment": {"threads": 1}}
-    while (task := scheduler.next()) is not None:
-        run = seed_run(task, counts(*task.id), seconds=seconds, **more)
-        scheduler.runs.put(run)
-        if task.weights:
-            save = partial(_save_weights, scheduler, task)
-            scheduler.store.weights(task.key).save_file(save)
-        scheduler.finish(task, run)
+    fields = {"origin": scheduler.record.origin, "environment": {"threads": 1}, "seconds": seconds}
+    workers = Workers(counts, weights=True, **fields)
+    while tasks := workers.running(scheduler, 1):
+        workers.finish(scheduler, tasks[0])
     return scheduler.name
 
 

@@ -10,6 +10,7 @@ import pytest
 from sclsearch.cli.options import parse_settings
 from tests.cli.conftest import SEARCH
 from tests.conftest import Call
+from tests.studies import SPACE
 
 UNUSABLE = [
     ("--model minlm", "Did you mean 'minilm'?"),
@@ -23,7 +24,7 @@ UNUSABLE = [
     ("--tracking sqlite:////proc/no/mlflow.db", "/proc/no/mlflow.db: cannot create"),
     ("--tracking mysql://me:secret@127.0.0.1/x", "mysql://***@127.0.0.1/x: cannot load"),
     ("--space mine.yaml --method ce", "mine.yaml: method: must be 'ce', got 'scl'"),
-    ("--space high.yaml", "high.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9"),
+    ("--space high.yaml", "high.yaml: published[0]: tau must be one of 0.1, 0.3, 0.5, got 0.9"),
     ("--race 2 --seeds 2", "--race: needs more seeds per configuration, got 2."),
     ("--task cola --splits 5", "--splits 5: needs --protocol plain"),
 ]
@@ -31,10 +32,11 @@ UNUSABLE = [
 
 @pytest.mark.parametrize(("options", "message"), UNUSABLE, ids=lambda text: text[:30])
 def test_an_unusable_option_is_refused_with_and_without_dry_run_and_leaves_no_study(
-    sclsearch: Call, workdir: Path, space: Path, storage: Path, options: str, message: str
+    sclsearch: Call, workdir: Path, storage: Path, options: str, message: str
 ) -> None:
     (workdir / "none.csv").touch()
-    (workdir / "high.yaml").write_text(space.read_text().replace("tau: 0.3", "tau: 0.9"))
+    (workdir / "mine.yaml").write_text(SPACE)
+    (workdir / "high.yaml").write_text(SPACE.replace("tau: 0.3", "tau: 0.9"))
     for dry_run in ((), ("--dry-run",)):
         result = sclsearch(*SEARCH, *options.split(), *dry_run)
         result.assert_refused(message)

@@ -15,8 +15,9 @@ from sclsearch import cli
 from sclsearch.cli import COMMANDS
 from sclsearch.errors import INTERRUPTED, STOPPED
 from sclsearch.tasks import data_folder
-from tests.cli.conftest import SEARCH, SPACE, finish_study
+from tests.cli.conftest import SEARCH, finish_study
 from tests.conftest import Call
+from tests.studies import SPACE
 
 HEAVY = {"torch", "transformers", "datasets", "pandas", "scipy", "ray", "optuna", "mlflow"}
 PRINT_MODULES = """

@@ -18,9 +18,23 @@ from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.objectives import sup_con
 from tests.conftest import Save
-from tests.encoders.conftest import Inputs
 
+Inputs = tuple[Tensor, Tensor, Tensor]
 RATES = (0.0, 0.1, 0.5, 0.1)
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra", "minilm"])
+def encoder(request: pytest.FixtureRequest) -> Encoder:
+    """Return an encoder of each family that supports a dropout rate per view."""
+    return load_encoder(request.getfixturevalue(request.param), request.param)
+
+
+@pytest.fixture
+def inputs() -> Inputs:
+    """Return ids, mask and types of nine texts of 1 to 12 tokens."""
+    mask = torch.arange(12) < torch.tensor([3, 12, 1, 7, 2, 12, 12, 5, 9])[:, None]
+    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
+    return torch.where(mask, ids, 0), mask, (torch.arange(12) > 4).long() * mask
 
 
 @pytest.fixture(autouse=True)

@@ -20,12 +20,12 @@ from sclsearch.encoders.heads import (
 )
 from sclsearch.encoders.load import load_encoder
 from tests.conftest import SIZES, Save
-from tests.encoders.conftest import Inputs
 
 LENGTHS = (6, 3, 1)
 STATES = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(1))
 """States of three texts of 6, 3 and 1 tokens; padding has random states."""
 MASK = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
+TOKENS = torch.where(MASK, torch.arange(5, 23).view(3, 6), 0)
 LABELS = torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
 
 
@@ -95,9 +95,9 @@ def with_head(save_tiny: Save) -> Save:
     return with_head
 
 
-def logits(encoder: Encoder, inputs: Inputs) -> Tensor:
-    head = masked_lm_head(encoder)
-    return head.forward(encoder.hidden(*inputs, (0.0,))[inputs[1]], encoder.embeddings)
+def logits(encoder: Encoder) -> Tensor:
+    states = encoder.hidden(TOKENS, MASK, torch.zeros_like(TOKENS), (0.0,))
+    return masked_lm_head(encoder).forward(states[MASK], encoder.embeddings)
 
 
 @pytest.mark.parametrize(
@@ -108,27 +108,26 @@ def logits(encoder: Encoder, inputs: Inputs) -> Tensor:
     ],
 )
 def test_the_head_of_the_checkpoint_gives_the_logits_of_transformers(
-    with_head: Save, inputs: Inputs, architecture: str, activation: str
+    with_head: Save, architecture: str, activation: str
 ) -> None:
-    ids, mask, types = inputs[0], inputs[1], torch.zeros_like(inputs[2])
     for sizes in ({}, {activation: "relu"}) if activation else ({},):
         folder = with_head(architecture, **sizes)
         plain = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
-        expected = plain(input_ids=ids, attention_mask=mask).logits[mask]
+        expected = plain(input_ids=TOKENS, attention_mask=MASK).logits[MASK]
         encoder = load_encoder(folder, "mine")
-        torch.testing.assert_close(logits(encoder, (ids, mask, types)), expected)
+        torch.testing.assert_close(logits(encoder), expected)
         assert masked_lm_notes(encoder) == ()
 
 
-def test_the_weight_names_of_2018_are_known(with_head: Save, inputs: Inputs) -> None:
+def test_the_weight_names_of_2018_are_known(with_head: Save) -> None:
     folder = with_head()
-    expected = logits(load_encoder(folder, "new"), inputs)
+    expected = logits(load_encoder(folder, "new"))
     renamed = {
         name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): weight
         for name, weight in load_file(folder / "model.safetensors").items()
     }
     save_file(renamed, folder / "model.safetensors", {"format": "pt"})
-    torch.testing.assert_close(logits(load_encoder(folder, "old"), inputs), expected)
+    torch.testing.assert_close(logits(load_encoder(folder, "old")), expected)
 
 
 def test_a_head_of_another_shape_or_with_an_untied_decoder_counts_as_absent(

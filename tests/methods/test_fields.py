@@ -14,9 +14,9 @@ from sclsearch.methods.fields import build, field_errors, field_validators, reso
 
 
 @pytest.fixture
-def mine(tmp_path: Path, custom_method: str) -> Path:
+def mine(tmp_path: Path, own_methods: dict[str, str]) -> Path:
     """Return `mine.py` with the documented method."""
-    (tmp_path / "mine.py").write_text(custom_method, encoding="utf-8")
+    (tmp_path / "mine.py").write_text(own_methods["mine.py"], encoding="utf-8")
     return tmp_path / "mine.py"
 
 

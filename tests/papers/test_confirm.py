@@ -19,7 +19,7 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Texts
-from tests.papers.conftest import QUIET, stored
+from tests.papers.conftest import QUIET
 from tests.studies import Confusion, finish, in_process, repeated_spec
 
 Repeat = Callable[..., str]
@@ -58,6 +58,11 @@ def repeat(options: RunOptions, chosen: str) -> Repeat:
 
 def confirmed(study: str, options: RunOptions, count: int = 3) -> tuple[Report, Report]:
     return confirm(study, count, options, QUIET)
+
+
+def stored(options: RunOptions) -> dict[str, bytes]:
+    """Return the files of all seed runs by key."""
+    return {path.stem: path.read_bytes() for path in Path(options.storage, "runs").glob("*.json")}
 
 
 def planned(study: str, options: RunOptions, count: int) -> tuple[int, int]:

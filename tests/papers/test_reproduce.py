@@ -1,4 +1,4 @@
-"""Tests of reproduced scores, of their cost and of the comparison of rows."""
+"""Tests of reproduced scores, of their settings and cost and of the comparison of rows."""
 
 import shlex
 from collections.abc import Callable
@@ -20,18 +20,63 @@ from sclsearch.papers.reproduce import (
     plan_cells,
     reproduce_cell,
 )
-from sclsearch.papers.tables import Table, published_tables, select_cells
+from sclsearch.papers.tables import Table, load_tables, published_tables, select_cells
 from sclsearch.papers.terminal import drawing_commands
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.selection.significance import compare, holm
 from sclsearch.study.spec import RunOptions, StudySpec
-from tests.papers.conftest import DEMO, QUIET, write_table
+from tests.papers.conftest import QUIET
 from tests.studies import finish
 
 Cells = Callable[..., list[PlannedCell]]
 
 OUT_OF_TIME = "the time budget is used up; the same command resumes"
+DEMO = """
+paper: Someone et al. 2020
+number: 3
+title: The demo
+source: section 2
+value: mean of the top 3
+unit: percent
+rule: top-3
+protocol: gunel-fewshot
+model: bert-base
+settings: {batch_size: 8, epochs: 2, max_length: 16, learning_rate: 1.0e-3}
+notes: ["Table 3 says 51, the text 15"]
+rows:
+  CE: {method: ce, note: "τ is assumed"}
+  CE + SCL: {method: scl, settings: {tau: 0.3, lam: 0.9}}
+  Theirs: {}
+columns:
+  Demo: {task: demo, metric: accuracy}
+  Minor: {task: demo, metric: f1, of_class: minority}
+  Mean: {metric: accuracy, average_of: [Demo, Minor]}
+blocks:
+  N=20: {train_size: 20}
+  Both: {average_of: [N=20]}
+cells:
+  N=20:
+    CE: {Demo: [50.0, 1.0], Minor: 40.0, Mean: 45.0}
+    CE + SCL: {Demo: 60.0, Minor: null, Mean: null}
+    Theirs: {Demo: 61.0, Minor: null, Mean: null}
+  Both:
+    CE: {Demo: 55.0, Minor: null, Mean: null}
+"""
+
+
+def write_table(folder: Path, text: str) -> Table:
+    """Return the table `some/table-1` that a YAML text describes."""
+    path = folder / "published" / "some" / "table-1.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return load_tables(folder / "published")["some/table-1"]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Table:
+    """Return a table on the embedded task; only some of its cells are trainable."""
+    return write_table(tmp_path, DEMO)
 
 
 @pytest.fixture
@@ -50,6 +95,14 @@ def ce(cells: Cells) -> PlannedCell:
     """Return the cell of cross-entropy's accuracy."""
     (one,) = cells("CE,N=20,Demo")
     return one
+
+
+def test_settings_combine_table_task_condition_and_row(tmp_path: Path) -> None:
+    demo = DEMO.replace("{tau: 0.3, lam: 0.9}", "{tau: 0.3, epochs: 9}")
+    demo = demo.replace("metric: accuracy}", "metric: accuracy, settings: {epochs: 4, tau: 1}}", 1)
+    table = write_table(tmp_path, demo.replace("{train_size: 20}", "{settings: {epochs: 5}}"))
+    assert [cell.settings["epochs"] for cell in table.cells] == [5, 5, 5, 9, 5, 4]
+    assert [cell.settings.get("tau") for cell in table.cells] == [1, None, None, 0.3, 1, 1]
 
 
 def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(ce: PlannedCell) -> None:

@@ -1,7 +1,6 @@
 """Tests of published tables: reading, selection of cells, agreement with the papers."""
 
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from sclsearch.canonical import digest
 from sclsearch.papers.tables import Cell, Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
 from sclsearch.tasks import TASKS
-from tests.papers.conftest import DEMO, write_table
 
 # Number of values in each table, without dashes, and of points in each figure.
 SIZES = {
@@ -37,14 +35,6 @@ def test_values_are_converted_to_the_scale_of_the_metrics() -> None:
     ):
         table = published_tables()[name]
         assert table.as_metric(table.cells[place]) == expected
-
-
-def test_settings_combine_table_task_condition_and_row(tmp_path: Path) -> None:
-    demo = DEMO.replace("{tau: 0.3, lam: 0.9}", "{tau: 0.3, epochs: 9}")
-    demo = demo.replace("metric: accuracy}", "metric: accuracy, settings: {epochs: 4, tau: 1}}", 1)
-    table = write_table(tmp_path, demo.replace("{train_size: 20}", "{settings: {epochs: 5}}"))
-    assert [cell.settings["epochs"] for cell in table.cells] == [5, 5, 5, 9, 5, 4]
-    assert [cell.settings.get("tau") for cell in table.cells] == [1, None, None, 0.3, 1, 1]
 
 
 def test_cells_are_selected_by_row_column_condition_and_size() -> None:

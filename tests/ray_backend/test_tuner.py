@@ -1,18 +1,23 @@
-"""Tests of a whole search with Ray: its results, reruns, and failures of all kinds."""
+"""Tests of whole searches with Ray: results, reruns, failures, signals and an object store."""
 
 import errno
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from safetensors.torch import load
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.worker import BrokenStorageError
@@ -21,13 +26,15 @@ from sclsearch.search.run import rerun, run
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store import lock as locks
 from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
-from tests.processes import Processes
-from tests.studies import MakeSpec, WriteSpace, in_process, stored
+from tests.conftest import Call
+from tests.processes import PATIENCE, Processes, wait_for
+from tests.studies import MakeSpec, in_process, stored
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 FAILING_SPACE = """
@@ -152,16 +159,14 @@ def failures(workspace: Workspace, study: str) -> dict[int, Failure]:
 
 def test_a_seed_run_that_raises_hangs_or_is_not_finite_fails_and_the_search_continues(
     workspace: Workspace,
-    custom_method: str,
-    write_space: WriteSpace,
+    own_methods: dict[str, str],
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "mine.py"
     original = "        scores = self.scores(model, batch)\n"
-    file.write_text(custom_method.replace(original, FAILING_LOSS), encoding="utf-8")
-    here = workspace.elsewhere(
-        tmp_path, method=f"{file}:Smoothed", space=write_space(FAILING_SPACE)
-    )
+    file.write_text(own_methods["mine.py"].replace(original, FAILING_LOSS), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(FAILING_SPACE, encoding="utf-8")
+    here = workspace.elsewhere(tmp_path, method=f"{file}:Smoothed", space=tmp_path / "mine.yaml")
     with in_process():
         result = here.run(configs=3, seeds=1, study="trouble", tracking="none")
     assert (result.ending, result.trained, result.failed) == ("complete", 3, 2)
@@ -230,3 +235,80 @@ def test_an_error_of_the_storage_or_the_tracking_server_is_not_a_failure_of_the_
     assert (result.tracking or "").startswith("http://127.0.0.1:9: ")
     baselines = report(here.storage, result.name).baselines
     assert [line.origin for line in baselines if line.score] == [MAJORITY, LOGISTIC]
+
+
+@pytest.fixture
+def tune(toy: CustomTask, tiny_bert: Path, space_file: Path) -> list[str]:
+    """Return the arguments of a search with two seeds per configuration."""
+    return [
+        *("tune", "--method", "scl", "--task", str(toy.path), "--text", "text", "--label", "label"),
+        *("--split-column", "split", "--model", str(tiny_bert), "--space", str(space_file)),
+        *("--seeds", "2", "--gpus-per-trial", "0", "--study", "s"),
+    ]
+
+
+def test_a_second_driver_is_refused_and_sigterm_ends_the_first_in_order(
+    tune: list[str], processes: Processes, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "sclsearch", *tune, "--configs=1", "--concurrency=2"]
+    command += [f"--storage={tmp_path / 'storage'}", "--tracking=none", "--set=epochs=100000"]
+    environment = {**os.environ, **processes.environment}
+    piped: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    start = partial(
+        subprocess.Popen[str], command, **piped, text=True, env=environment, start_new_session=True
+    )
+    first = start()
+    wait_for("a trial", lambda: processes.named("ray::ImplicitFunc.train"))
+    second = start()
+    _, err = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 2
+    assert f"s: process {first.pid} on" in err
+
+    begun = time.monotonic()
+    os.killpg(first.pid, signal.SIGTERM)  # `timeout` and Slurm signal the group
+    out, err = first.communicate(timeout=PATIENCE)
+    assert first.returncode == 130, err
+    assert time.monotonic() - begun < 60
+    assert "Traceback" not in err
+    assert err.count("Stopped: 0 of 2 seed runs. Run the same command") == 1
+    assert "No configuration is finished yet." in out
+    assert not [*(tmp_path / "storage" / "studies" / "s").glob("driver*")]
+    wait_for("the end of Ray's processes", lambda: not processes.titles())
+
+
+def weights(folder: StoragePath) -> dict[str, Any]:
+    """Return the tensors of each file, because the order of a file's header is random."""
+    files = {name: (folder / name).read() or b"" for name in folder.names()}
+    return {
+        name: {n: tensor.tolist() for n, tensor in load(content).items()}
+        for name, content in files.items()
+    }
+
+
+def test_a_folder_and_an_object_store_hold_the_same(
+    tune: list[str], sclsearch: Call, bucket: str, tmp_path: Path
+) -> None:
+    def command(*arguments: str) -> tuple[str, str]:
+        result = sclsearch(*arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout, result.stderr
+
+    tune += ["--configs=2", "--concurrency=1"]
+    here, there = str(tmp_path / "storage"), f"{bucket}/team/storage"
+    with in_process():
+        command(*tune, "--storage", here, "--tracking", "none")
+    _, err = command(*tune, "--storage", there)
+    assert "MLflow: an object store holds no database" in err
+    before = [*RunStore(there).all()]
+    evaluations = {run.key: run.evaluations for run in before}
+    assert len(evaluations) == 4
+    assert evaluations == {run.key: run.evaluations for run in RunStore(here).all()}
+    near, far = (storage_path(storage) / "studies" / "s" for storage in (here, there))
+    assert weights(far / "weights") == weights(near / "weights") != {}
+    assert far.names() == near.names()
+    _, err = command(*tune, "--storage", there, "--tracking", "none")
+    assert err == ""  # a search that trains nothing prints no progress
+    assert [*RunStore(there).all()] == before
+    assert [path.name for path in tmp_path.iterdir()] == ["storage"]
+    key = min(evaluations)
+    assert f"{key[:12]} is identical in every" in command("rerun", key[:10], "--storage", there)[0]

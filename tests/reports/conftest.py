@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-import sclsearch
 from sclsearch.search.run import run
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import (
@@ -76,14 +75,6 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study_on(folder, tmp_path_factory.mktemp("storage"), settings={"tau": 0.5})
 
 
-@pytest.fixture
-def exported(trained: Path, tmp_path: Path) -> Path:
-    """Return the folder of the exported winner."""
-    # The winner is useless after two updates of a random encoder.
-    sclsearch.export("mine", tmp_path / "winner", storage=trained, force=True)
-    return tmp_path / "winner"
-
-
 @pytest.fixture(scope="session")
 def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the storage of the study `mine`, a regression of two seeds."""
@@ -124,7 +115,8 @@ def write_study(tmp_path: Path) -> WriteStudy:
         **fields: Any,
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
-        searched = dict.fromkeys(name for one in values or [{"tau": 0}] for name in one)
+        values = values or [{"tau": round(0.1 * n, 1)} for n in range(1, len(configurations) + 1)]
+        searched = dict.fromkeys(name for one in values for name in one)
         choices = [{"name": name, "type": "choice", "values": [0]} for name in searched]
         space = {"parameters": choices if parameters is None else parameters, "fixed": dict(fixed)}
         identity = {key: fields.pop(key, usual) for key, usual in IDENTITY.items()}
@@ -143,19 +135,21 @@ def write_study(tmp_path: Path) -> WriteStudy:
         for replicate in replicates:
             store.add(replicate)
         for number, seed_runs in enumerate(configurations):
-            chosen = values[number] if values else {"tau": round(0.1 * (number + 1), 1)}
-            origin_of = "sampled" if number else "published"
-            configuration = ConfigurationRecord(number, chosen, {**FIELDS, **chosen}, origin_of)
+            origin, settings = "sampled" if number else "published", {**FIELDS, **values[number]}
+            configuration = ConfigurationRecord(number, values[number], settings, origin)
             store.add(configuration)
+            loss = {"log_loss": losses[number]} if losses else {}
             for replicate, scores in zip(replicates, seed_runs, strict=True):
                 if scores is not None:
-                    key = seed_run_key(record, configuration, replicate)
-                    identity_of = seed_run_identity(record, configuration, replicate)
-                    loss = {"log_loss": losses[number]} if losses else {}
-                    run = SeedRun(key, identity_of, SEED_RUN_ORIGIN, seconds=90.0)
-                    gpu = gpus[replicate.number] if gpus else None
-                    run = replace(run, environment={"gpu": gpu})
-                    runs.put(_with_scores(run, scores, loss, updates))
+                    run = SeedRun(
+                        seed_run_key(record, configuration, replicate),
+                        seed_run_identity(record, configuration, replicate),
+                        SEED_RUN_ORIGIN,
+                        seconds=90.0,
+                        environment={"gpu": gpus[replicate.number] if gpus else None},
+                        **_result(scores, loss, updates),
+                    )
+                    runs.put(run)
         if baselines:
             found = {
                 name: dict.fromkeys(("validation", "test"), _counts(correct))
@@ -167,16 +161,14 @@ def write_study(tmp_path: Path) -> WriteStudy:
     return write
 
 
-def _with_scores(
-    run: SeedRun, scores: Scores | str, loss: Mapping[str, float], updates: int
-) -> SeedRun:
+def _result(scores: Scores | str, loss: Mapping[str, float], updates: int) -> dict[str, Any]:
+    """Return the fields of a seed run with scores, or of a failed one."""
     if isinstance(scores, str):
-        return replace(run, failure=Failure("raised", scores))
-    test = {} if scores[1] is None else _counts(scores[1])
+        return {"failure": Failure("raised", scores)}
     first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
-    validation = {**_counts(scores[0]), **loss}
-    kept = {"epoch": 2, "update": updates, "loss": {}, "validation": validation}
-    return replace(run, evaluations=(first, kept), kept=1, test=test)
+    kept = {**first, "epoch": 2, "update": updates, "validation": _counts(scores[0]) | loss}
+    test = {} if scores[1] is None else _counts(scores[1])
+    return {"evaluations": (first, kept), "kept": 1, "test": test}
 
 
 def _counts(correct: int | Matrix) -> dict[str, Any]:

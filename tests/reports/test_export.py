@@ -60,9 +60,10 @@ def with_prefix(prefix: str, stored: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def test_an_exported_encoder_is_bit_identical_and_loads_in_transformers(
-    trained: Path, exported: Path
+    trained: Path, tmp_path: Path
 ) -> None:
-    stored = load_file(best(trained))
+    stored, exported = load_file(best(trained)), tmp_path / "winner"
+    export(exported, storage=trained)
     found = load_encoder(model_folder(str(exported)), "mine")
     initial = load_encoder(initial_encoder(trained), "initial")
     assert same_weights(unpooled(found.state_dict()), unpooled(with_prefix("encoder.", stored)))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from huggingface_hub import ModelCard
 
+import sclsearch
 from sclsearch.reports.export import describe_winner
 from sclsearch.reports.model_card import write_model_card
-from sclsearch.reports.predictor import read_record
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.studies import existing_study
 from tests.reports.conftest import WriteStudy
@@ -38,16 +38,16 @@ def metric_of(card: str) -> dict[str, Any]:
 
 
 def test_the_card_has_metadata_scores_of_every_seed_and_digests(
-    trained: Path, exported: Path
+    trained: Path, tmp_path: Path
 ) -> None:
-    text = (exported / "README.md").read_text(encoding="utf-8")
+    exported = sclsearch.export("mine", tmp_path / "winner", storage=trained, force=True)
+    text = (tmp_path / "winner" / "README.md").read_text(encoding="utf-8")
     found = report(trained, "mine")
     winner = finished_winner(found)
     assert winner.plain is not None
     assert metric_of(text)["value"] == pytest.approx(winner.plain[0])
-    replicate = read_record(exported).replicate
     for seed in winner.seeds:
-        name = f"{seed.replicate}{' (exported)' if seed.replicate == replicate else ''}"
+        name = f"{seed.replicate}{' (exported)' if seed.replicate == exported.replicate else ''}"
         assert f"| {name} | {seed.validation:.4f} | {seed.test:.4f} |" in text
     assert found.data in text
     assert all(rows["train"][:12] in text for rows in found.rows)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,12 @@ def winner(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("export") / "winner"
     sclsearch.export("mine", folder, storage=trained, force=True)
     return folder
+
+
+@pytest.fixture
+def exported(winner: Path, tmp_path: Path) -> Path:
+    """Return a copy of that folder, which the test may change."""
+    return Path(shutil.copytree(winner, tmp_path / "winner"))
 
 
 @pytest.fixture(scope="module")

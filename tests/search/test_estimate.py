@@ -111,7 +111,7 @@ def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(
     for _ in range(3):
         progress.on_seed_run(task, run, stored=True)
     now = SECONDS
-    progress.on_seed_run(task, workers.failed(task), stored=False)
+    progress.on_seed_run(task, replace(run, failure=Failure("raised", "a test")), stored=False)
     assert line([], [0.0]) == "4/11 seed runs · 3 stored · 1 failed · 1:30"
     now = 2 * SECONDS
     progress.on_seed_run(task, run, stored=False)

@@ -17,7 +17,7 @@ from sclsearch.search.run import complete_baselines, delete_other_weights
 from sclsearch.store.remote import UnavailableError
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions
-from tests.studies import MakeSpec, Prepare, Resolved, Workers, WriteSpace
+from tests.studies import MakeSpec, Prepare, Resolved, Workers
 
 
 def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
@@ -37,15 +37,16 @@ def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
 
 
 def test_a_dry_run_trains_a_custom_method_for_one_update_and_writes_nothing(
-    make_spec: MakeSpec, resolved: Resolved, custom_method: str, tmp_path: Path
+    make_spec: MakeSpec, resolved: Resolved, own_methods: dict[str, str], tmp_path: Path
 ) -> None:
     mine = tmp_path / "mine.py"
     method = f"{mine}:Smoothed"
-    mine.write_text(custom_method.replace('{"ce": cross', '{"ce": 0 * cross'), encoding="utf-8")
+    text = own_methods["mine.py"]
+    mine.write_text(text.replace('{"ce": cross', '{"ce": 0 * cross'), encoding="utf-8")
     spec = make_spec(method=method, space=None, searched=False)
     options = RunOptions(storage=tmp_path / "storage", gpus_per_trial=0, tracking="none")
     assert plan_prepared(prepare_study(spec, options, dry=True))["missing"]
-    mine.write_text(custom_method.replace("batch.y", "batch.y[1:]"), encoding="utf-8")
+    mine.write_text(text.replace("batch.y", "batch.y[1:]"), encoding="utf-8")
     with pytest.raises(
         SclsearchError, match=rf"^--method {method}: .*ValueError: .* \(mine\.py:\d+\)\. "
     ):
@@ -56,10 +57,11 @@ def test_a_dry_run_trains_a_custom_method_for_one_update_and_writes_nothing(
 
 
 def test_every_listed_value_must_fit_the_encoder(
-    resolved: Resolved, write_space: WriteSpace, tiny_bert: Path
+    resolved: Resolved, tiny_bert: Path, tmp_path: Path
 ) -> None:
     lines = "method: lacon\nsource: a test\npublished: [{heads: 4}]\n"
-    space = write_space(f"{lines}space: {{heads: {{type: choice, values: [1, 4, 5]}}}}\n")
+    space = tmp_path / "mine.yaml"
+    space.write_text(f"{lines}space: {{heads: {{type: choice, values: [1, 4, 5]}}}}\n")
     study = resolved(method="lacon", space=space)
     with pytest.raises(SclsearchError, match=r"^heads: must divide the width .* 16, got 5"):
         study.check(load_encoder(tiny_bert, "tiny"))

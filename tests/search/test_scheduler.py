@@ -14,7 +14,7 @@ from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
-from tests.studies import Confusion, MakeSpec, Prepare, Workers
+from tests.studies import Confusion, MakeSpec, Prepare, Workers, seed_run
 
 
 class Diary(Callback):
@@ -244,7 +244,7 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
     good, bad = workers.running(scheduler, at_a_time=2)
     workers.finish(scheduler, good)
     assert 0 not in scheduler.state.scores
-    scheduler.finish(bad, workers.failed(bad))
+    scheduler.finish(bad, seed_run(bad, None))
     value = scheduler.state.seed_runs[good.id].validated("mcc")
     assert value is not None
     assert scheduler.state.scores[0].score == scheduler.state.first_scores()[0] == (value - 1) / 2
@@ -257,10 +257,10 @@ def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_be_resumed(
         scheduler = prepare()
         first, second = workers.running(scheduler, 2)
         for task in (first, second):
-            scheduler.runs.put(workers.failed(task))
-        scheduler.finish(first, workers.failed(first))
+            scheduler.runs.put(seed_run(task, None))
+        scheduler.finish(first, seed_run(first, None))
         with pytest.raises(SclsearchError, match=r"^method scl: the first 2 .* a test\. Fix"):
-            scheduler.finish(second, workers.failed(second))
+            scheduler.finish(second, seed_run(second, None))
         assert [*scheduler.state.seed_runs] == expected
     last = prepare()
     workers.run_out(last)
@@ -284,7 +284,7 @@ def test_failed_seed_runs_are_trained_again_only_on_request(
     scheduler = prepare(configs=1)
     good, bad = workers.running(scheduler)
     workers.finish(scheduler, good)
-    scheduler.runs.put(workers.failed(bad))
+    scheduler.runs.put(seed_run(bad, None))
     same = prepare(configs=1)
     assert workers.running(same) == []
     assert same.complete

@@ -10,6 +10,7 @@ import pytest
 
 from sclsearch.api import remove
 from sclsearch.errors import SclsearchError
+from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import LocalPath, StoragePath, new_folder, write
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -18,7 +19,6 @@ from sclsearch.store.studies import (
     seed_run_key,
     study_names,
 )
-from tests.store.conftest import another_driver
 from tests.studies import FIELDS, RECORD
 
 Write = Callable[[str, int], list[str]]
@@ -115,7 +115,7 @@ def test_unused_files_are_deleted_and_others_stay(folder: StoragePath, write_stu
 def test_nothing_is_deleted_while_a_search_runs(folder: StoragePath, write_study: Write) -> None:
     keys = write_study("first", 1)
     write(folder / f"runs/{UNNAMED}.json", {})
-    with another_driver(folder / "studies" / "first"):
+    with sole_driver(folder / "studies" / "first"):
         for studies in (["first"], []):
             with pytest.raises(
                 SclsearchError, match=r"^first: process \d+ on .* already runs this"

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,13 +19,29 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store import lock as locks
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import StoragePath, read, write
-from tests.store.conftest import WRITERS, another_driver, at_once
+from tests.store.conftest import WRITERS, at_once
+
+HOLD = """
+import sys
+from sclsearch.store.lock import sole_driver
+from sclsearch.store.storage import storage_path
+
+with sole_driver(storage_path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
 @pytest.fixture
 def other(folder: StoragePath) -> Iterator[subprocess.Popen[str]]:
-    with another_driver(folder) as process:
+    """Return another process that drives a study until its input ends."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
         yield process
+        process.kill()
 
 
 def lock(folder: StoragePath, ahead: float = 0.0, **changes: Any) -> None:

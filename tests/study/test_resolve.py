@@ -15,7 +15,7 @@ from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import FieldDefault
 from sclsearch.tasks.custom import CustomTask
-from tests.studies import MakeSpec, Prepare, Resolved, WriteSpace
+from tests.studies import MakeSpec, Prepare, Resolved
 
 FEW = {"protocol": "cmlm-fewshot", "train_size": 20}
 
@@ -23,12 +23,14 @@ Own = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def own(write_space: WriteSpace) -> Own:
+def own(tmp_path: Path) -> Own:
     """Return a function that makes the options of a method with a user's space."""
 
     def own(method: str, fixed: str = "{}", published: str = "[]", space: str = "{}") -> Any:
         text = f"method: {method}\nsource: a test\npublished: {published}\nfixed: {fixed}\n"
-        return {"method": method, "space": write_space(f"{text}space: {space}\n")}
+        path = tmp_path / f"{len([*tmp_path.iterdir()])}.yaml"
+        path.write_text(f"{text}space: {space}\n", encoding="utf-8")
+        return {"method": method, "space": path}
 
     return own
 

@@ -18,7 +18,15 @@ from sclsearch.tasks import CORPORA, as_task, load_task
 from sclsearch.tasks.corpus import Corpus, Hub, fetch, from_hub
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.metrics import METRICS
+from tests.conftest import real_data
 from tools.demo.__main__ import TARGET, content
+
+
+@pytest.fixture(scope="session")
+def fewclue() -> Path:
+    """Return the folder with eprstmt and tnews."""
+    return real_data("fewclue")
+
 
 SCORES = ("5.0", "3.8")
 # First digits of the digests of real files. QQP and MNLI are samples. If one changes, stored seed

@@ -240,9 +240,9 @@ def test_every_method_trains_as_with_padding_and_all_embeddings(
 
 
 def test_class_weights_that_the_loss_does_not_read_are_an_error(
-    work_for: WorkFor, custom_method: str, tmp_path: Path
+    work_for: WorkFor, own_methods: dict[str, str], tmp_path: Path
 ) -> None:
-    lines = custom_method.replace("batch.y, weight, ", "batch.y, ").splitlines()
+    lines = own_methods["mine.py"].replace("batch.y, weight, ", "batch.y, ").splitlines()
     file = tmp_path / "smoothed.py"
     file.write_text("\n".join(line for line in lines if "class_weights" not in line))
     method, work = load_custom_method(f"{file}:Smoothed")(), work_for(class_weights="balanced")
@@ -251,13 +251,13 @@ def test_class_weights_that_the_loss_does_not_read_are_an_error(
 
 
 def test_the_debugging_script_trains_one_seed_run(
-    own_method_files: dict[str, str],
+    own_methods: dict[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in own_method_files.items():
+    for name, text in own_methods.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     runpy.run_path("debug.py")
     assert "'contrast': " in capsys.readouterr().out
