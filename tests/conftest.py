@@ -1,6 +1,5 @@
 """Fixtures of all tests: one thread, no network, real data, tiny encoders, commands, buckets."""
 
-import ctypes
 import os
 import re
 import signal
@@ -215,20 +214,6 @@ def sclsearch(
         )
 
     return call
-
-
-@pytest.fixture
-def bound_by_permissions() -> Iterator[None]:
-    """Let the permissions of files bind this thread, even if root runs it."""
-    libc, overrides = ctypes.CDLL(None), 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    libc.capget(header, sets)
-    before = sets[0]
-    sets[0] &= ~overrides
-    libc.capset(header, sets)
-    yield
-    sets[0] = before
-    libc.capset(header, sets)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
 """Tests of nonsense options, control characters and missing permissions in any command."""
 
+import ctypes
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,20 @@ def test_control_characters_of_names_and_data_reach_no_terminal(
         assert re.findall(r"[^\n\t -~\xa0-\u2029\u2030-\uffff]", shown) == []
 
 
+@pytest.fixture
+def bound_by_permissions() -> Iterator[None]:
+    """Let the permissions of files bind this thread, even if root runs it."""
+    libc, overrides = ctypes.CDLL(None), 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    libc.capget(header, sets)
+    before = sets[0]
+    sets[0] &= ~overrides
+    libc.capset(header, sets)
+    yield
+    sets[0] = before
+    libc.capset(header, sets)
+
+
 @pytest.mark.usefixtures("bound_by_permissions")
 def test_a_missing_permission_is_named_with_its_folder_or_database(
     sclsearch: Call, storage: Path, finished: tuple[str, ...]
@@ -71,5 +87,6 @@ def test_a_missing_permission_is_named_with_its_folder_or_database(
     sclsearch("ui").assert_refused(f"{database} must be writable", f"-r--r--r-- {user}")
     database.chmod(0o644)
     storage.chmod(0o555)
+    sclsearch(*finished).assert_refused("is not a folder that can be written: ", " denied")
     sclsearch("ui").assert_refused(f"--tracking: {storage} must be writable", f"r-x {user}")
     storage.chmod(0o755)

@@ -166,7 +166,7 @@ def _result(scores: Scores | str, loss: Mapping[str, float], updates: int) -> di
     if isinstance(scores, str):
         return {"failure": Failure("raised", scores)}
     first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
-    kept = {**first, "epoch": 2, "update": updates, "validation": _counts(scores[0]) | loss}
+    kept = {**first, "epoch": 2, "update": updates, "validation": {**_counts(scores[0]), **loss}}
     test = {} if scores[1] is None else _counts(scores[1])
     return {"evaluations": (first, kept), "kept": 1, "test": test}
 

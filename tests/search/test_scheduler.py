@@ -366,7 +366,7 @@ def test_failed_seed_runs_that_a_race_leaves_out_are_counted_and_stay_stored(
 ) -> None:
     first, (*_, last) = raced
     left_out, *_ = first.queue.values()
-    first.runs.put(racers.failed(left_out))
+    first.runs.put(seed_run(left_out, None))
     needed = first.state.seed_runs[last]
     (first.runs.folder / f"{needed.key}.json").remove()
     first.runs.put(replace(needed, evaluations=(), failure=Failure("raised", "a test")))

@@ -144,10 +144,9 @@ def test_only_validation_rows_choose_configurations_seeds_and_checkpoints(
     found, tests = [], []
     for name, path in (("usual", toy.path), ("other", tmp_path / "flipped.csv")):
         options = RunOptions(
-            storage=tmp_path / name,
-            **{"configs": 2, "seeds": 2, "rule": "best", "race": "off"},
-            **{"study": "mine", "tracking": "none", "gpus_per_trial": 0},
+            **{**MINE, "configs": 2, "seeds": 2}, rule="best", race="off", storage=tmp_path / name
         )
+        options = replace(options, gpus_per_trial=0, tracking="none")
         with in_process():
             state = run(make_spec(task=replace(toy, path=path)), options, Console(quiet=True)).state
         winner = finished_winner(report(tmp_path / name, "mine"))

@@ -150,14 +150,6 @@ def test_a_folder_is_absolute_a_uri_has_no_trailing_slash_and_options_are_quoted
     assert str(path / "runs" / "one.json") == "gs://bucket/a/b/runs/one.json"
 
 
-@pytest.mark.usefixtures("bound_by_permissions")
-def test_a_folder_without_write_permission_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o555)
-    with pytest.raises(SclsearchError, match=r"is not a folder that can be written: .* denied"):
-        storage_folder(tmp_path)
-    tmp_path.chmod(0o755)
-
-
 @pytest.mark.skipif(
     importlib.util.find_spec("gcsfs") is not None, reason="the package is installed"
 )
