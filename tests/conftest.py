@@ -134,14 +134,12 @@ def _tiny(architecture: str, sizes: Mapping[str, Any] = SIZES, **options: Any) -
 
 
 tiny_bert = _tiny("Bert")
-# A width that has room for LaCon's 6 heads.
-tiny_encoder = _tiny("Bert", {**SIZES, "hidden_size": 24})
+tiny_encoder = _tiny("Bert", {**SIZES, "hidden_size": 24})  # has room for LaCon's 6 heads
 # Without pooler, like the real ones.
 tiny_roberta = _tiny("Roberta", {**SIZES, "type_vocab_size": 1}, add_pooling_layer=False)
 tiny_distilbert = _tiny("DistilBert")
 tiny_electra = _tiny("Electra")
-# Its pooler is a bare linear layer.
-tiny_albert = _tiny("Albert")
+tiny_albert = _tiny("Albert")  # its pooler is a bare linear layer
 
 
 @pytest.fixture
@@ -222,12 +220,6 @@ def processes() -> Iterator[Processes]:
     processes = Processes()
     yield processes
     processes.kill()
-
-
-@pytest.fixture
-def port() -> int:
-    """Return a free port."""
-    return free_port()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import listens, wait_for
+from tests.processes import free_port, listens, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -83,9 +83,9 @@ def test_the_page_answers_in_its_first_400_pixels_and_fits_screens_and_phones(
 
 
 def test_the_first_page_of_mlflow_names_methods_and_scores_in_its_table(
-    studies: Path, look: Look, port: int
+    studies: Path, look: Look
 ) -> None:
-    log = studies / "ui.txt"
+    log, port = studies / "ui.txt", free_port()
     command = [sys.executable, "-m", "sclsearch", "ui", f"--port={port}"]
     with log.open("wb") as file:
         server = subprocess.Popen(command, cwd=studies, stdout=file, stderr=file)

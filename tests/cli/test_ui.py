@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.conftest import Call
-from tests.processes import listens, wait_for
+from tests.processes import free_port, listens, wait_for
 from tests.tracking.conftest import Shown
 
 
@@ -30,12 +30,12 @@ def test_an_invalid_option_or_a_used_port_is_refused_and_nothing_is_written(
 @pytest.mark.slow
 @pytest.mark.usefixtures("finished")
 def test_the_ui_first_completes_the_records_of_stored_studies(
-    sclsearch: Call, storage: Path, port: int, monkeypatch: pytest.MonkeyPatch
+    sclsearch: Call, storage: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = Shown(f"sqlite:///{storage}/mlflow.db")
     monkeypatch.setattr("os.execve", lambda *_: None)  # the server itself
     for _ in range(2):
-        result = sclsearch("ui", "--port", str(port))
+        result = sclsearch("ui", "--port", str(free_port()))
         assert (result.returncode, "that it lacks" in result.stderr) == (0, True)
     levels = sorted(run.data.tags["level"] for run in shown.runs().values())
     assert levels == ["configuration"] * 2 + ["seed run"] * 4 + ["study"]
@@ -45,8 +45,9 @@ def test_the_ui_first_completes_the_records_of_stored_studies(
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(
-    workdir: Path, port: int
+    workdir: Path,
 ) -> None:
+    port = free_port()
     command = [sys.executable, "-m", "sclsearch", "ui", "--port", str(port)]
     with (workdir / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

@@ -58,8 +58,8 @@ def study_on(
     **changes: Any,
 ) -> Path:
     """Train one configuration of `scl`, or run the search of `changes`; return the storage."""
-    given: dict[str, Any] = {"protocol": "gunel-fewshot", "train_size": 8} if task == "demo" else {}
-    given |= {"method": "scl", "searched": False, **changes}
+    few = {"protocol": "gunel-fewshot", "train_size": 8} if task == "demo" else {}
+    given: dict[str, Any] = {"method": "scl", "searched": False, **few, **changes}
     settings = {"epochs": 1, "max_length": 16, **settings}
     spec = StudySpec(task=task, model=str(encoder), settings=settings, **given)
     options = RunOptions(study=study, storage=storage, seeds=seeds, configs=configs, rule="mean")

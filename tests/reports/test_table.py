@@ -172,7 +172,7 @@ def test_predictions_give_the_scores_and_probabilities_of_the_report(trained: Pa
     predictions, frame = report.predictions(), report.frame()
     right = predictions.label == predictions.predicted
     scores = right.groupby([predictions.key, predictions.split]).mean().unstack()
-    expected = frame.set_index("key")[["test", "validation"]]
+    expected = frame.set_index("key")[["test", "validation"]].sort_index()
     pd.testing.assert_frame_equal(scores[["test", "validation"]], expected, check_names=False)
     probabilities = predictions.filter(like="probability_")
     assert probabilities.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-6)

@@ -23,7 +23,7 @@ from sclsearch.tracking import logger as logger_module
 from sclsearch.tracking.logger import MLflowLogger, Writer
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import ui_command
-from tests.processes import listens, wait_for
+from tests.processes import free_port, listens, wait_for
 from tests.tracking.conftest import Shown
 
 Write = Callable[..., int]
@@ -220,8 +220,9 @@ def test_a_deleted_experiment_is_reported_with_the_command_that_restores_it(
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
-    uri: str, port: int, study: list[RunRecord], write: Write, capsys: pytest.CaptureFixture[str]
+    uri: str, study: list[RunRecord], write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    port = free_port()
     logger = MLflowLogger(f"http://127.0.0.1:{port}")
     for record in study:
         logger.put(record)
