@@ -1,7 +1,6 @@
 """Tests of the report page: numbers, caveats, commands, escaping and missing data."""
 
 import json
-import random
 import re
 import shlex
 import shutil
@@ -28,27 +27,27 @@ from sclsearch.reports.summary import summarize_comparison
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
+from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.evaluation import LOGISTIC
-from tests.reports.conftest import WriteStudy, own_task, study_on
+from tests.reports.conftest import WriteStudy, study_on
 
 LABELS, TEXT = ("<b>dull</b>", 'good & $x$ "fun"'), "<script>alert(1)</script>"
 STUDIES = ("scl", "ce", "lacon")
 
 
 @pytest.fixture(scope="module")
-def studies(tiny_bert: Path, space_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def studies(
+    toy: CustomTask, tiny_bert: Path, space_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Return a storage with `STUDIES` of one task whose texts and labels need escaping.
 
     The task's file is in the same folder. `scl` has two configurations.
     """
-    storage, draw, rows = tmp_path_factory.mktemp("page"), random.Random(0), []
-    for number in range(90):
-        good = number % 2
-        positive = good if draw.random() < 0.8 else 1 - good
-        word = draw.choice(("good", "great", "fine") if positive else ("bad", "awful", "poor"))
-        split = ("train", "validation", "test")[number // 2 % 3]
-        rows.append((f"the film was {word} {number} {TEXT}", LABELS[good], split))
-    task = own_task(storage, rows)
+    storage, rows = tmp_path_factory.mktemp("page"), pd.read_csv(str(toy.path))
+    rows["text"] += [f" {number} {TEXT}" for number in rows.index]
+    rows["label"] = rows.label.map(dict(zip("ny", LABELS, strict=True)))
+    rows.to_csv(storage / "own.csv", index=False)
+    task = replace(toy, path=storage / "own.csv")
     usual = {"epochs": 2, "batch_size": 8, "pooling": "mean", "learning_rate": 1e-3}
     searches: dict[str, dict[str, Any]] = {
         "scl": {"searched": True, "space": space_file, "configs": 2, "settings": {"epochs": 3}},
