@@ -85,12 +85,7 @@ def show(sclsearch: Call, storage: Path) -> Show:
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("kind", FILES)
 def test_a_damaged_file_is_named_and_the_others_are_read(
-    kind: str,
-    damage: str,
-    storage: Path,
-    search: tuple[str, ...],
-    sclsearch: Call,
-    show: Show,
+    kind: str, damage: str, storage: Path, search: tuple[str, ...], sclsearch: Call, show: Show
 ) -> None:
     path = min(storage.glob(FILES[kind]))
     DAMAGE[damage](path)

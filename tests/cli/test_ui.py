@@ -44,9 +44,7 @@ def test_the_ui_first_completes_the_records_of_stored_studies(
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(
-    workdir: Path,
-) -> None:
+def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(workdir: Path) -> None:
     port = free_port()
     command = [sys.executable, "-m", "sclsearch", "ui", "--port", str(port)]
     with (workdir / "log").open("wb") as log:

@@ -36,9 +36,7 @@ def test_a_method_of_a_file_has_the_name_of_its_class_and_the_digest_of_its_file
 FROZEN = "@dataclass(frozen=True)\nclass Mine(Method):\n    {body}\n"
 
 
-def test_a_file_without_the_method_is_an_error_that_names_the_line_or_the_fault(
-    mine: Path,
-) -> None:
+def test_a_file_without_the_method_is_an_error_that_names_the_line_or_the_fault(mine: Path) -> None:
     imports = "from dataclasses import dataclass\nfrom sclsearch.methods.base import Method\n"
     for text, fault in (
         ("\nsize = 1 / 0\n", ".*ZeroDivisionError: division by zero.*line 4"),

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.rows import (
-    SAME_ROWS,
-    draw_rows,
-    split_dev,
-)
+from sclsearch.protocols.rows import SAME_ROWS, draw_rows, split_dev
 from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_splits
 from sclsearch.tasks.base import stratified
 from tests.protocols.conftest import counts, labeled, row_ids, splits_of

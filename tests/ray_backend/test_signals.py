@@ -7,11 +7,7 @@ import threading
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.signals import (
-    held_ctrl_c,
-    restored_signal_handlers,
-    sigterm_as_ctrl_c,
-)
+from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
 
 
 def test_outside_the_main_thread_a_search_is_refused_and_no_handler_changes() -> None:

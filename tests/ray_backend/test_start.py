@@ -14,12 +14,7 @@ import pytest
 import torch
 
 from sclsearch.ray_backend import start
-from sclsearch.ray_backend.start import (
-    OWNER,
-    PREFIX,
-    delete_dead_sessions,
-    unusable_gpu,
-)
+from sclsearch.ray_backend.start import OWNER, PREFIX, delete_dead_sessions, unusable_gpu
 from sclsearch.store.lock import pid_namespace, process_start
 
 

@@ -101,9 +101,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 def test_a_search_that_loses_a_worker_stores_all_results_and_reruns_are_bit_identical(
-    workspace: Workspace,
-    processes: Processes,
-    monkeypatch: pytest.MonkeyPatch,
+    workspace: Workspace, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed = list[int]()
 
@@ -158,9 +156,7 @@ def failures(workspace: Workspace, study: str) -> dict[int, Failure]:
 
 
 def test_a_seed_run_that_raises_hangs_or_is_not_finite_fails_and_the_search_continues(
-    workspace: Workspace,
-    own_methods: dict[str, str],
-    tmp_path: Path,
+    workspace: Workspace, own_methods: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.py"
     original = "        scores = self.scores(model, batch)\n"
@@ -201,9 +197,7 @@ def test_a_driver_that_loses_its_study_to_another_driver_ends(
 
 
 def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
-    workspace: Workspace,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "4000")

@@ -19,9 +19,7 @@ def printed(storage: Path, rule: str = "mean", *, name: str = "made-up") -> str:
     return file.getvalue()
 
 
-def test_a_report_has_ranking_scores_and_notes_as_plain_text(
-    write_study: WriteStudy,
-) -> None:
+def test_a_report_has_ranking_scores_and_notes_as_plain_text(write_study: WriteStudy) -> None:
     storage = write_study(
         [(50, 40), (50, 40), (51, 40)],
         [(90, 90), None, None],

@@ -10,13 +10,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.tracking.logger import Writer
 from sclsearch.tracking.records import RunRecord
-from sclsearch.tracking.server import (
-    find_tracking_uri,
-    masked,
-    prepare,
-    tracking_uri,
-    ui_command,
-)
+from sclsearch.tracking.server import find_tracking_uri, masked, prepare, tracking_uri, ui_command
 
 
 def test_the_option_precedes_the_environment_and_relative_paths_become_absolute(
@@ -52,9 +46,7 @@ def test_passwords_are_masked() -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_prepare_one_valid_database_without_output(
-    tmp_path: Path,
-) -> None:
+def test_two_processes_prepare_one_valid_database_without_output(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
     program = "import sys; from sclsearch.tracking.server import prepare; prepare(sys.argv[1])"
     command = [sys.executable, "-c", program, uri]

@@ -120,9 +120,3 @@ def identical(one: TrainingResult, other: TrainingResult) -> bool:
     """Return whether the records and the weights of two results are equal to the bit."""
     first, second = ((r.stages, r.evaluations, r.kept, r.test, r.predictions) for r in (one, other))
     return first == second and same_weights(one.weights, other.weights)
-
-
-def all_losses(result: TrainingResult) -> list[float]:
-    """Return all losses of a result, in order."""
-    records: list[Any] = [*result.stages, *result.evaluations]
-    return [loss for record in records for loss in record["loss"].values()]

@@ -18,13 +18,20 @@ from sclsearch.methods.scl import CE
 from sclsearch.training import engine
 from sclsearch.training.device import GraphedUpdates, backend_for, is_of_machine, is_out_of_memory
 from sclsearch.training.engine import make_update, train
+from sclsearch.training.evaluation import TrainingResult
 from sclsearch.training.spec import Numerics
-from tests.training.conftest import Work, WorkFor, all_losses, identical
+from tests.training.conftest import Work, WorkFor, identical
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 ATEN = torch.ops.aten
 INDEXING = frozenset({ATEN.index, ATEN.index_put, ATEN.index_put_, ATEN._index_put_impl_})
 OF_VALUES = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+
+
+def all_losses(result: TrainingResult) -> list[float]:
+    """Return all losses of a result, in order."""
+    records: list[Any] = [*result.stages, *result.evaluations]
+    return [loss for record in records for loss in record["loss"].values()]
 
 
 @pytest.fixture
