@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -48,7 +49,7 @@ def no_training(config: Mapping[str, Any], context: Any) -> None:
         predictions={"validation": [0.0] * SCORED, "test": [1.0] * SCORED},
     )
     RunStore(context.storage).put(run)
-    tune.report({"key": spec.key, "out_of_memory": ""})
+    tune.report({"key": spec.key, "run": replace(run, predictions={})})
 
 
 def search_cost(configs: int, seeds: int) -> tuple[float, float, float]:

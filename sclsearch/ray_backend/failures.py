@@ -20,7 +20,6 @@ RETRIES: Mapping[str, float] = {
     "storage-lost": 4,
     # The disk is full or not writable: every further seed run would fail too.
     "storage-broken": 0,
-    "storage-unseen": 4,
     # Usually the node is lost and Ray has not yet noticed.
     "worker-silent": 20,
     # The search ends when all nodes are unfit, see `check_nodes`.

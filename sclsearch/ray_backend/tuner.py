@@ -39,7 +39,7 @@ from sclsearch.ray_backend.worker import (
 from sclsearch.selection.rules import SeedRunId
 from sclsearch.store import remote
 from sclsearch.store.remote import StorageError, UnavailableError
-from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.runs import SeedRun
 from sclsearch.study.spec import Ending, RunOptions
 from sclsearch.study.state import SeedRunTask
 from sclsearch.training.device import is_out_of_memory
@@ -122,7 +122,6 @@ A finished trial took longer than its seed run, which excludes the start of the 
 class SeedRunQueue(Protocol):
     """Interface of the search for Ray Tune: it chooses the next seed run and receives results."""
 
-    runs: RunStore
     worker_failures: WorkerFailures
 
     @property
@@ -188,8 +187,6 @@ class SeedSearcher(_Stateless, Searcher):
         self.tasks: dict[str, SeedRunTask] = {}
         self.causes: dict[str, WorkerFailure] = {}
         self.fault: Exception | None = None
-        # Ended trials whose results are not read yet, with their failure if there is no result.
-        self.ended: list[tuple[SeedRunTask, WorkerFailure, bool]] = []
         self.outage = Outage()
 
     def suggest(self, trial_id: str) -> Any:
@@ -220,28 +217,21 @@ class SeedSearcher(_Stateless, Searcher):
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         failure = self.causes.pop(trial_id, WorkerFailure("worker-lost", "no reason given"))
-        if not error and result is not None:
-            failure = _failure_of(result)
+        result = {} if error or result is None else result
+        node = str(result.get("node_ip", ""))
+        if "failure" in result:
+            cause, message = result["failure"]
+            failure = WorkerFailure(cause, message, node)
         with self.keeping_fault():
             task = self.tasks.pop(trial_id)
-            if result and result.get("warning"):
+            if result.get("warning"):
                 _LOG.warning("%s", result["warning"])
-            self.ended.append((task, failure, error and task.weights))
-        self.read_ended()
-
-    def read_ended(self) -> None:
-        """Pass the results of ended trials to the scheduler, as far as the store returns them."""
-        with self.keeping_fault():
-            while self.ended and not self.outage.waits:
-                task, failure, lost = self.ended[0]
-                run = self.scheduler.runs.get(task.key)
-                del self.ended[0]
-                if run is not None and task.is_done(run) and not lost:
-                    self.scheduler.finish(task, run, node=failure.node)
-                    continue
-                self.scheduler.record_failure(task, failure)
-                if failure.cause == "node-unfit":
-                    self.scheduler.worker_failures.check_nodes(_training_nodes())
+            if "run" in result:
+                self.scheduler.finish(task, result["run"], node=node)
+                return
+            self.scheduler.record_failure(task, failure)
+            if failure.cause == "node-unfit":
+                self.scheduler.worker_failures.check_nodes(_training_nodes())
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
@@ -338,7 +328,6 @@ class Watchdog(_Stateless, tune.Callback):
         now = time.monotonic()
         trials = [trial for trial, _ in self.running.values()]
         starts = [start for _, start in self.running.values()]
-        self.searcher.read_ended()
         with self.searcher.keeping_fault():
             if not self.searcher.outage.waits:
                 self.tick(self.took, [now - start for start in starts])
@@ -405,11 +394,3 @@ def fit(
     if scheduler.complete:
         return "complete"
     return "out of time" if searcher.late else "interrupted"
-
-
-def _failure_of(result: dict[str, Any]) -> WorkerFailure:
-    node = str(result.get("node_ip", ""))
-    if result.get("failure"):
-        cause, message = result["failure"]
-        return WorkerFailure(cause, message, node)
-    return WorkerFailure("storage-unseen", f"the driver does not see what {node} stored", node)

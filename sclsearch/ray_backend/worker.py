@@ -212,12 +212,12 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext | Path) -> 
     spec = study.seed_run_spec(fields, number, context.splits[number])
     if config["timed"]:
         tune.report({"key": ""})
-    failure: tuple[str, ...] = ()
-    warning = ""
+    ended: dict[str, object] = {"key": spec.key}
     try:
-        warning = _finish(spec, config, context, store)
+        run, warning = _finish(spec, config, context, store)
+        ended |= {"run": replace(run, predictions={}), "warning": warning}
     except UntestableError as error:
-        failure = "untestable", str(error)
+        ended["failure"] = "untestable", str(error)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -225,8 +225,8 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext | Path) -> 
         forget_encoder()
         torch.cuda.empty_cache()
         reason = traceback.format_exception_only(error)[-1].strip().rstrip(".")
-        failure = "out-of-memory", f"{reason}. {MEMORY_ADVICE}"
-    tune.report({"key": spec.key, "failure": failure, "warning": warning})
+        ended["failure"] = "out-of-memory", f"{reason}. {MEMORY_ADVICE}"
+    tune.report(ended)
 
 
 def _seldom(report: Callable[[dict[str, Any]], object]) -> Report:
@@ -244,8 +244,12 @@ def _seldom(report: Callable[[dict[str, Any]], object]) -> Report:
 
 def _finish(
     spec: SeedRunSpec, config: Mapping[str, Any], context: WorkerContext, store: StudyStore
-) -> str:
-    """Train a seed run if the storage lacks a result, and store it; return a warning or no text."""
+) -> tuple[SeedRun, str]:
+    """Train a seed run if the storage lacks a result, and store it.
+
+    Returns:
+        The stored seed run, and a warning or no text.
+    """
     runs = RunStore(context.storage)
     with _storage_faults(context.storage):
         stored = runs.get(spec.key)
@@ -254,18 +258,21 @@ def _finish(
         run, result = attempt(spec, context, config["configuration"], test=config["test"])
         rows = None if result is None else row_results(spec, context, result)
         with _storage_faults(context.storage):
-            runs.put(run, rows)
+            if not runs.put(run, rows):  # another machine was faster
+                run = runs.get(spec.key) or run
     elif stored.failure is None and (config["weights"] or (config["test"] and stored.untested)):
         run, result = _again(stored, spec, context)
         warning = stored.difference(run, spec.metric)
         if stored.untested:
             with _storage_faults(context.storage):
                 runs.put_test(run, row_results(spec, context, result))
+        else:
+            run = stored
     else:
-        return ""
+        return stored, ""
     if config["weights"] and result is not None:
         warning = _keep_weights(store, spec, result) or warning
-    return warning
+    return run, warning
 
 
 def return_freed_memory() -> None:

@@ -9,14 +9,13 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from torch import OutOfMemoryError
 
-from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.failures import RETRIES
 from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, Watchdog, classified
 from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError, _seldom
 from sclsearch.search.callbacks import Callback
 from sclsearch.store import remote
 from sclsearch.store.remote import StorageError, UnavailableError
 from sclsearch.store.runs import RunStore
+from sclsearch.store.studies import StudyStore
 from tests.studies import Prepare, Workers
 
 ENDED = {"key": "", "node_ip": "10.0.0.1"}
@@ -27,54 +26,36 @@ def test_a_trial_that_ray_ends_twice_keeps_its_first_error(prepare: Prepare) -> 
     searcher = SeedSearcher(scheduler)
     searcher.suggest("t1")
     Path(str(scheduler.runs.folder)).touch()  # as if the storage were unmounted
-    searcher.on_trial_complete("t1", ENDED)
+    searcher.on_trial_complete("t1", {**ENDED, "failure": ("untestable", "no")})
     first = searcher.fault
     searcher.on_trial_complete("t1", error=True)
     assert isinstance(first, NotADirectoryError)
     assert searcher.fault is first
 
 
-def test_stored_seed_runs_that_the_driver_cannot_see_end_the_search_without_failures(
-    prepare: Prepare,
-) -> None:
-    scheduler = prepare(configs=1, seeds=1)
-    searcher = SeedSearcher(scheduler)
-    for attempt in range(int(RETRIES["storage-unseen"]) + 1):
-        assert searcher.fault is None
-        searcher.suggest(f"t{attempt}")
-        searcher.on_trial_complete(f"t{attempt}", ENDED)
-    assert isinstance(searcher.fault, SclsearchError)
-    assert "the driver does not see what 10.0.0.1 stored" in str(searcher.fault)
-    assert not scheduler.state.seed_runs
-    assert scheduler.runs.keys() == []
-
-
 @pytest.mark.timeout(60)
-def test_an_outage_of_the_store_delays_results_until_it_is_too_long(
+def test_an_outage_of_the_store_delays_new_configurations_and_no_result_until_it_is_too_long(
     prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
         raise UnavailableError("s3://a/b: its store does not respond")
 
-    scheduler = prepare(configs=1, seeds=2)
+    scheduler = prepare(configs=9, seeds=1)
     searcher = SeedSearcher(scheduler)
     searcher.suggest("t1")
-    scheduler.runs.put(workers.trained(searcher.tasks["t1"]))
     with monkeypatch.context() as outage:
-        outage.setattr(RunStore, "get", away)
-        outage.setattr(RunStore, "get_valid", away)
-        searcher.on_trial_complete("t1", ENDED)
-        assert (searcher.suggest("t2"), searcher.fault) == (None, None)
-        scheduler.read_running()
-        assert not scheduler.state.seed_runs
-    while not scheduler.state.seed_runs:
-        searcher.read_ended()
-    assert searcher.suggest("t2")
-    monkeypatch.setattr(RunStore, "get", away)
-    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.0)
-    searcher.on_trial_complete("t2", ENDED)
-    while searcher.fault is None:
-        searcher.read_ended()
+        for store, call in ((RunStore, "get"), (RunStore, "get_valid"), (StudyStore, "add")):
+            outage.setattr(store, call, away)
+        run = workers.trained(searcher.tasks["t1"])
+        searcher.on_trial_complete("t1", {**ENDED, "run": run})
+        assert len(scheduler.state.seed_runs) == 1
+        while searcher.suggest("t2"):
+            run = workers.trained(searcher.tasks["t2"])
+            searcher.on_trial_complete("t2", {**ENDED, "run": run})
+        assert searcher.outage.waits
+        monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.0)
+        while searcher.fault is None:
+            searcher.suggest("t3")
     assert isinstance(searcher.fault, UnavailableError)
 
 

@@ -66,11 +66,12 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> Trial:
 def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
     short: Scheduler, trial: Trial
 ) -> None:
-    _, run = trial(replace(short, weights=False))
+    report, run = trial(replace(short, weights=False))
     assert run is not None
+    assert report["run"] == replace(run, predictions={}, rows="")
     assert not short.store.weights(run.key).exists()
     report, again = trial(short)
-    assert report == {"key": run.key, "failure": (), "warning": ""}
+    assert report == {"key": run.key, "run": replace(run, predictions={}), "warning": ""}
     assert again == run
     assert short.store.weights(run.key).exists()
     short.store.weights(run.key).remove()
@@ -107,7 +108,7 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
 
     monkeypatch.setattr(StudyStore, "weights", full)
     report, run = trial(short)
-    assert not report["failure"]
+    assert "failure" not in report
     assert run is not None
     assert run.failure is None
     assert "its weights cannot be kept: [Errno 28] No space left" in report["warning"]
