@@ -1,7 +1,7 @@
 """Ray Tune adapter: a searcher, a Tune scheduler that records failure causes, and a watchdog.
 
-Every run creates a new Tuner and never reads Ray's snapshots: the run store is the only source of
-results, and the scheduler reads it.
+Every run creates a new Tuner and never reads Ray's snapshots: a worker stores its result before it
+reports it, and a resumed search reads the run store.
 """
 
 import logging

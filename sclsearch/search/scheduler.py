@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from sclsearch.canonical import counted, digest
 from sclsearch.errors import RETRY, SclsearchError
@@ -16,7 +17,7 @@ from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.selection.rules import Band, SeedRunId
 from sclsearch.store.remote import UnavailableError
-from sclsearch.store.runs import Evaluation, Failure, RunStore, SeedRun
+from sclsearch.store.runs import BATCH, Evaluation, Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -85,10 +86,16 @@ class Scheduler:
         self._repeated: set[SeedRunId] = set()
         self._has_weights: dict[str, bool] = {}  # whether the store has those of a seed run, by key
         self._to_retry: set[SeedRunId] = set()
+        # Seed runs of stored configurations that are read but not open, by configuration number.
+        self._ahead: dict[int, tuple[list[SeedRunTask], list[SeedRun | None]]] = {}
 
     @cached_property
     def _stored(self) -> list[ConfigurationRecord]:
         return self.store.configurations()
+
+    @cached_property
+    def _stored_keys(self) -> frozenset[str]:
+        return frozenset(self.runs.keys())
 
     @cached_property
     def _windows(self) -> list[tuple[int, int]]:
@@ -392,9 +399,7 @@ class Scheduler:
 
     def _open(self) -> bool:
         number = len(self.state.configurations)
-        if number < len(self._stored):
-            configuration = self._stored[number]
-        else:
+        if number >= len(self._stored):
             proposal = propose(
                 self.study.space, self.study.sampler, self.study.search_seed, self._observed()
             )
@@ -405,9 +410,10 @@ class Scheduler:
             if not self.dry and not self.store.add(configuration):
                 # Another driver added a configuration first; its proposal defines the seed runs.
                 self._stored = self.store.configurations()
-                configuration = self._stored[number]
-        tasks = [self._task(configuration, replicate) for replicate in self.state.replicates]
-        stored = self._read(tasks)
+            else:
+                self._stored.append(configuration)
+        configuration = self._stored[number]
+        tasks, stored = self._tasks_and_runs(number)
         self.state.add_configuration(configuration)
         notify(self.callbacks, "on_configuration", configuration)
         for task, run in zip(tasks, stored, strict=True):
@@ -419,9 +425,24 @@ class Scheduler:
                 self.finish(task, run, stored=True)
         return True
 
+    def _tasks_and_runs(self, number: int) -> tuple[list[SeedRunTask], list[SeedRun | None]]:
+        """Return the seed runs of a stored configuration, and those that are stored.
+
+        It reads the stored seed runs of many configurations at a time.
+        """
+        if number not in self._ahead:
+            end = min(self.configs, number + max(1, BATCH // len(self.state.replicates)))
+            some = self._stored[number:end]
+            tasks = [[self._task(one, seed) for seed in self.state.replicates] for one in some]
+            runs = iter(self._read([*chain.from_iterable(tasks)]))
+            for place, own in enumerate(tasks, number):
+                self._ahead[place] = own, [next(runs) for _ in own]
+        return self._ahead.pop(number)
+
     def _read(self, tasks: Sequence[SeedRunTask]) -> list[SeedRun | None]:
         """Return the stored seed runs, None for a missing or damaged one."""
-        stored, damaged = self.runs.get_valid(task.key for task in tasks)
+        keys = [task.key for task in tasks if task.key in self._stored_keys]
+        found, damaged = self.runs.get_valid(keys)
         for key, fault in damaged.items():
             if not self.dry:
                 try:
@@ -431,7 +452,8 @@ class Scheduler:
                 _LOG.warning(
                     "%s It was moved to %s, and the seed run is trained again.", fault, there
                 )
-        return stored
+        stored = dict(zip(keys, found, strict=True))
+        return [stored.get(task.key) for task in tasks]
 
     def _task(self, configuration: ConfigurationRecord, replicate: ReplicateRecord) -> SeedRunTask:
         identity = seed_run_identity(self.record, configuration, replicate)

@@ -1,8 +1,10 @@
 """Tests of the scheduler: missing seed runs, proposals, retries, bad nodes, stops and races."""
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
 from tests.studies import Confusion, MakeSpec, Prepare, Workers, seed_run
 
@@ -85,6 +87,26 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
         for search in (again, undisturbed)
     )
     assert one == other
+
+
+def test_stored_seed_runs_are_read_in_one_batch_and_others_are_not_looked_for(
+    prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def counting(store: RunStore, keys: Iterable[str]) -> tuple[list[SeedRun | None], Any]:
+        wanted = [*keys]
+        read.append(len(wanted))
+        return get_valid(store, wanted)
+
+    get_valid = RunStore.get_valid
+    workers.run_out(prepare(configs=14))
+    monkeypatch.setattr(RunStore, "get_valid", counting)
+    prepare(configs=14).refill()
+    prepare(configs=9).refill()
+    longer = prepare(configs=16)
+    workers.running(longer, 4)
+    assert read == [28, 18, 28, 0, 0]
 
 
 def test_a_seed_run_that_finishes_twice_counts_once_and_leaves_no_predictions_in_memory(
