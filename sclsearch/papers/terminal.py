@@ -114,7 +114,10 @@ def _show_comparisons(console: Console, scores: Sequence[CellScore]) -> None:
     if not found:
         return
     bases = dict.fromkeys(one.base.row.name for one in found)
-    console.print(f"\n[bold]Rows against {escape(' or '.join(bases))}, over all seeds[/]")
+    names = dict.fromkeys(one.ours.row.name for one in found)
+    which = next(iter(names)) if len(names) == 1 else "Rows"
+    against = f"{which} against {' or '.join(bases)}, over all seeds"
+    console.print(f"\n[bold]{escape(against)}[/]")
     rows = [
         (
             one.ours.block.name,
@@ -124,8 +127,8 @@ def _show_comparisons(console: Console, scores: Sequence[CellScore]) -> None:
         )
         for one in found
     ]
-    headings = ("condition", "column", "row", *COMPARED)
-    console.print(grid(headings, rows, optional=("condition",)))
+    places = ("condition", "column", "row")
+    console.print(grid((*places, *COMPARED), rows, optional=places))
     show_limits(console, [one.comparison for one in found])
 
 
