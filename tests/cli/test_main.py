@@ -47,7 +47,7 @@ def test_commands_that_only_print_import_no_slow_package_and_write_nothing(
     *messages, modules = result.stderr.splitlines()
     assert messages in ([], ["sclsearch-storage holds no studies."])
     assert not HEAVY.intersection(modules.split())
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder"]
 
 
 def test_command_and_module_print_the_version_and_an_error_as_one_message(tmp_path: Path) -> None:
