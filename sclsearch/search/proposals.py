@@ -90,7 +90,9 @@ def _sampled(
     study = optuna.create_study(direction="maximize", sampler=sampler)
     # The random sampler reads no earlier trials, and to add them takes quadratic time.
     if not isinstance(sampler, RandomSampler):
-        study.add_trials([_trial(space, configuration) for configuration in _recent(known)])
+        study.add_trials(
+            [_trial(space, configuration) for configuration in _best_and_latest(known)]
+        )
     distributions = {name: _distribution(one) for name, one in space.parameters.items()}
     while True:
         yield {
@@ -99,7 +101,7 @@ def _sampled(
         }
 
 
-def _recent(known: Sequence[ObservedConfiguration]) -> Sequence[ObservedConfiguration]:
+def _best_and_latest(known: Sequence[ObservedConfiguration]) -> Sequence[ObservedConfiguration]:
     """Return at most `HISTORY` configurations in order: the best ones and the latest ones."""
     if len(known) <= HISTORY:
         return known
