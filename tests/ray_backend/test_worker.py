@@ -86,6 +86,20 @@ def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
     assert f"is {score} instead of {score}" in report["warning"]
 
 
+def test_a_worker_reports_what_another_machine_has_stored_first(
+    short: Scheduler, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*given: Any, **options: Any) -> Any:
+        run, result = attempt(*given, **options)
+        short.runs.put(replace(run, seconds=99.0))
+        return run, result
+
+    attempt = worker.attempt
+    monkeypatch.setattr(worker, "attempt", overtaken)
+    report, _ = trial(replace(short, weights=False))
+    assert report["run"].seconds == 99.0
+
+
 def test_an_error_of_the_machine_is_reported_or_raised_and_stores_nothing(
     short: Scheduler, loss_raises: Raises, trial: Trial
 ) -> None:

@@ -1,6 +1,6 @@
 """Tests of proposals: a configuration depends only on its number and the visible scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -83,14 +83,16 @@ def test_tpe_proposes_configurations_where_scores_are_high() -> None:
 
 def test_a_long_search_reads_the_best_and_the_latest_configurations() -> None:
     values = [one.values for one in searched(WIDE, "random", HISTORY + 100)]
+    early, latest = range(100), range(590, 600)
 
-    def proposed(changed: range, score: float) -> object:
-        scores = [score if n in changed else float(n == 50) for n in range(len(values))]
-        return propose(WIDE, "tpe", 0, list(map(ObservedConfiguration, values, scores)))
+    def proposed(best: Sequence[int], replaced: range = range(0)) -> object:
+        known = [values[0] if n in replaced else one for n, one in enumerate(values)]
+        scores = [n / 1000 + (n in best) for n in range(len(values))]
+        return propose(WIDE, "tpe", 0, list(map(ObservedConfiguration, known, scores)))
 
-    forgotten, latest = range(300, 310), range(len(values) - 10, len(values))
-    assert proposed(forgotten, -1.0) == proposed(range(0), 0.0)
-    assert proposed(latest, 2.0) != proposed(range(0), 0.0) != proposed(forgotten, 2.0)
+    found = proposed(early)
+    assert proposed(early, replaced=range(100, 200)) == found
+    assert found not in [proposed(early, replaced=early), proposed([*early, *latest])]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
