@@ -205,7 +205,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard outpu
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; do not train.")]
 _RESOURCES = (
     *("trial_timeout", "retry_failed", "data_dir", "storage", "tracking"),
-    *("address", "cpus_per_trial", "gpus_per_trial", "cuda_graphs", "concurrency"),
+    *("address", "cpus_per_trial", "gpus_per_trial", "accelerator", "cuda_graphs", "concurrency"),
     Parameter("dry_run", _KEYWORD, default=False, annotation=DryRun),
     Parameter("json_", _KEYWORD, default=False, annotation=Json),
 )

@@ -1,5 +1,6 @@
 """Retry limits for failed workers, and the decision whether a machine is at fault."""
 
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -27,6 +28,7 @@ RETRIES: Mapping[str, float] = {
     "node-lost": math.inf,
 }
 
+_LOG = logging.getLogger(__name__)
 FINAL = ("out-of-memory", "gpu-assert")
 """Causes that lie in the seed run. After others the next search trains it again."""
 
@@ -72,6 +74,8 @@ class WorkerFailures:
         """
         self._failures[run_id].append(failure)
         if failure.cause == "node-unfit":
+            if failure.node not in self._unfit:
+                _LOG.warning("node %s trains no seed runs: %s", failure.node, failure.message)
             self._unfit[failure.node] = failure.message
         alike = [one for one in self._failures[run_id] if one.cause == failure.cause]
         if len(alike) <= RETRIES[failure.cause]:

@@ -26,7 +26,7 @@ from ray._private import ray_constants, services
 from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
-from sclsearch.errors import SclsearchError, first_sentence
+from sclsearch.errors import SclsearchError, first_sentence, suggestion
 from sclsearch.methods import NamedMethod
 from sclsearch.ray_backend.signals import restored_signal_handlers
 from sclsearch.store.lock import UNREADABLE, pid_namespace, process_start
@@ -103,6 +103,8 @@ ENVIRONMENT = {
     # By default Ray shows all GPUs to trials that request none.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
+ACCELERATOR = "accelerator_type:"
+"""Prefix of the resource by which a Ray node has a type of accelerator, such as L4."""
 MOST_AT_A_TIME = 1000
 """Upper limit of trials at a time: Ray holds a placement group for each, tested to about 1000."""
 
@@ -304,10 +306,33 @@ def send_own_code(method: NamedMethod) -> None:
         ray.cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
 
 
-def fitting(cpus: int, gpus: float) -> int:
+def present_nodes(accelerator: str | None = None) -> list[Mapping[str, Any]]:
+    """Return the nodes that run; with a type of accelerator, those that have it."""
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    return [
+        one for one in alive if not accelerator or ACCELERATOR + accelerator in one["Resources"]
+    ]
+
+
+def check_accelerator(accelerator: str) -> None:
+    """Raise SclsearchError if the cluster has no node with this type of accelerator.
+
+    Nodes that Ray's launcher can start count, too: on the head, it has a file of their types.
+    """
+    resources = [node["Resources"] for node in present_nodes()]
+    with suppress(OSError, ValueError):
+        launcher = json.loads(Path("~/ray_bootstrap_config.yaml").expanduser().read_bytes())
+        resources += [one["resources"] for one in launcher["available_node_types"].values()]
+    names = {name for one in resources for name in one if name.startswith(ACCELERATOR)}
+    if ACCELERATOR + accelerator not in names:
+        hint = suggestion(accelerator, [name.removeprefix(ACCELERATOR) for name in names])
+        raise SclsearchError(f"--accelerator {accelerator}: no node has this accelerator.{hint}")
+
+
+def fitting(cpus: int, gpus: float, accelerator: str | None = None) -> int:
     """Return the number of seed runs that fit on the present nodes at the same time."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return sum(_fitting_on(node, cpus, gpus) for node in nodes)
+    nodes = present_nodes(accelerator)
+    return sum(_fitting_on(node["Resources"], cpus, gpus) for node in nodes)
 
 
 def fitting_here(cpus: int, gpus: float) -> int:
@@ -335,12 +360,14 @@ def _no_room(there: Mapping[str, float], cpus: int, gpus: float) -> SclsearchErr
     )
 
 
-def at_a_time(given: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
+def at_a_time(
+    given: int | None, cpus: int, gpus: float, accelerator: str | None, *, joined: bool
+) -> int:
     """Return the number of seed runs to request from Ray at a time.
 
     A cluster may grow with the requests, so its default is at least `CLUSTER_SLOTS`.
     """
-    here = fitting(cpus, gpus)
+    here = fitting(cpus, gpus, accelerator)
     if not here and not joined:
         raise _no_room(ray.cluster_resources(), cpus, gpus)
     return given or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
@@ -356,6 +383,14 @@ def _fitting_on(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
     return min(by_cpu, int(resources.get("GPU", 0) / gpus + 1e-9)) if gpus else by_cpu
 
 
+def nvidia_driver(driver: Path = DRIVER) -> str | None:
+    """Return the version of this machine's NVIDIA driver; None if there is no driver."""
+    with suppress(OSError):
+        found = re.search(r"Kernel Module.*?\s([\d.]+)\s", driver.read_text(encoding="utf-8"))
+        return found[1] if found else "of unknown version"
+    return None
+
+
 def unusable_gpu(driver: Path = DRIVER) -> str:
     """Return a warning if torch cannot use this machine's NVIDIA driver, else an empty string.
 
@@ -363,13 +398,8 @@ def unusable_gpu(driver: Path = DRIVER) -> str:
     """
     import torch
 
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() or (version := nvidia_driver(driver)) is None:
         return ""
-    try:
-        found = re.search(r"Kernel Module\D*([\d.]+)", driver.read_text(encoding="utf-8"))
-    except OSError:
-        return ""
-    version = found[1] if found else "of unknown version"
     cuda = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     return (
         f"This machine has NVIDIA driver {version}, but torch {torch.__version__}, built {cuda}, "

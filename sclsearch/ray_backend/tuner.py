@@ -28,7 +28,7 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import first_line
 from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
 from sclsearch.ray_backend.signals import END_SIGNAL, announce_ctrl_c
-from sclsearch.ray_backend.start import check_own_ray, send_own_code
+from sclsearch.ray_backend.start import ACCELERATOR, check_own_ray, present_nodes, send_own_code
 from sclsearch.ray_backend.worker import (
     BrokenStorageError,
     UnfitNodeError,
@@ -180,9 +180,15 @@ class SeedSearcher(_Stateless, Searcher):
     """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each."""
 
     def __init__(
-        self, scheduler: SeedRunQueue, deadline: float = math.inf, *, timed: bool = False
+        self,
+        scheduler: SeedRunQueue,
+        deadline: float = math.inf,
+        *,
+        timed: bool = False,
+        accelerator: str | None = None,
     ) -> None:
         super().__init__(metric="key", mode="max")
+        self.accelerator = accelerator
         self.scheduler, self.deadline, self.timed = scheduler, deadline, timed
         self.tasks: dict[str, SeedRunTask] = {}
         self.causes: dict[str, WorkerFailure] = {}
@@ -231,7 +237,7 @@ class SeedSearcher(_Stateless, Searcher):
                 return
             self.scheduler.record_failure(task, failure)
             if failure.cause == "node-unfit":
-                self.scheduler.worker_failures.check_nodes(_training_nodes())
+                self.scheduler.worker_failures.check_nodes(_training_nodes(self.accelerator))
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
@@ -252,12 +258,9 @@ class SeedSearcher(_Stateless, Searcher):
         """Do nothing: a new searcher reads the run store."""
 
 
-def _training_nodes() -> set[str]:
-    return {
-        node["NodeManagerAddress"]
-        for node in ray.nodes()
-        if node["Alive"] and node["Resources"].get("CPU")
-    }
+def _training_nodes(accelerator: str | None) -> set[str]:
+    nodes = present_nodes(accelerator)
+    return {node["NodeManagerAddress"] for node in nodes if node["Resources"].get("CPU")}
 
 
 class SeedScheduler(_Stateless, FIFOScheduler):
@@ -363,17 +366,22 @@ def fit(
     scheduler.stop_retries()  # they would hold up all workers and Ctrl-C
     budget = math.inf if options.time_budget is None else options.time_budget
     timed = options.trial_timeout is not None
-    searcher = SeedSearcher(scheduler, time.monotonic() + budget, timed=timed)
+    accelerator = options.accelerator
+    searcher = SeedSearcher(
+        scheduler, time.monotonic() + budget, timed=timed, accelerator=accelerator
+    )
     watchdog = Watchdog(searcher, options.trial_timeout, tick, stopping)
     send_own_code(context.study.method)
     if options.address is None:
         trainable = partial(seed_run_trial, context=save_context(context, scratch))
     else:
         trainable = tune.with_parameters(seed_run_trial, context=context)
+    # A node has one unit of its type of accelerator: the share of a seed run only selects nodes.
+    kind = {} if accelerator is None else {f"{ACCELERATOR}{accelerator}": 0.0001}
     tune.Tuner(
         tune.with_resources(
             trainable,
-            {"cpu": options.cpus_per_trial, "gpu": gpus},
+            {"cpu": options.cpus_per_trial, "gpu": gpus, **kind},
         ),
         tune_config=tune.TuneConfig(
             search_alg=searcher,

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import platform
+import re
 import subprocess
 import time
 import traceback
@@ -23,6 +24,7 @@ from sclsearch.encoders.models import model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text
 from sclsearch.protocols.base import Splits
+from sclsearch.ray_backend.start import nvidia_driver
 from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
@@ -47,12 +49,25 @@ def environment(threads: int, gpus: float | None = None) -> dict[str, Any]:
         "commit": commit(),
         "python": platform.python_version(),
         "machine": platform.machine(),
+        "cpu": cpu_name(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "driver": nvidia_driver(),
         "threads": threads,
         **({} if gpus is None else {"gpus": gpus}),
         "host": platform.node(),
         "pid": os.getpid(),
     }
+
+
+@cache
+def cpu_name() -> str | None:
+    """Return the model of this machine's CPU; None if Linux does not know it, as on ARM."""
+    with suppress(OSError):
+        found = re.search(
+            r"^model name\s*: (.*\S)", Path("/proc/cpuinfo").read_text(), re.MULTILINE
+        )
+        return found and found[1]
+    return None
 
 
 @cache

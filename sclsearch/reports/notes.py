@@ -13,7 +13,6 @@ from sclsearch.errors import listed
 from sclsearch.reports.commands import search_command, study_command
 from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report, Split, paired
 from sclsearch.selection.significance import in_points
-from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import uneven_seeds
 from sclsearch.study.state import SearchState
 
@@ -193,15 +192,9 @@ def _few_rows_per_class(counts: Sequence[Any], state: SearchState) -> Iterator[N
         yield Note(f"{WARNING}{text}. Label more rows to rank configurations reliably", "warning")
 
 
-def device_name(run: SeedRun) -> str:
-    """Return the name of the GPU that trained a seed run, `cuda` if unknown, or `cpu`."""
-    on_gpu = str(run.identity.get("numerics", "")).startswith("cuda")
-    return str(run.environment.get("gpu") or "cuda") if on_gpu else "cpu"
-
-
 def _mixed_devices(state: SearchState) -> Iterator[Note]:
-    counts = Counter(device_name(run) for run in state.seed_runs.values() if run.failure is None)
-    if len(counts) > 1:
+    counts = Counter(run.device for run in state.seed_runs.values() if run.failure is None)
+    if len({*counts} - {"cpu"}) > 1:  # earlier versions did not store the name of a CPU
         listed = ", ".join(f"{count} on {one_line(name)}" for name, count in counts.most_common())
         yield Note(
             f"seed runs were trained on different devices: {listed}; the score of a seed run can "

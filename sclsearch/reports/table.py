@@ -14,7 +14,6 @@ import pandas as pd
 
 from sclsearch.canonical import canonical, one_line, shown
 from sclsearch.errors import SclsearchError, lookup
-from sclsearch.reports.notes import device_name
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
@@ -77,7 +76,7 @@ def seed_run_frame(report: Report) -> pd.DataFrame:
         reported: True if the selection rule reports the test score of this seed run.
         winner: True for the seed runs of the winner.
         status, failure: `finished` or `failed`, and the reason of the failure.
-        seconds, device: Training time, and the GPU's name or `cpu`.
+        seconds, device: Training time, and the name of the GPU or CPU; `cuda` or `cpu` if unknown.
         key: Key of the seed run in the run store.
     """
     labels = _labels(report)
@@ -200,7 +199,7 @@ def _seed_run_row(
         "status": "failed" if run.failure else "finished",
         "failure": str(run.failure) if run.failure else None,
         "seconds": run.seconds,
-        "device": device_name(run),
+        "device": run.device,
         "key": run.key,
     }
 

@@ -288,10 +288,14 @@ def _train(
             progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray"
         )
         with start.started_ray(options.address) as scratch:
-            concurrency = start.at_a_time(options.concurrency, cpus, gpus, joined=joined)
+            if (accelerator := options.accelerator) is not None:
+                start.check_accelerator(accelerator)
+            concurrency = start.at_a_time(
+                options.concurrency, cpus, gpus, accelerator, joined=joined
+            )
             scheduler.widen(concurrency)
             if joined:
-                slots = start.fitting(cpus, gpus)
+                slots = start.fitting(cpus, gpus, accelerator)
                 progress.no_room = not slots
                 missing = scheduler.remaining
                 if slots > min(concurrency, missing):

@@ -136,6 +136,12 @@ class SeedRun:
         has_rows = "test" in self.identity.get("rows", ["test"])
         return self.failure is None and not self.test and has_rows
 
+    @property
+    def device(self) -> str:
+        """Name of the GPU or CPU that trained it; `cuda` or `cpu` if unknown."""
+        kind = "gpu" if str(self.identity.get("numerics", "")).startswith("cuda") else "cpu"
+        return str(self.environment.get(kind) or kind.replace("gpu", "cuda"))
+
     def difference(self, again: "SeedRun", metric: str) -> str:
         """Return a warning with both scores if a repetition predicts otherwise; else no text."""
         if self.predictions["validation"] == again.predictions["validation"]:

@@ -199,7 +199,9 @@ class Environment(_Strict):
     """Threads, device and packages of a training."""
 
     threads: Annotated[int, Field(ge=1, le=10_000)] = 1
+    cpu: Text | None = None
     gpu: Text | None = None
+    driver: Text | None = None
     packages: dict[Text, Text] = {}
 
 

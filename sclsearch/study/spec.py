@@ -196,6 +196,8 @@ class RunOptions:
         cpus_per_trial: CPU cores per seed run.
         gpus_per_trial: GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a
             GPU.
+        accelerator: Train only on nodes with this GPU, by Ray's name of its type. Default: on all
+            nodes. Examples: L4, H100.
         cuda_graphs: Replay updates on a GPU as CUDA graphs, with equal results: auto or off.
         concurrency: Most seed runs at a time. Default: as many as fit; on a cluster at least 64.
         study: Name of the study. Default: a name made from the other options.
@@ -237,6 +239,7 @@ class RunOptions:
     gpus_per_trial: Annotated[
         Annotated[float, AfterValidator(gpu_share)] | None, Option(panel=RESOURCES, more=True)
     ] = None
+    accelerator: Annotated[str | None, Option(panel=RESOURCES, more=True, metavar="TYPE")] = None
     cuda_graphs: Annotated[CudaGraphs, Option(panel=RESOURCES, more=True)] = "auto"
     concurrency: Annotated[AtLeastOne | None, Option(panel=RESOURCES, more=True)] = None
     study: Annotated[str | None, Option(panel=STORAGE)] = None
@@ -275,6 +278,7 @@ class StudyKeywords(TypedDict, total=False):
     address: str | None
     cpus_per_trial: int
     gpus_per_trial: float | None
+    accelerator: str | None
     cuda_graphs: CudaGraphs
     concurrency: int | None
     trial_timeout: float | str | None

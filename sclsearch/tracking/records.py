@@ -188,7 +188,9 @@ def _seed_run_record(
     ]
     history += [_point(metric, evaluation) for evaluation in run.evaluations]
     summary: dict[str, float] = {"seconds": run.seconds}
-    tags = {"key": run.key}
+    tags = {"key": run.key, "device": run.device}
+    if driver := run.environment.get("driver"):
+        tags["driver"] = str(driver)
     if run.failure is not None:
         tags["failure"] = str(run.failure)
     elif run.validation is not None:

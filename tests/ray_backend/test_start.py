@@ -14,7 +14,13 @@ import pytest
 import torch
 
 from sclsearch.ray_backend import start
-from sclsearch.ray_backend.start import OWNER, PREFIX, delete_dead_sessions, unusable_gpu
+from sclsearch.ray_backend.start import (
+    OWNER,
+    PREFIX,
+    delete_dead_sessions,
+    nvidia_driver,
+    unusable_gpu,
+)
 from sclsearch.store.lock import pid_namespace, process_start
 
 
@@ -31,6 +37,11 @@ def test_an_unusable_gpu_driver_is_reported_with_both_versions(
     message = unusable_gpu(driver)
     assert message.startswith("This machine has NVIDIA driver 470.57.02, but torch ")
     assert torch.__version__ in message
+    open_modules = (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build"
+    )
+    driver.write_text(open_modules)
+    assert (nvidia_driver(driver), nvidia_driver(tmp_path)) == ("570.86.15", None)
 
 
 @pytest.mark.parametrize(

@@ -223,11 +223,14 @@ def test_one_bad_node_is_named_and_fails_no_seed_run(prepare: Prepare, workers: 
     assert [*scheduler.state.seed_runs] == [first.id]
 
 
-def test_an_unfit_node_is_left_out_until_all_nodes_are_unfit() -> None:
+def test_an_unfit_node_is_left_out_with_one_line_until_all_nodes_are_unfit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     failures = WorkerFailures()
     for attempt in range(100):
         assert failures.add((0, attempt % 2), WorkerFailure("node-unfit", "old torch", FIRST))
         failures.check_nodes([FIRST, SECOND])
+    assert caplog.messages == [f"node {FIRST} trains no seed runs: old torch"]
     failures.add((0, 0), WorkerFailure("node-unfit", "no model", SECOND))
     with pytest.raises(SclsearchError) as caught:
         failures.check_nodes([FIRST, SECOND])

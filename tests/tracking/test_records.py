@@ -28,8 +28,9 @@ def sync(uri: str, *states: SearchState) -> None:
 
 
 def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
-    prepare: Prepare, workers: Workers, uri: str, shown: Shown
+    prepare: Prepare, uri: str, shown: Shown
 ) -> None:
+    workers = Workers(environment={"cpu": "a CPU", "driver": "550.54.15"})
     prepared = prepare(configs=2).begin()
     scheduler, logger = replace(prepared), MLflowLogger(uri)
     for task in workers.running(scheduler):
@@ -44,7 +45,8 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     assert runs[name].data.metrics["val"] == winner.score
     assert runs[name].data.metrics["test"] == winner.test_mean
     assert runs[f"{name}/1"].data.metrics["val"] == scheduler.state.scores[1].score
-    assert runs[f"{name}/1/0"].data.tags["key"] == scheduler.state.seed_runs[1, 0].key
+    tags = {"key": scheduler.state.seed_runs[1, 0].key, "device": "a CPU", "driver": "550.54.15"}
+    assert tags.items() <= runs[f"{name}/1/0"].data.tags.items()
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     sync(uri, from_store(prepared), from_store(prepared))
     assert shown.everything() == before
