@@ -32,3 +32,11 @@ export TUNE_GLOBAL_CHECKPOINT_S=300
 # Workers load an encoder from the path where the driver found it. A machine without it downloads it
 # from the hub.
 export HF_HOME="${HF_HOME:-/srv/sclsearch/huggingface}"
+
+# TLS between all Ray processes, on machines that have a certificate of tls.sh.
+tls="${RAY_TLS_FOLDER:-${HOME:-}/.ray}"
+if [[ -e "$tls/ray.crt" ]]; then
+    export RAY_USE_TLS=1 RAY_TLS_CA_CERT="$tls/ca.crt"
+    export RAY_TLS_SERVER_CERT="$tls/ray.crt" RAY_TLS_SERVER_KEY="$tls/ray.key"
+fi
+unset tls

@@ -2,11 +2,14 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import kubernetes_validate
@@ -24,8 +27,18 @@ FILES = sorted(
     if path.is_file() and "__pycache__" not in path.parts
 )
 KUBERNETES_VERSION = "1.37"
-RAYJOB, MLFLOW = MANIFESTS = ("k8s/rayjob.yaml", "k8s/mlflow.yaml")
-AWS, ONPREM = LAUNCHER_FILES = ("aws-gpu.yaml", "onprem.yaml")
+K8S = FOLDER / "k8s"
+BASE, RAYJOB, *COMPONENTS = ("base", "rayjob", "nvme", "kueue", "postgres")
+AWS, GCP, ONPREM = LAUNCHER_FILES = ("aws-gpu.yaml", "gcp-gpu.yaml", "onprem.yaml")
+# Fields of KubeRay 1.7, which publishes no schema for kubernetes_validate.
+RAY_FIELDS = {
+    "RayJob": "entrypoint submissionMode backoffLimit shutdownAfterJobFinishes rayClusterSpec "
+    "ttlSecondsAfterFinished submitterPodTemplate",
+    "RayCluster": "rayVersion authOptions enableInTreeAutoscaling autoscalerOptions headGroupSpec "
+    "workerGroupSpecs",
+    "headGroupSpec": "rayStartParams template",
+    "workerGroupSpecs": "groupName replicas minReplicas maxReplicas rayStartParams template",
+}
 SHELLCHECK = str(Path(sys.executable).parent / "shellcheck")
 
 
@@ -54,40 +67,113 @@ def pods(document: Any) -> list[dict[str, Any]]:
     return [node for node in having("spec", document) if "containers" in node["spec"]]
 
 
-@pytest.mark.parametrize("name", MANIFESTS)
+@cache
+def built(*names: str) -> list[dict[str, Any]]:
+    """Return the objects of an overlay of k8s/, with components; skip the test without kubectl."""
+    if not shutil.which("kubectl"):
+        pytest.skip("the test needs kubectl, which contains Kustomize")
+    overlay, *components = names
+    with TemporaryDirectory() as folder:
+        file = shutil.copytree(K8S, Path(folder, "k8s")) / overlay / "kustomization.yaml"
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+        config["components"] = [f"../{one}" for one in components]
+        file.write_text(yaml.safe_dump(config), encoding="utf-8")
+        command = ["kubectl", "kustomize", str(file.parent)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def kind_of(kind: str, documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the only object of a kind."""
+    (found,) = (one for one in documents if one["kind"] == kind)
+    return found
+
+
+def ray_cluster(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the specification of the Ray cluster, whose fields are those of KubeRay."""
+    (owner,) = (one for one in documents if one["apiVersion"] == "ray.io/v1")
+    spec: dict[str, Any] = owner["spec"]
+    assert spec.keys() <= {*RAY_FIELDS[owner["kind"]].split()}
+    spec = spec.get("rayClusterSpec", spec)
+    groups = {"RayCluster": [spec], "headGroupSpec": [spec["headGroupSpec"]]}
+    for name, nodes in {**groups, "workerGroupSpecs": spec["workerGroupSpecs"]}.items():
+        for node in nodes:
+            assert node.keys() <= {*RAY_FIELDS[name].split()}
+            assert all(isinstance(one, str) for one in node.get("rayStartParams", {}).values())
+    return spec
+
+
+@pytest.mark.parametrize("names", [(BASE,), (RAYJOB,), (RAYJOB, *COMPONENTS), (BASE, *COMPONENTS)])
 def test_manifests_match_the_published_schemas_and_pods_have_no_root_rights_and_a_policy(
-    name: str,
+    names: tuple[str, ...],
 ) -> None:
-    documents = list(yaml.safe_load_all(read(name)))
+    documents = built(*names)
     for document in documents:
         manifests = [document]
-        if document["kind"] == "RayJob":  # KubeRay publishes no schema for kubernetes_validate
+        if document["apiVersion"] == "ray.io/v1":
             manifests = [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in pods(document)]
         for manifest in manifests:
             kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
     policies = [one["spec"]["podSelector"] for one in documents if one["kind"] == "NetworkPolicy"]
-    assert pods(documents)
+    assert len(pods(documents)) >= 3
     for pod in pods(documents):
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
         assert {"matchLabels": pod["metadata"]["labels"]} in policies
         for container in pod["spec"]["containers"]:
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    mounted = {
+        one["persistentVolumeClaim"]["claimName"]
+        for one in having("persistentVolumeClaim", documents)
+    }
+    claims = {
+        one["metadata"]["name"] for one in documents if one["kind"] == "PersistentVolumeClaim"
+    }
+    assert mounted == claims
 
 
 def test_a_kubernetes_cluster_needs_a_token_drains_its_nodes_and_survives_failed_seed_runs(
     env_sh: Mapping[str, str],
 ) -> None:
-    (job,) = (doc for doc in yaml.safe_load_all(read(RAYJOB)) if doc["kind"] == "RayJob")
-    cluster, entrypoint = job["spec"]["rayClusterSpec"], job["spec"]["entrypoint"].strip()
+    job = kind_of("RayJob", built(RAYJOB))
+    cluster, entrypoint = ray_cluster([job]), job["spec"]["entrypoint"].strip()
+    assert cluster == ray_cluster(built(BASE))
     assert {word for word in shlex.split(entrypoint) if word.startswith("--")} <= tune_options()
     # KubeRay creates a new cluster for every other exit code than 0.
     assert entrypoint.endswith("|| test $? -eq 3")
     assert cluster["authOptions"] == {"mode": "token"}
     assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    assert "--allowed-hosts=" in read(MLFLOW)
+    assert "--allowed-hosts=" in read("k8s/base/mlflow.yaml")
     (pod,) = having("terminationGracePeriodSeconds", job)
     drained = int(env_sh["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
     assert pod["terminationGracePeriodSeconds"] > drained
+    (worker,) = cluster["workerGroupSpecs"]
+    (container,) = worker["template"]["spec"]["containers"]
+    limits = container["resources"]["limits"]
+    assert limits["nvidia.com/gpu"] == container["resources"]["requests"]["nvidia.com/gpu"]
+    assert container["env"][0]["valueFrom"]["secretKeyRef"]["optional"] is True
+
+
+@pytest.mark.parametrize("overlay", [BASE, RAYJOB])
+def test_components_fix_the_size_for_kueue_use_local_disks_and_a_database_server(
+    overlay: str,
+) -> None:
+    documents = built(overlay, *COMPONENTS)
+    (owner,) = (one for one in documents if one["apiVersion"] == "ray.io/v1")
+    assert owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
+    cluster = ray_cluster(documents)
+    (worker,) = cluster["workerGroupSpecs"]
+    assert worker["minReplicas"] == worker["replicas"] == worker["maxReplicas"]
+    assert cluster["enableInTreeAutoscaling"] is False
+    for group in (worker, cluster["headGroupSpec"]):
+        (volume,) = group["template"]["spec"]["volumes"]
+        assert volume.keys() == {"name", "emptyDir"}
+    (container,) = kind_of("Deployment", documents)["spec"]["template"]["spec"]["containers"]
+    assert "sqlite" not in str(container["args"])
+    password = kind_of("StatefulSet", documents)["spec"]["template"]["spec"]["containers"][0][
+        "env"
+    ][-1]
+    assert container["env"][-1]["valueFrom"] == password["valueFrom"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -97,6 +183,7 @@ def test_versions_are_the_pinned_ones_and_no_file_contains_or_prints_a_token(nam
     tag = f"sclsearch:{version('sclsearch')}-ray{ray}-py311"
     text = read(name)
     assert set(re.findall(r"\bsclsearch:[\w.-]+", text)) <= {tag}
+    assert {f"sclsearch:{one}" for one in re.findall(r"newTag: (\S+)", text)} <= {tag}
     assert set(re.findall(r"ray(?:Version: \"|==)([\d.]+)", text)) <= {ray}
     assert set(re.findall(r"python:?(3\.\d+)", text)) <= {"3.11"}
     assert not re.search(r"(?<!sha256:)\b[0-9a-f]{32,}\b|RAY_AUTH_TOKEN\s*[=:]", text)
@@ -116,7 +203,7 @@ def test_env_sh_agrees_with_the_driver_and_the_image(env_sh: Mapping[str, str]) 
     assert {name: image.get(name) for name in env_sh} == env_sh
 
 
-@pytest.mark.parametrize("name", ["env.sh", "slurm/sclsearch.sbatch", *LAUNCHER_FILES])
+@pytest.mark.parametrize("name", ["env.sh", "tls.sh", "slurm/sclsearch.sbatch", *LAUNCHER_FILES])
 def test_shell_commands_pass_shellcheck(name: str) -> None:
     script = read(name)
     if name in LAUNCHER_FILES:
@@ -140,6 +227,20 @@ def test_ray_accepts_launcher_files_whose_head_trains_nothing_and_is_local(name:
     assert "--num-cpus=0" in start
     assert "--dashboard-host=127.0.0.1" in start
     validate_config(prepare_config(config))
+
+
+def test_google_workers_are_spot_or_on_demand_with_accounts_of_few_rights_and_no_address() -> None:
+    config = yaml.safe_load(read(GCP))
+    kinds = config["available_node_types"]
+    accounts = {kind: kinds[kind]["node_config"]["serviceAccounts"][0]["email"] for kind in kinds}
+    assert [one.partition("@")[0] for one in accounts.values()] == [
+        *("sclsearch-head", "sclsearch-worker", "sclsearch-worker")
+    ]
+    assert not [*having("accessConfigs", config)]
+    assert all(kind["min_workers"] == 0 for kind in kinds.values())
+    assert kinds["gpu_spot"]["node_config"]["scheduling"][0]["provisioningModel"] == "SPOT"
+    assert kinds["gpu_spot"]["resources"] == kinds["gpu_ondemand"]["resources"]
+    assert any("spot_watch.py gce" in line for line in config["worker_start_ray_commands"])
 
 
 def test_aws_workers_have_few_rights_spot_notices_and_a_token_that_only_its_owner_reads() -> None:

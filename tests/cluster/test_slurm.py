@@ -20,6 +20,8 @@ SCRIPT = FOLDER / "slurm" / "sclsearch.sbatch"
 FAKE_COMMANDS = {
     "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
     "hostname": "echo 10.0.0.1 172.17.0.1",
+    "apptainer": """echo "$@" > "$HOME/apptainer"
+        while [[ $1 != *.sif ]]; do shift; done; shift; exec "$@" """,
     "scontrol": 'echo "$@" >> "$HOME/requeued"',
     "ray": """echo "$@" >> "$HOME/ray"; env > "$HOME/environment"
         (stat --format=%a "$RAY_AUTH_TOKEN_PATH" "${RAY_AUTH_TOKEN_PATH%/*}"
@@ -51,9 +53,9 @@ def start(tmp_path: Path) -> Start:
         "SLURM_GPUS_ON_NODE": "4",
     }
 
-    def run(*arguments: str) -> "subprocess.Popen[str]":
-        command = ["bash", str(SCRIPT), *arguments]
-        return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    def run(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
+        command, pipe = ["bash", str(SCRIPT), *arguments], subprocess.PIPE
+        return subprocess.Popen(command, env={**environment, **variables}, stderr=pipe, text=True)
 
     return run
 
@@ -77,6 +79,19 @@ def test_the_script_runs_tune_on_all_nodes_with_a_new_token_that_is_deleted(
     lines = (tmp_path / "environment").read_text(encoding="utf-8").splitlines()
     own = {"HF_HOME": f"{tmp_path}/.cache/huggingface", "RAY_TMPDIR": "/tmp/scl-17"}
     assert {f"{name}={value}" for name, value in {**env_sh, **own}.items()} <= set(lines)
+
+
+def test_with_an_image_ray_runs_in_it_with_gpus_scratch_and_shared_folders(
+    start: Start, tmp_path: Path
+) -> None:
+    variables = {"SCLSEARCH_IMAGE": "/shared/one.sif", "SCLSEARCH_BIND": "/shared,/data"}
+    process = start("--method", "scl", SLURM_TMPDIR="/scratch/17", **variables)
+    _, log = process.communicate(timeout=60)
+    assert (process.returncode, log) == (0, "")
+    command = (tmp_path / "apptainer").read_text(encoding="utf-8")
+    folders = f"/scratch/17,{tmp_path}/.cache/huggingface,/shared,/data"
+    assert command.startswith(f"exec --nv --bind {folders} /shared/one.sif ray symmetric-run ")
+    assert "RAY_TMPDIR=/scratch/17/scl-17\n" in (tmp_path / "environment").read_text()
 
 
 def test_the_job_ends_with_the_exit_code_of_tune_and_fails_if_tune_did_not_run(
