@@ -43,7 +43,7 @@ class Comparison:
     n_equal: int  # pairs with equal scores, which no test can use
     difference: float  # mean of `a - b`
     std: float | None  # sample standard deviation of `a - b`; None for one pair
-    interval: Ends | None  # 95 %; None for fewer than three pairs, or if all differ by the same
+    interval: Ends | None  # 1 - alpha; None for fewer than three pairs, or equal differences
     p: float  # two-sided, of the sign-flip permutation test of the mean difference
     p_wilcoxon: float  # two-sided, of Wilcoxon's signed-rank test
 
@@ -54,6 +54,7 @@ def compare(
     subsets: Sequence[Hashable] = (),
     *,
     largest: float = math.inf,
+    alpha: float = ALPHA,
 ) -> Comparison:
     """Return the paired comparison of two configurations on the same replicates.
 
@@ -65,6 +66,8 @@ def compare(
     None; without a pair it raises SclsearchError. The ranking counts them as the worst score
     instead; here such a pair would measure the metric's minimum rather than the two configurations.
     No interval exceeds `largest`, the largest difference of two scores of the metric.
+    The interval has the differences that the test does not reject at `alpha`; 0.05 / k makes the
+    intervals of k comparisons hold together (Bonferroni).
     """
     if len(set(subsets)) < 2:
         subsets = range(len(a))
@@ -82,7 +85,7 @@ def compare(
         )
     differences = np.round([math.fsum(own) / len(own) for own in of_subset.values()], DECIMALS)
     mean, std = mean_std(differences.tolist())
-    p, interval = _permutation_test(differences, largest)
+    p, interval = _permutation_test(differences, largest, alpha)
     return Comparison(
         n=len(differences),
         n_missing=n_missing,
@@ -198,12 +201,14 @@ def _sign_flips(n: int) -> Numbers:
     return 1.0 - 2.0 * flipped.astype(np.float64)
 
 
-def _permutation_test(differences: Numbers, largest: float) -> tuple[float, Ends | None]:
-    """Return the two-sided p-value of the sign-flip test of the mean, and its 95 % interval.
+def _permutation_test(
+    differences: Numbers, largest: float, alpha: float
+) -> tuple[float, Ends | None]:
+    """Return the two-sided p-value of the sign-flip test of the mean, and its 1 - alpha interval.
 
     The null hypothesis is that the differences are symmetric around 0. The interval has the means
-    that the test does not reject at 0.05. The test of three to five pairs rejects none, so they get
-    Student's t interval, cut at the `largest` possible difference. Two pairs or equal differences
+    that the test does not reject at alpha. A test of few pairs rejects none, so they get Student's
+    t interval, cut at the `largest` possible difference. Two pairs or equal differences
     have no interval.
     """
     n, mean = len(differences), float(differences.mean())
@@ -219,15 +224,15 @@ def _permutation_test(differences: Numbers, largest: float) -> tuple[float, Ends
         inside = mean
         for _ in range(BISECTIONS):
             middle = (inside + outside) / 2
-            inside, outside = (inside, middle) if p_value(middle) <= ALPHA else (middle, outside)
+            inside, outside = (inside, middle) if p_value(middle) <= alpha else (middle, outside)
         return inside
 
     if n < FEWEST_PAIRS or not np.ptp(differences):
         return p_value(0.0), None
-    if smallest_p(n) > ALPHA:
+    if smallest_p(n) > alpha:
         from scipy.special import stdtrit
 
-        half = float(stdtrit(n - 1, 0.975) * differences.std(ddof=1)) / math.sqrt(n)
+        half = float(stdtrit(n - 1, 1 - alpha / 2) * differences.std(ddof=1)) / math.sqrt(n)
         return p_value(0.0), (max(mean - half, -largest), min(mean + half, largest))
     return p_value(0.0), (end(float(differences.min())), end(float(differences.max())))
 

@@ -1,0 +1,314 @@
+"""Contrastive methods against cross-entropy, with equal tuning: benchmarks/comparison.md.
+
+    SCLSEARCH_DATA=DATA python -m benchmarks.comparison --train STORAGE minilm bert-4x256
+    python -m benchmarks.comparison
+
+The first command tunes each side, trains its winner with new seeds, and adds its line to
+`comparison.jsonl`. It skips recorded sides, so it resumes on any machine; `--only sst2/20` or
+`--only sst2/20/scl` trains a part. Encoders are folders, aliases or names on the hub. The second
+command makes the tables in comparison.md, README.md and choosing.md, where these have a place for
+them, such as `<!-- differences -->` and `<!-- end -->`. `rivals.py` records the rivals.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import yaml
+
+import sclsearch
+from benchmarks.machine import markdown, percent
+from benchmarks.rivals import LOGISTIC, SETFIT, Correct, Key, packed, read, unpacked, write
+from sclsearch.errors import SclsearchError
+from sclsearch.randomness import stream
+from sclsearch.selection.significance import ALPHA, Comparison, Ends, compare
+
+PAGES = ("benchmarks/comparison.md", "README.md", "docs/explanation/choosing.md")
+BASE, METHODS = "ce", ("scl", "lacon", "supcl-seq")
+SIDES = (BASE, "scl", "supcl-seq", "lacon")
+"""In the order of training."""
+ALL = (LOGISTIC, SETFIT, BASE, *METHODS)
+LENGTHS = {"sst2": 32, "dbpedia": 64, "amazon2": 64}
+"""Tokens at which the texts of each task are cut."""
+CONDITIONS = tuple((task, examples) for examples in (20, 100) for task in LENGTHS)
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Learning rates of each side, as multiples of the start of the practical space."""
+SEEDS, FRESH = 5, 30
+"""Seeds of each configuration of a search, and new seeds of its winner."""
+PUBLISHED = {("sst2", 20, "scl"): 0.022, ("sst2", 100, "scl"): 0.017}
+"""Differences of Gunel et al. with RoBERTa-large."""
+SAME = ("data", "digest", "engine", "device", "precision")
+"""What both sides of a difference have in common."""
+RESAMPLES, EDGE = 4_000, "†"
+Record = dict[str, Any]
+Records = Mapping[Key, Record]
+
+
+def fields_of(encoder: str, task: str, examples: int) -> Record:
+    """Return what all studies of a condition share; all of SST-2's validation file is its test."""
+    folder = Path(os.environ["SCLSEARCH_DATA"]) / "SST-2"
+    own = sclsearch.CustomTask(
+        str(folder / "train.tsv"), "sentence", "label", test=str(folder / "dev.tsv")
+    )
+    fields = {"train_size": examples, "model": encoder, "protocol": "gunel-fewshot"}
+    return {"task": own if task == "sst2" else task, "precision": "bf16", **fields}
+
+
+def space_of(encoder: str, task: str, method: str) -> Record:
+    """Return learning rates around the start of the method's practical space, the rest fixed."""
+    from sclsearch.encoders.models import encoder_traits, model_folder
+
+    file = Path(__file__).parents[1] / "search_spaces" / method / "practical.yaml"
+    space = yaml.safe_load(file.read_text(encoding="utf-8"))
+    start = encoder_traits(model_folder(encoder)).learning_rate
+    rates = [float(f"{start * factor:.1e}") for factor in FACTORS]
+    fixed = {**space.get("fixed", {}), **space["published"][0], "max_length": LENGTHS[task]}
+    searched = {"learning_rate": {"type": "choice", "values": rates}}
+    return {"method": method, "source": "equal tuning", "fixed": fixed, "space": searched}
+
+
+def train(storage: Path, encoder: str, key: Key, at_once: int) -> Record:
+    """Tune a side, train its winner with new seeds, and return its record."""
+    import torch
+
+    from sclsearch.papers.confirm import confirm
+    from sclsearch.reports.terminal import Terminal
+
+    name, task, examples, method = key
+    study, space = f"{method}-{task}-{examples}-{name}", space_of(encoder, task, method)
+    file, rates = storage / "spaces" / f"{study}.yaml", space["space"]["learning_rate"]["values"]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(space), encoding="utf-8")
+    gpus = 1 / at_once if torch.cuda.is_available() else 0
+    run: Record = {"storage": str(storage), "concurrency": at_once, "gpus_per_trial": gpus}
+    run["tracking"] = "none"
+    search: Record = {"sampler": "grid", "configs": len(rates), "seeds": SEEDS, "rule": "mean"}
+    search |= {"race": "off", "test_scores": "winner", "study": study, "space": file}
+    fields = fields_of(encoder, task, examples)
+    chosen = sclsearch.tune(method=method, progress=False, **fields, **search, **run)
+    _, fresh = confirm(study, FRESH, sclsearch.RunOptions(**run), Terminal(quiet=True))
+    winner, runs, shared = chosen.winner, fresh.seed_runs, fresh.record.training
+    if winner is None or any(seed.test is None for seed in runs):
+        raise SclsearchError(f"{fresh.study}: a seed run failed. `sclsearch show` has the reason.")
+    rows = fresh.predictions().query("split == 'test'").sort_values(["replicate", "row"])
+    correct = (rows["label"] == rows["predicted"]).to_numpy().reshape(len(runs), -1)
+    rate, (device, precision) = winner.values["learning_rate"], shared["numerics"].split("-")
+    if device == "cuda":
+        device = torch.cuda.get_device_name()
+    return {
+        **{"learning_rate": rate, "edge": rate in (rates[0], rates[-1])},
+        **{"searched": len(chosen.seed_runs), "validation": winner.score},
+        **{"accuracy": correct.mean(), "seconds": round(fresh.seconds / len(runs), 1)},
+        **{"data": digest_of(fresh.rows), "digest": shared["weights"][:12]},
+        **{"engine": shared["engine"], "device": device, "precision": precision},
+        "versions": {one: version(one) for one in ("torch", "transformers", "ray")},
+        "correct": packed(correct),
+    }
+
+
+def digest_of(rows: Iterable[Mapping[str, str]]) -> str:
+    """Return the SHA-256 of the training and test rows of all seeds, 12 characters."""
+    text = "".join(one["train"] + one["test"] for one in rows)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def train_missing(storage: Path, encoders: Iterable[str], only: list[str], at_once: int) -> None:
+    """Record the sides that are not recorded with this engine."""
+    import torch
+
+    from sclsearch.training.spec import ENGINE_VERSION, GPU_ENGINE_VERSION
+
+    engine = GPU_ENGINE_VERSION if torch.cuda.is_available() else ENGINE_VERSION
+    for encoder, (task, examples), method in product(encoders, CONDITIONS, SIDES):
+        side, key = f"{task}/{examples}/{method}/", (Path(encoder).name, task, examples, method)
+        chosen = not only or any(side.startswith(f"{one}/") for one in only)
+        if chosen and read().get(key, {}).get("engine") != engine:
+            print(encoder, side, flush=True)
+            write(key, train(storage, encoder, key, at_once))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Accuracy of a method minus that of `ce`."""
+
+    own: Record
+    base: Record
+    published: float | None
+    comparison: Comparison  # its interval holds together with those of all other differences
+    resampled: Ends  # 95 %, over seeds and test rows
+
+    @property
+    def interval(self) -> Ends:
+        return self.comparison.interval or (self.comparison.difference,) * 2
+
+    @property
+    def sign(self) -> int:
+        """Return 1 or -1 if the interval is above or below zero, else 0."""
+        return int(self.interval[0] > 0) - int(self.interval[1] < 0)
+
+    @property
+    def verdict(self) -> str:
+        """Return the word for the claim that the method is better than `ce`."""
+        if self.sign == 0 and self.published and self.interval[1] < self.published:
+            return "smaller than published"
+        return ("inconclusive", "holds", "does not hold")[self.sign]
+
+
+def encoders_of(records: Records) -> list[str]:
+    """Return the recorded encoders."""
+    return list(dict.fromkeys(encoder for encoder, *_ in records))
+
+
+def places(records: Records) -> Iterator[tuple[str, str, int]]:
+    """Yield recorded encoders with each condition."""
+    for encoder, (task, examples) in product(encoders_of(records), CONDITIONS):
+        yield encoder, task, examples
+
+
+def paired(a: Correct, b: Correct, alpha: float) -> Comparison:
+    """Return the sign-flip test of the seeds' accuracies."""
+    return compare(a.mean(axis=1).tolist(), b.mean(axis=1).tolist(), largest=1.0, alpha=alpha)
+
+
+def resampled(a: Correct, b: Correct) -> Ends:
+    """Return the 95 % bootstrap interval of the mean difference over seeds and test rows."""
+    draw, difference = stream(0, "seeds and rows"), a.astype(float) - b
+    seeds, rows = (draw.multinomial(n, np.full(n, 1 / n), RESAMPLES) / n for n in a.shape)
+    low, high = np.quantile(((seeds @ difference) * rows).sum(axis=1), [0.025, 0.975]).tolist()
+    return low, high
+
+
+def measured(records: Records) -> dict[Key, Difference]:
+    """Return the differences whose sides have the same rows, device and engine."""
+    found = {}
+    alpha = ALPHA / (len(METHODS) * len(CONDITIONS) * max(1, len(encoders_of(records))))
+    for place, method in product(places(records), METHODS):
+        own, base = records.get((*place, method)), records.get((*place, BASE))
+        if own and base and all(own[name] == base[name] for name in SAME):
+            pair = unpacked(own["correct"]), unpacked(base["correct"])
+            claim = PUBLISHED.get((*place[1:], method))
+            test = paired(*pair, alpha)
+            found[(*place, method)] = Difference(own, base, claim, test, resampled(*pair))
+    return found
+
+
+def shown(interval: Ends) -> str:
+    """Return an interval in points."""
+    return " … ".join(f"{100 * end:+.1f}" for end in interval)
+
+
+def table(
+    records: Records, cell: Callable[[Difference], str], more: Callable[[Record], str] | None = None
+) -> str:
+    """Return a table with a cell for each difference; a cell is empty if it was not measured."""
+    found, rows = measured(records), []
+    for place in places(records):
+        cells = [cell(found[key]) if (key := (*place, m)) in found else "" for m in METHODS]
+        base = [more(records[key]) if (key := (*place, BASE)) in records else ""] if more else []
+        rows.append([place[0], f"{place[1]}, {place[2]}", *base, *cells])
+    names = METHODS if more is None else (BASE, *METHODS)
+    return "\n".join(markdown(("encoder", "examples", *(f"`{name}`" for name in names)), rows))
+
+
+def differences(records: Records) -> str:
+    """Return the differences in points with simultaneous intervals, bold without zero."""
+
+    def cell(one: Difference) -> str:
+        bold = "**" * abs(one.sign)
+        edge = EDGE if one.own["edge"] or one.base["edge"] else ""
+        return f"{bold}{shown((one.comparison.difference,))}{bold}{edge} ({shown(one.interval)})"
+
+    return table(records, cell)
+
+
+def details(records: Records) -> str:
+    """Return verdicts, p, intervals over seeds and rows, and learning rates."""
+
+    def rate(one: Record) -> str:
+        return f"{one['learning_rate']:.1e}{EDGE if one['edge'] else ''}"
+
+    def cell(one: Difference) -> str:
+        p = "< 0.001" if one.comparison.p < 0.001 else f"{one.comparison.p:.3f}"
+        return f"{one.verdict}; {p}; {shown(one.resampled)}; {rate(one.own)}"
+
+    return table(records, cell, rate)
+
+
+def scores(records: Records) -> str:
+    """Return accuracy in percent and seconds per model; the highest is bold."""
+    rows, tests = [], len(ALL) * len(CONDITIONS) * len(encoders_of(records))
+    for place in places(records):
+        found = {name: one for name in ALL if (one := records.get((*place, name)))}
+        best = max(found, key=lambda name: found[name]["accuracy"], default="")
+        cells, equal = [], []
+        for name in ALL:
+            if name not in found:
+                cells.append("")
+                continue
+            bold, edge = "**" * (name == best), EDGE * found[name]["edge"]
+            accuracy, seconds = percent(found[name]["accuracy"]), found[name]["seconds"]
+            cells.append(f"{bold}{accuracy}{bold}{edge} ({seconds:.3g} s)")
+            pair = (unpacked(found[one]["correct"]) for one in (best, name))
+            if name != best and paired(*pair, ALPHA / tests).p > ALPHA / tests:
+                equal.append(name)
+        rows.append([place[0], f"{place[1]}, {place[2]}", *cells, ", ".join(equal)])
+    columns = ("encoder", "examples", *ALL, "not reliably below the highest")
+    return "\n".join(markdown(columns, rows))
+
+
+def sentences(records: Records) -> str:
+    """Return what differences and rivals say."""
+    found, every = [*measured(records).values()], [*places(records)]
+    signs = [one.sign for one in found]
+    text = (
+        f"Of {len(signs)} comparisons with `{BASE}`, {signs.count(1)} show a gain, "
+        f"{signs.count(-1)} a loss, and {signs.count(0)} are inconclusive; "
+        f"{len(every) * len(METHODS) - len(signs)} were not measured."
+    )
+    if halves := [(one.interval[1] - one.interval[0]) / 2 for one in found if one.sign == 0]:
+        least = np.floor(1_000 * median(halves)) / 10
+        text += f"\nMost inconclusive ones could not have shown less than {least:.1f} points."
+    full = [place for place in every if all((*place, name) in records for name in ALL)]
+    best = [max(ALL, key=lambda name: records[(*place, name)]["accuracy"]) for place in full]
+    won = sum(name in (LOGISTIC, SETFIT) for name in best)
+    return (
+        f"{text}\n{LOGISTIC.capitalize()} or {SETFIT} scores highest in {won} of {len(full)} cases."
+    )
+
+
+def filled(text: str, records: Records) -> str:
+    """Return a page with its tables made from the records."""
+    for make in (sentences, differences, details, scores):
+        between = rf"(<!-- {make.__name__} -->\n).*?(<!-- end -->)"
+        made = f"\n{make(records) if records else 'Nothing is recorded yet.'}\n\n"
+        text = re.sub(between, rf"\g<1>{made}\g<2>", text, flags=re.DOTALL)
+    return text
+
+
+def main() -> None:
+    """Train sides, or make the tables of the pages."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--train", nargs="+", metavar=("STORAGE", "ENCODER"))
+    parser.add_argument("--only", nargs="+", default=[], metavar="TASK/EXAMPLES/METHOD")
+    parser.add_argument("--at-once", type=int, default=2, help="seed runs at a time")
+    given = parser.parse_args()
+    if given.train:
+        storage, *names = given.train
+        train_missing(Path(storage), names, given.only, given.at_once)
+        return
+    for page in map(Path, PAGES):
+        text = filled(page.read_text(encoding="utf-8"), read())
+        page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

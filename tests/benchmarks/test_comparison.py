@@ -1,0 +1,141 @@
+"""Tests of the comparison of methods: its tables, its statistics, its recording and its rivals."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import comparison, rivals, tiny_bert
+from benchmarks.comparison import ALL, BASE, METHODS, PAGES, filled, measured, sentences
+from sclsearch.encoders.models import model_digest
+from sclsearch.selection.significance import compare
+from tests.studies import in_process
+
+ROOT = Path(__file__).parents[2]
+DRAW = np.random.default_rng(0)
+SIDE = {"data": "a", "digest": "b", "engine": "7", "device": "cpu", "precision": "bf16"}
+
+
+def side(share: float, **fields: Any) -> dict[str, Any]:
+    """Return the record of a side that is right on a share of the rows."""
+    correct = DRAW.random((30, 400)) < share
+    found = {**SIDE, "learning_rate": 1e-4, "edge": False, "accuracy": correct.mean()}
+    return {**found, "seconds": 2.0, "correct": rivals.packed(correct), **fields}
+
+
+RECORDS = {
+    ("minilm", task, 20, name): side(shares.get(name, 0.5), edge=name == "lacon")
+    for task, shares in {
+        "sst2": {"scl": 0.7, "lacon": 0.3},
+        "dbpedia": {rivals.SETFIT: 0.9},
+    }.items()
+    for name in ALL
+} | {("bert", "sst2", 20, name): side(0.5, device=name) for name in (BASE, "scl")}
+
+
+def test_the_pages_hold_the_tables_of_the_records() -> None:
+    records = rivals.read()
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert filled(text, records) == text
+    for one in records.values():
+        assert rivals.unpacked(one["correct"]).mean() == pytest.approx(one["accuracy"])
+
+
+def test_a_difference_is_bold_if_its_simultaneous_interval_excludes_zero() -> None:
+    found = measured(RECORDS)
+    assert len(found) == 6  # the sides of `bert` have other devices
+    better, worse = (found["minilm", "sst2", 20, name] for name in ("scl", "lacon"))
+    assert (better.verdict, worse.verdict) == ("holds", "does not hold")
+    a, b = (
+        rivals.unpacked(one["correct"]).mean(axis=1).tolist() for one in (better.own, better.base)
+    )
+    assert better.comparison == compare(a, b, alpha=0.05 / 36)
+    usual = compare(a, b)
+    assert usual.p == better.comparison.p
+    assert usual.interval is not None
+    assert better.interval[0] < usual.interval[0] < usual.interval[1] < better.interval[1]
+    assert better.resampled[0] < better.comparison.difference < better.resampled[1]
+    lines = comparison.differences(RECORDS).splitlines()
+    scl, lacon, supcl_seq = (cell.strip() for cell in lines[2].split("|")[3:6])
+    assert scl.startswith("**+")
+    assert "**† (" in lacon
+    assert not supcl_seq.startswith("**")
+    assert lines[-1].count("|") == len(METHODS) + 3
+    text = sentences(RECORDS)
+    assert text.startswith("Of 6 comparisons with `ce`, 1 show a gain, 1 a loss, and 4 are")
+    assert "SetFit scores highest in 1 of 2 cases" in text
+    page = filled("<!-- scores -->\n<!-- end -->", RECORDS)
+    assert "**90." in page
+    assert filled(page, RECORDS) == page
+
+
+def test_a_bootstrap_over_rows_is_wider_than_over_seeds() -> None:
+    rows = DRAW.random((1, 50)) < 0.6
+    a, b = np.repeat(rows, 30, axis=0), np.zeros((30, 50), bool)
+    low, high = comparison.resampled(a, b)  # equal seeds: all variation is of the rows
+    spread = 1.96 * np.sqrt(rows.mean() * (1 - rows.mean()) / 50)
+    assert (high - low) / 2 == pytest.approx(spread, rel=0.15)
+
+
+def test_recorded_sides_and_rivals_have_the_same_rows(
+    tmp_path: Path, tiny_roberta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"{'good' if n % 2 else 'bad'} film {n}\t{n % 2}" for n in range(80)]
+    for name, rows in (("train", lines[:60]), ("dev", lines[60:])):
+        file = tmp_path / f"SST-2/{name}.tsv"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("\n".join(["sentence\tlabel", *rows, ""]), encoding="utf-8")
+    monkeypatch.setenv("SCLSEARCH_DATA", str(tmp_path))
+    for name, value in {"SEEDS": 1, "FRESH": 2, "FACTORS": (0.5, 1.0)}.items():
+        monkeypatch.setattr(comparison, name, value)
+    monkeypatch.setattr(rivals, "RECORDS", tmp_path / "records.jsonl")
+    with in_process():
+        comparison.train_missing(tmp_path, [str(tiny_roberta)], ["sst2/20/ce"], 1)
+    ((key, record),) = rivals.read().items()
+    assert key == (tiny_roberta.name, "sst2", 20, "ce")
+    assert rivals.unpacked(record["correct"]).shape == (2, 20)
+    stored = rivals.RECORDS.read_text(encoding="utf-8")
+    comparison.train_missing(tmp_path, [str(tiny_roberta)], ["sst2/20/ce"], 1)
+    assert rivals.RECORDS.read_text(encoding="utf-8") == stored
+    rivals.write_rows(tmp_path, str(tiny_roberta), "sst2", 20)
+    rows = json.loads((tmp_path / f"{tiny_roberta.name}-sst2-20.json").read_text(encoding="utf-8"))
+    found = rivals.record(rivals.LOGISTIC, rows, joblib.Memory(tmp_path / "runs", verbose=0))
+    assert {name: found[name] for name in ("data", "digest")} == {
+        name: record[name] for name in ("data", "digest")
+    }
+    assert rivals.unpacked(found["correct"]).shape == (2, 20)
+
+
+@pytest.mark.usefixtures("minilm")
+def test_interrupted_pretraining_resumes_with_equal_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny_bert, "EVERY", 2)
+    sizes = {"layers": 1, "width": 64, "words": 200, "length": 8, "updates": 4, "precision": "bf16"}
+    options, texts, save = (
+        argparse.Namespace(**sizes),
+        ["a fine film", "a bad film"] * 20,
+        torch.save,
+    )
+
+    def save_once(state: object, path: Path) -> None:
+        if path.with_suffix(".pt").exists():
+            raise KeyboardInterrupt
+        save(state, path)
+
+    folders = tmp_path / "whole", tmp_path / "interrupted"
+    for folder in folders:
+        folder.mkdir()
+    tiny_bert.pretrain(folders[0], texts, options)
+    monkeypatch.setattr(torch, "save", save_once)
+    with pytest.raises(KeyboardInterrupt):
+        tiny_bert.pretrain(folders[1], texts, options)
+    monkeypatch.setattr(torch, "save", save)
+    tiny_bert.pretrain(folders[1], texts, options)
+    assert model_digest(folders[0]) == model_digest(folders[1])
