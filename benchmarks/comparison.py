@@ -11,9 +11,12 @@ them, such as `<!-- differences -->` and `<!-- end -->`. `rivals.py` records the
 """
 
 import argparse
+import base64
 import hashlib
+import json
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -23,19 +26,21 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import yaml
 
 import sclsearch
 from benchmarks.machine import markdown, percent
-from benchmarks.rivals import LOGISTIC, SETFIT, Correct, Key, packed, read, unpacked, write
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
 from sclsearch.selection.significance import ALPHA, Comparison, Ends, compare
 
+RECORDS = Path(__file__).with_suffix(".jsonl")
 PAGES = ("benchmarks/comparison.md", "README.md", "docs/explanation/choosing.md")
 BASE, METHODS = "ce", ("scl", "lacon", "supcl-seq")
 SIDES = (BASE, "scl", "supcl-seq", "lacon")
 """In the order of training."""
+LOGISTIC, SETFIT = "logistic regression", "SetFit"
 ALL = (LOGISTIC, SETFIT, BASE, *METHODS)
 LENGTHS = {"sst2": 32, "dbpedia": 64, "amazon2": 64}
 """Tokens at which the texts of each task are cut."""
@@ -49,16 +54,46 @@ PUBLISHED = {("sst2", 20, "scl"): 0.022, ("sst2", 100, "scl"): 0.017}
 SAME = ("data", "digest", "engine", "device", "precision")
 """What both sides of a difference have in common."""
 RESAMPLES, EDGE = 4_000, "†"
+Correct = npt.NDArray[np.bool_]
 Record = dict[str, Any]
+Key = tuple[str, str, int, str]
+"""Encoder, task, examples and method."""
 Records = Mapping[Key, Record]
+
+
+def packed(correct: Correct) -> str:
+    """Return which rows are right, `[seeds, rows]`, as text."""
+    bits = zlib.compress(np.packbits(correct).tobytes(), 9)
+    return f"{len(correct)}x{correct.shape[1]} {base64.b85encode(bits).decode()}"
+
+
+def unpacked(text: str) -> Correct:
+    """Return the rows of `packed`."""
+    shape, _, bits = text.partition(" ")
+    seeds, rows = map(int, shape.split("x"))
+    found = np.frombuffer(zlib.decompress(base64.b85decode(bits)), np.uint8)
+    return np.unpackbits(found, count=seeds * rows).reshape(seeds, rows).astype(bool)
+
+
+def read() -> dict[Key, Record]:
+    """Return the records."""
+    lines = RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else []
+    found = map(json.loads, lines)
+    return {(one["encoder"], one["task"], one["examples"], one["method"]): one for one in found}
+
+
+def write(key: Key, record: Record) -> None:
+    """Store a record in the place of an earlier one of the same key."""
+    named = dict(zip(("encoder", "task", "examples", "method"), key, strict=True))
+    text = "".join(f"{json.dumps(one)}\n" for one in {**read(), key: named | record}.values())
+    RECORDS.with_suffix(".new").write_text(text, encoding="utf-8")
+    RECORDS.with_suffix(".new").replace(RECORDS)
 
 
 def fields_of(encoder: str, task: str, examples: int) -> Record:
     """Return what all studies of a condition share; all of SST-2's validation file is its test."""
     folder = Path(os.environ["SCLSEARCH_DATA"]) / "SST-2"
-    own = sclsearch.CustomTask(
-        str(folder / "train.tsv"), "sentence", "label", test=str(folder / "dev.tsv")
-    )
+    own = sclsearch.CustomTask(folder / "train.tsv", "sentence", "label", test=folder / "dev.tsv")
     fields = {"train_size": examples, "model": encoder, "protocol": "gunel-fewshot"}
     return {"task": own if task == "sst2" else task, "precision": "bf16", **fields}
 
@@ -201,7 +236,7 @@ def measured(records: Records) -> dict[Key, Difference]:
     return found
 
 
-def shown(interval: Ends) -> str:
+def shown(interval: Iterable[float]) -> str:
     """Return an interval in points."""
     return " … ".join(f"{100 * end:+.1f}" for end in interval)
 
@@ -257,8 +292,8 @@ def scores(records: Records) -> str:
             bold, edge = "**" * (name == best), EDGE * found[name]["edge"]
             accuracy, seconds = percent(found[name]["accuracy"]), found[name]["seconds"]
             cells.append(f"{bold}{accuracy}{bold}{edge} ({seconds:.3g} s)")
-            pair = (unpacked(found[one]["correct"]) for one in (best, name))
-            if name != best and paired(*pair, ALPHA / tests).p > ALPHA / tests:
+            a, b = (unpacked(found[one]["correct"]) for one in (best, name))
+            if name != best and paired(a, b, ALPHA / tests).p > ALPHA / tests:
                 equal.append(name)
         rows.append([place[0], f"{place[1]}, {place[2]}", *cells, ", ".join(equal)])
     columns = ("encoder", "examples", *ALL, "not reliably below the highest")

@@ -80,7 +80,7 @@ def pretrain(folder: Path, corpus: Sequence[str], options: argparse.Namespace) -
     checkpoint = folder / "checkpoint.pt"
     if not checkpoint.exists():
         new_tokenizer(corpus, options.words).save_pretrained(folder)
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)  # type: ignore[no-untyped-call]
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -123,7 +123,7 @@ def pretrain(folder: Path, corpus: Sequence[str], options: argparse.Namespace) -
         if update % EVERY == 0 or update == options.updates:
             seconds = (time.process_time() - started) / (update - before)
             print(f"update {update}: loss {loss.item():.3f}, {seconds:.3f} s each", flush=True)
-            state = [part.state_dict() for part in parts]  # type: ignore[attr-defined]
+            state = [part.state_dict() for part in parts]
             state += [draws.get_state(), torch.get_rng_state(), update]
             torch.save(state, checkpoint.with_suffix(".new"))
             checkpoint.with_suffix(".new").replace(checkpoint)
