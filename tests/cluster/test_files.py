@@ -84,12 +84,6 @@ def built(*names: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(done.stdout))
 
 
-def kind_of(kind: str, documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the only object of a kind."""
-    (found,) = (one for one in documents if one["kind"] == kind)
-    return found
-
-
 def ray_cluster(documents: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the specification of the Ray cluster, whose fields are those of KubeRay."""
     (owner,) = (one for one in documents if one["apiVersion"] == "ray.io/v1")
@@ -135,7 +129,7 @@ def test_manifests_match_the_published_schemas_and_pods_have_no_root_rights_and_
 def test_a_kubernetes_cluster_needs_a_token_drains_its_nodes_and_survives_failed_seed_runs(
     env_sh: Mapping[str, str],
 ) -> None:
-    job = kind_of("RayJob", built(RAYJOB))
+    (job,) = (doc for doc in built(RAYJOB) if doc["kind"] == "RayJob")
     cluster, entrypoint = ray_cluster([job]), job["spec"]["entrypoint"].strip()
     assert cluster == ray_cluster(built(BASE))
     assert {word for word in shlex.split(entrypoint) if word.startswith("--")} <= tune_options()
@@ -147,18 +141,10 @@ def test_a_kubernetes_cluster_needs_a_token_drains_its_nodes_and_survives_failed
     (pod,) = having("terminationGracePeriodSeconds", job)
     drained = int(env_sh["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
     assert pod["terminationGracePeriodSeconds"] > drained
-    (worker,) = cluster["workerGroupSpecs"]
-    (container,) = worker["template"]["spec"]["containers"]
-    limits = container["resources"]["limits"]
-    assert limits["nvidia.com/gpu"] == container["resources"]["requests"]["nvidia.com/gpu"]
-    assert container["env"][0]["valueFrom"]["secretKeyRef"]["optional"] is True
 
 
-@pytest.mark.parametrize("overlay", [BASE, RAYJOB])
-def test_components_fix_the_size_for_kueue_use_local_disks_and_a_database_server(
-    overlay: str,
-) -> None:
-    documents = built(overlay, *COMPONENTS)
+def test_components_fix_the_size_for_kueue_use_local_disks_and_a_database_server() -> None:
+    documents = built(RAYJOB, *COMPONENTS)
     (owner,) = (one for one in documents if one["apiVersion"] == "ray.io/v1")
     assert owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
     cluster = ray_cluster(documents)
@@ -168,12 +154,7 @@ def test_components_fix_the_size_for_kueue_use_local_disks_and_a_database_server
     for group in (worker, cluster["headGroupSpec"]):
         (volume,) = group["template"]["spec"]["volumes"]
         assert volume.keys() == {"name", "emptyDir"}
-    (container,) = kind_of("Deployment", documents)["spec"]["template"]["spec"]["containers"]
-    assert "sqlite" not in str(container["args"])
-    password = kind_of("StatefulSet", documents)["spec"]["template"]["spec"]["containers"][0][
-        "env"
-    ][-1]
-    assert container["env"][-1]["valueFrom"] == password["valueFrom"]
+    assert "sqlite" not in str(documents)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -227,20 +208,6 @@ def test_ray_accepts_launcher_files_whose_head_trains_nothing_and_is_local(name:
     assert "--num-cpus=0" in start
     assert "--dashboard-host=127.0.0.1" in start
     validate_config(prepare_config(config))
-
-
-def test_google_workers_are_spot_or_on_demand_with_accounts_of_few_rights_and_no_address() -> None:
-    config = yaml.safe_load(read(GCP))
-    kinds = config["available_node_types"]
-    accounts = {kind: kinds[kind]["node_config"]["serviceAccounts"][0]["email"] for kind in kinds}
-    assert [one.partition("@")[0] for one in accounts.values()] == [
-        *("sclsearch-head", "sclsearch-worker", "sclsearch-worker")
-    ]
-    assert not [*having("accessConfigs", config)]
-    assert all(kind["min_workers"] == 0 for kind in kinds.values())
-    assert kinds["gpu_spot"]["node_config"]["scheduling"][0]["provisioningModel"] == "SPOT"
-    assert kinds["gpu_spot"]["resources"] == kinds["gpu_ondemand"]["resources"]
-    assert any("spot_watch.py gce" in line for line in config["worker_start_ray_commands"])
 
 
 def test_aws_workers_have_few_rights_spot_notices_and_a_token_that_only_its_owner_reads() -> None:
