@@ -141,7 +141,8 @@ def rm(
 
     Options:
         studies: Full names of studies, see `sclsearch ls studies`.
-        --unused: Delete seed runs and weights that no study names, and files of interrupted writes.
+        --unused: Delete seed runs, weights and checkpoints that no study names, and files of
+            interrupted writes.
         --yes -y: Delete without asking.
         --dry-run: List the files that would be deleted; delete nothing.
     """

@@ -204,7 +204,7 @@ Values = Mapping[str, Any]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; do not train.")]
 _RESOURCES = (
-    *("trial_timeout", "retry_failed", "data_dir", "storage", "tracking"),
+    *("trial_timeout", "retry_failed", "checkpoint_every", "data_dir", "storage", "tracking"),
     *("address", "cpus_per_trial", "gpus_per_trial", "accelerator", "cuda_graphs", "concurrency"),
     Parameter("dry_run", _KEYWORD, default=False, annotation=DryRun),
     Parameter("json_", _KEYWORD, default=False, annotation=Json),

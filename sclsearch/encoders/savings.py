@@ -115,6 +115,14 @@ class SubsetEmbedding(nn.Embedding):
         weight[self.tokens] = self.weight
         return weight
 
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return what a state dict would lack: the whole embeddings and their decay."""
+        return {"whole": self._whole[0].weight.detach(), "decay": self.decay}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self._whole[0].weight.data.copy_(state["whole"])
+        self.decay = state["decay"]
+
     def restore(self, model: "PreTrainedModel") -> None:
         """Restore the model's input embeddings of all tokens, with the trained weights."""
         (whole,) = self._whole

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import math
 import os
 import platform
 import re
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import joblib
@@ -21,15 +23,16 @@ import torch
 
 from sclsearch.encoders.load import forget_encoder
 from sclsearch.encoders.models import model_digest, model_folder
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import error_text
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.start import nvidia_driver
 from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
-from sclsearch.store.storage import Storage
+from sclsearch.store.storage import DamagedError, Storage
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.state import with_result
 from sclsearch.study.study import Study
+from sclsearch.training.checkpoint import Checkpoint, TrainingState, load_state, save_state
 from sclsearch.training.data import Tokens
 from sclsearch.training.device import backend_for, is_of_machine, is_out_of_memory
 from sclsearch.training.engine import Report, train
@@ -177,6 +180,8 @@ class WorkerContext:
     versions: Mapping[str, str] = field(default_factory=dict)  # of the driver; here must be equal
     gpus: float | None = None  # GPUs, or share of one, of each seed run; None if unknown
     graphs: bool = True  # whether to replay updates on a GPU as CUDA graphs
+    checkpoint_every: float | None = None  # seconds of training; None for no checkpoints
+    checkpoint: Checkpoint | None = None  # of the seed run that this worker trains
     report: Report = lambda _: None  # receiver of evaluations during the training
 
 
@@ -268,14 +273,18 @@ def _finish(
     runs = RunStore(context.storage)
     with _storage_faults(context.storage):
         stored = runs.get(spec.key)
+        trained = stored is not None and not (config["test"] and stored.untested)
+        if stored is not None and (stored.failure or (trained and not config["weights"])):
+            return stored, ""
+        checkpoint = StoredCheckpoint(store, spec.key, context.checkpoint_every)
+    context, warning = replace(context, checkpoint=checkpoint), ""
     if stored is None:
-        warning = ""
         run, result = attempt(spec, context, config["configuration"], test=config["test"])
         rows = None if result is None else row_results(spec, context, result)
         with _storage_faults(context.storage):
             if not runs.put(run, rows):  # another machine was faster
                 run = runs.get(spec.key) or run
-    elif stored.failure is None and (config["weights"] or (config["test"] and stored.untested)):
+    else:
         run, result = _again(stored, spec, context)
         warning = stored.difference(run, spec.metric)
         if stored.untested:
@@ -283,11 +292,44 @@ def _finish(
                 runs.put_test(run, row_results(spec, context, result))
         else:
             run = stored
-    else:
-        return stored, ""
     if config["weights"] and result is not None:
         warning = _keep_weights(store, spec, result) or warning
-    return run, warning
+    checkpoint.delete()
+    return run, "\n".join(filter(None, (checkpoint.warning, warning)))
+
+
+class StoredCheckpoint(Checkpoint):
+    """Checkpoint in the folder of a study; a fault of it costs only time and is a `warning`."""
+
+    def __init__(self, store: StudyStore, key: str, every: float | None) -> None:
+        self.warning, self._used, self._store, self._key = "", False, store, key
+        self._place, self._owner = store.checkpoint(key), {"key": key, **versions_here()}
+        state = None
+        try:
+            if every:
+                state = self._place.load_file(partial(load_state, owner=self._owner))
+        # Without a valid checksum nothing is read; the other errors are those of other fields.
+        except (DamagedError, ValueError, TypeError, RuntimeError, UnpicklingError) as error:
+            self._warn("is ignored", error)
+        self._used |= state is not None
+        super().__init__(every or math.inf, state)
+
+    def write(self, state: TrainingState) -> None:
+        self._used = True  # even a failed write may leave a file
+        try:
+            save = partial(save_state, state=state, owner=self._owner)
+            self._place.without_retries().save_file(save)
+        except (OSError, SclsearchError, RuntimeError) as error:  # torch raises RuntimeError
+            self._warn("cannot be written", error)
+        super().write(state)
+
+    def delete(self) -> None:
+        if self._used:
+            self._store.delete_checkpoints(self._key)
+
+    def _warn(self, fault: str, error: Exception) -> None:
+        self._used = True
+        self.warning = f"seed run {self._key[:12]}: its checkpoint {fault}: {first_line(error)}"
 
 
 def return_freed_memory() -> None:
@@ -335,7 +377,7 @@ def _again(
     torch.set_num_threads(threads)
     try:
         tokens = context.tokens[spec.training.max_length]
-        result = train(spec, tokens, graphs=context.graphs)
+        result = train(spec, tokens, graphs=context.graphs, checkpoint=context.checkpoint)
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise  # a retry may succeed
@@ -365,7 +407,8 @@ def attempt(
     )
     try:
         tokens = context.tokens[spec.training.max_length]
-        result = train(spec, tokens, test=test, graphs=context.graphs, report=context.report)
+        graphs, report, checkpoint = context.graphs, context.report, context.checkpoint
+        result = train(spec, tokens, test=test, graphs=graphs, report=report, checkpoint=checkpoint)
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise

@@ -26,7 +26,7 @@ from sclsearch.store.lock import lost_to_another, sole_driver
 from sclsearch.store.runs import Evaluation, Failure, RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.study.restore import restore_seed_run
-from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
+from sclsearch.study.spec import CHECKPOINT_SECONDS, NO_TRACKING, Ending, RunOptions, StudySpec
 from sclsearch.study.state import SearchState, SeedRunTask
 from sclsearch.tracking.logger import MLflowLogger, failure_reason
 from sclsearch.tracking.publish import check_model_name, publish
@@ -91,6 +91,7 @@ def run_prepared(
         _show_skipped_failures(scheduler, console)
         if scheduler.ending == "complete":
             delete_other_weights(scheduler)
+            scheduler.store.delete_checkpoints()
             complete_baselines(scheduler, console)
             if uri is not None and logger is not None:
                 _publish(uri, logger, scheduler, console)
@@ -253,7 +254,7 @@ def worker_context(scheduler: Scheduler) -> "WorkerContext":
     from sclsearch.ray_backend.worker import WorkerContext, versions_here
 
     study, options = scheduler.study, scheduler.options
-    source = study.paraphrases
+    source, every = study.paraphrases, options.checkpoint_every
     return WorkerContext(
         study=replace(
             study,
@@ -269,6 +270,7 @@ def worker_context(scheduler: Scheduler) -> "WorkerContext":
         versions=versions_here(),
         gpus=gpus_each(study, options),
         graphs=options.cuda_graphs == "auto",
+        checkpoint_every=None if every == "off" else every or CHECKPOINT_SECONDS,
     )
 
 

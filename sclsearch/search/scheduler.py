@@ -373,6 +373,7 @@ class Scheduler:
         with suppress(UnavailableError):
             if failure.cause in FINAL:
                 self.runs.put(run)
+                self.store.delete_checkpoints(run.key)
             stored = self.runs.get(task.key)
         if stored is None:
             _LOG.warning(

@@ -48,7 +48,8 @@ def study_to_remove(storage: Storage, name: str) -> StudyStore:
 def plan_removal(storage: Storage, stores: Sequence[StudyStore], *, unused: bool) -> Cleanup:
     """Return the files of studies, with their seed runs that no other study shares.
 
-    With `unused` also seed runs and weights that no study names, and files of interrupted writes.
+    With `unused` also seed runs, weights and checkpoints that no study names, and files of
+    interrupted writes.
     If a record of a study is damaged, its seed runs stay; later they are unused.
     """
     check_no_link(storage_path(storage) / "runs")
@@ -70,7 +71,7 @@ def plan_removal(storage: Storage, stores: Sequence[StudyStore], *, unused: bool
         if name in removed:
             doomed = not inside.startswith("driver")  # the claim of this process
         else:
-            doomed = unused and (_is_temporary(path) or _is_unused_weights(name, inside, named))
+            doomed = unused and (_is_temporary(path) or _is_unused_tensors(name, inside, named))
         if doomed:
             files[f"studies/{path}"] = size
     if unused:
@@ -135,7 +136,7 @@ def _is_temporary(path: str) -> bool:
     return _TEMPORARY.fullmatch(path.rpartition("/")[2]) is not None
 
 
-def _is_unused_weights(study: str, path: str, named: Mapping[str, set[str]]) -> bool:
+def _is_unused_tensors(study: str, path: str, named: Mapping[str, set[str]]) -> bool:
     folder, _, file = path.rpartition("/")
-    key = file.removesuffix(".safetensors")
-    return folder == "weights" and study in named and key not in named[study]
+    key = file.partition(".")[0]
+    return folder in {"weights", "checkpoints"} and study in named and key not in named[study]

@@ -96,6 +96,16 @@ class RemotePath:
             save(file)
             self._ask(lambda files: files.put_file(str(file), self.uri))
 
+    def load_file(self, load: Callable[[Path], _Answer]) -> _Answer | None:
+        """Return what `load` reads from a copy of the object; None if there is no object."""
+        with TemporaryDirectory(prefix="sclsearch-") as scratch:
+            file = Path(scratch) / self.name
+            try:
+                self._ask(lambda files: files.get_file(self.uri, str(file)))
+            except FileNotFoundError:
+                return None
+            return load(file)
+
     def exists(self) -> bool:
         try:
             self._ask(lambda files: files.info(self.uri))

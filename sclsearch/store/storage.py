@@ -26,6 +26,7 @@ ADVICE = "Move it away."
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NOT_READABLE = {errno.EFBIG, errno.ELOOP}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_T = TypeVar("_T")
 
 
 class DamagedError(SclsearchError):
@@ -141,6 +142,14 @@ class LocalPath:
             save(part)
             _sync(part)
             _rename(part, self.path)
+
+    def load_file(self, load: Callable[[Path], _T]) -> _T | None:
+        """Return what `load` reads from the file; None if the file does not exist."""
+        if not self.exists():
+            return None
+        if not self.path.is_file():
+            raise DamagedError(f"{self}: is not a file. {ADVICE}")
+        return load(self.path)
 
     def without_retries(self) -> "LocalPath":
         """Return the same path: a file system needs no retries."""
@@ -313,7 +322,6 @@ def storage_option(storage: Storage) -> str:
 
 CHECKSUM = "sha256"
 """Name of the field with the digest of all other fields; `write` adds it, `read` checks it."""
-_T = TypeVar("_T")
 
 
 def write(place: StoragePath, value: Mapping[str, Any]) -> None:

@@ -376,12 +376,11 @@ class StudyStore:
     def load_weights(self, key: str) -> "Mapping[str, Tensor] | None":
         """Return the stored weights of a seed run; None without any, with a warning if damaged."""
         from safetensors import SafetensorError
-        from safetensors.torch import load
+        from safetensors.torch import load_file
 
         place = self.weights(key)
-        content = place.read()
         try:
-            return None if content is None else load(content)
+            return place.load_file(load_file)
         except SafetensorError as error:
             _LOG.warning("%s: damaged: %s. Delete it and repeat `sclsearch tune`.", place, error)
             return None
@@ -392,6 +391,18 @@ class StudyStore:
         for name in folder.files():
             if name != f"{key}.safetensors":
                 discard(folder / name)
+
+    def checkpoint(self, key: str) -> StoragePath:
+        """Return the path for the checkpoint of a seed run; the file may not exist."""
+        return self.folder / "checkpoints" / f"{key}.pt"
+
+    def delete_checkpoints(self, key: str = "") -> None:
+        """Delete the checkpoint of a seed run, or those of all, also partly written ones."""
+        folder = self.folder / "checkpoints"
+        with suppress(OSError, SclsearchError):  # a clean-up never fails a search
+            for name in folder.without_retries().files():
+                if key in name:
+                    discard(folder / name)
 
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""

@@ -94,6 +94,7 @@ def gpu_share(share: float) -> float:
 
 
 Seconds = Annotated[float, BeforeValidator(parse_seconds), Gt(0)]
+CHECKPOINT_SECONDS = 15 * 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,8 @@ class RunOptions:
         trial_timeout: Treat a seed run as hung after this time of training. Default: no limit.
             Examples: 45m, 12h.
         retry_failed: Train failed seed runs again.
+        checkpoint_every: After this time of training, a seed run writes a checkpoint at its next
+            evaluation and resumes there if it is lost; or off. Default: 15m. Example: 5m.
         address: Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.
         cpus_per_trial: CPU cores per seed run.
         gpus_per_trial: GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a
@@ -232,6 +235,10 @@ class RunOptions:
         None
     )
     retry_failed: Annotated[bool, Option(panel=BUDGET, more=True)] = False
+    checkpoint_every: Annotated[
+        Seconds | Literal["off"] | None,
+        Option(panel=BUDGET, more=True, metavar="DURATION|off", kind=str | None),
+    ] = None
     address: Annotated[
         Annotated[str, AfterValidator(check_address)] | None, Option(panel=RESOURCES, more=True)
     ] = None
@@ -283,6 +290,7 @@ class StudyKeywords(TypedDict, total=False):
     concurrency: int | None
     trial_timeout: float | str | None
     retry_failed: bool
+    checkpoint_every: float | str | None
 
 
 class SearchKeywords(TypedDict, total=False):

@@ -1,8 +1,9 @@
 """Training loop: train each stage, validate, restore the best weights, evaluate once on test."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial, reduce
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.metrics import validation_loss, value
+from sclsearch.training.checkpoint import Checkpoint, TrainingState
 from sclsearch.training.data import (
     Tokens,
     batches_in_order,
@@ -59,28 +61,32 @@ def train(
     test: bool = True,
     graphs: bool = True,
     report: Report = lambda _: None,
+    checkpoint: Checkpoint | None = None,
 ) -> TrainingResult:
     """Train and evaluate one seed run; without validation rows, keep its last weights.
 
     `tokens` has each split of the task, tokenized at the seed run's `max_length`.
-    With `graphs`, updates on a GPU are replayed as CUDA graphs; the results are the same.
+    With `graphs`, updates on a GPU are replayed as CUDA graphs; the results are the same. A resumed
+    `checkpoint` gives the results of an undisturbed training, if the machine is the same.
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.
         SclsearchError: The encoder lacks a capability that the method needs.
     """
-    started = time.perf_counter()
+    checkpoint = checkpoint or Checkpoint()
     test = test and len(spec.splits.test.index) > 0
     backend = backend_for(spec.numerics)
     with backend.stream():
         encoder = load_encoder(spec.model, spec.model_name, backend.device)
         notes = (*encoder.notes, *spec.method.check(encoder), *_truncation_notes(spec, tokens))
-        result = TrainingResult(notes)
-        for position in range(len(spec.stages)):
-            _train_stage(
-                spec, tokens, position, encoder, result, backend, report, test=test, graphs=graphs
-            )
-    result.seconds = time.perf_counter() - started
+        result, first = TrainingResult(notes), 0
+        if checkpoint.state is not None:
+            result, first = TrainingResult(**checkpoint.state.result), checkpoint.state.position
+            result.probabilities = {n: np.asarray(p) for n, p in result.probabilities.items()}
+        for position in range(first, len(spec.stages)):
+            given = (spec, tokens, position, encoder, result, backend, report, checkpoint)
+            _train_stage(*given, test=test, graphs=graphs)
+    result.seconds = checkpoint.seconds
     return result
 
 
@@ -92,6 +98,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     result: TrainingResult,
     backend: Backend,
     report: Report,
+    checkpoint: Checkpoint,
     *,
     test: bool,
     graphs: bool,
@@ -111,11 +118,14 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder.requires_grad_(not frozen)
     encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
-    if frozen:
-        features = _features(spec, tokens, position, model, backend)
-    elif not stage.full_vocabulary:
+    if not frozen and not stage.full_vocabulary:
         kept_tokens = torch.from_numpy(occurring(spec, tokens)).to(device)
         vocabulary = SubsetEmbedding.install(encoder.model, kept_tokens)
+    resumed, checkpoint.state = checkpoint.state, None
+    if resumed is not None:
+        model.load_state_dict(resumed.model)
+    if frozen:
+        features = _features(spec, tokens, position, model, backend)
 
     # Schedule.
     per_epoch = updates_per_epoch(len(rows.index), training)
@@ -132,6 +142,15 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     history: list[Tensor] = []
     best: dict[str, Tensor] = {}
     best_rank, best_decay = (-np.inf, -np.inf), 1.0
+    done = 0
+    if resumed is not None:
+        done, (best, best_rank, best_decay) = resumed.update, resumed.best
+        best = {name: tensor.to(device) for name, tensor in best.items()}
+        # Its own groups: on a GPU, their learning rates are tensors there.
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": resumed.optimizer})
+        torch.set_rng_state(resumed.random[0])
+        torch.cuda.set_rng_state_all(resumed.random[1])
+        resumed = None  # frees its memory
 
     update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
@@ -140,7 +159,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         update_weights = GraphedUpdates(update_weights, chunk, optimizer.zero_grad)
 
     order = batches_in_order(len(rows.index), training, remaining, replicate.order, most)
-    for update, positions in enumerate(order, start=1):
+    for update, positions in enumerate(islice(order, done, None), start=done + 1):
         index = rows.index[positions]
         scale = lr_scale(update, total, training.warmup_ratio)
         set_learning_rates(optimizer, scale)
@@ -165,25 +184,35 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         # The host waits for the device here, for the first time since the last evaluation.
         losses = _mean_terms(history, tuple(terms), f"{stage.name}: loss term ", update, per_epoch)
         history.clear()
+        result.seconds = checkpoint.seconds
         record: dict[str, object] = {"epoch": update / per_epoch, "update": update, "loss": losses}
-        if not evaluated:
+        if evaluated:
+            evaluation, predictions, probabilities = evaluate_rows(
+                spec, tokens, spec.splits.validation, model, features, backend
+            )
+            result.evaluations.append({**record, "validation": evaluation})
+            report(result.evaluations[-1])
+            # Few validation rows often give equal scores; the loss tells such checkpoints apart.
+            rank = value(spec.metric, evaluation), -validation_loss(evaluation)
+            if spec.keep == "last" or rank >= best_rank:
+                best_rank, best_decay = rank, vocabulary.decay if vocabulary else 1.0
+                result.kept = len(result.evaluations) - 1
+                result.predictions["validation"] = predictions
+                result.probabilities["validation"] = probabilities
+                # No copy is needed if no update follows.
+                final = update == total or spec.keep == "last"
+                best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
+        else:
             result.stages.append({"stage": stage.name, **record})
-            continue
-        evaluation, predictions, probabilities = evaluate_rows(
-            spec, tokens, spec.splits.validation, model, features, backend
-        )
-        result.evaluations.append({**record, "validation": evaluation})
-        report(result.evaluations[-1])
-        # Few validation rows often give equal scores; the loss tells such checkpoints apart.
-        rank = value(spec.metric, evaluation), -validation_loss(evaluation)
-        if spec.keep == "last" or rank >= best_rank:
-            best_rank, best_decay = rank, vocabulary.decay if vocabulary else 1.0
-            result.kept = len(result.evaluations) - 1
-            result.predictions["validation"] = predictions
-            result.probabilities["validation"] = probabilities
-            # No copy is needed if no update follows.
-            final = update == total or spec.keep == "last"
-            best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
+        if checkpoint.due and not (last and update == total):
+            arrays = result.probabilities.items()
+            so_far = {
+                **asdict(result),
+                "probabilities": {n: torch.from_numpy(p) for n, p in arrays},
+            }
+            random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+            now = position, update, model.state_dict(), optimizer.state_dict()["state"], random
+            checkpoint.write(TrainingState(*now, (best, best_rank, best_decay), so_far))
 
     if last:
         model.load_state_dict(best, strict=False)
