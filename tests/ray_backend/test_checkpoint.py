@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sclsearch.ray_backend.tuner import SeedSearcher
 from sclsearch.ray_backend.worker import save_context, seed_run_trial, versions_here
 from sclsearch.search.run import worker_context
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.storage import LocalPath, Storage
+from sclsearch.store.storage import Storage
 from sclsearch.training.checkpoint import load_state, save_state
 from tests.studies import REPRODUCIBLE, MakeSpec, Prepare
 
@@ -97,42 +98,35 @@ def test_a_lost_seed_run_resumes_from_its_checkpoint_and_deletes_it(
     assert not any("checkpoints" in path for path in one.study.store.folder.files())
 
 
-@pytest.mark.parametrize("fault", ["checksum differs", "is of another seed run", "No space left"])
+@pytest.mark.parametrize("fault", ["checksum differs", "is of another seed run", "File exists"])
 def test_a_fault_of_a_checkpoint_is_a_warning_and_the_seed_run_trains_from_the_beginning(
-    worker_of: WorkerOf, expected: Any, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker_of: WorkerOf, expected: Any, fault: str, tmp_path: Path
 ) -> None:
-    one, save_file = worker_of(tmp_path), LocalPath.save_file
-
-    def full(self: LocalPath, save: Any) -> None:
-        if self.name == f"{one.key}.pt":
-            raise OSError(28, "No space left on device")
-        save_file(self, save)
-
-    if fault == "No space left":
-        monkeypatch.setattr(LocalPath, "save_file", full)
+    one = worker_of(tmp_path)
+    file, owner = Path(str(one.checkpoint)), {"key": one.key, **versions_here()}
+    if fault == "File exists":
+        file.parent.touch()  # the folder cannot be created
     with pytest.raises(OSError, match="Stale file handle"):
         one.train(lost=LOST)
-    file, owner = Path(str(one.checkpoint)), {"key": one.key, **versions_here()}
     if fault == "checksum differs":
         content = file.read_bytes()
         file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        (file.parent / f".{file.name}.0.part").touch()  # of a write that was killed
     elif fault == "is of another seed run":
         save_state(file, load_state(file, owner), {**owner, "torch": "1.0"})
-    file.parent.mkdir(exist_ok=True)
-    (file.parent / f".{one.key}.pt.0.part").touch()  # of a write that was killed
     *evaluations, end = one.train()
     assert len(evaluations) == EVALUATIONS
-    assert end["warning"].startswith(f"seed run {one.key[:12]}: ")
+    assert end["warning"].startswith(f"seed run {one.key[:12]}: its checkpoint ")
     assert fault in end["warning"]
     assert len(end["warning"].splitlines()) == 1
     assert one.stored == expected
-    assert not list(file.parent.iterdir())
+    assert not list(file.parent.glob("*"))
 
 
-def in_process(config: Any, context: Path) -> None:
-    """Train a seed run in a process of its own."""
-    tune.report = lambda _: None
-    seed_run_trial(config, context)
+def in_process(config: Any, context: Path, started: Event) -> None:
+    """Train a seed run in a process of its own; set the event when the training starts."""
+    tune.report = lambda _: started.set()
+    seed_run_trial({**config, "timed": True}, context)
 
 
 @pytest.mark.slow
@@ -143,12 +137,14 @@ def test_a_seed_run_that_is_killed_at_random_equals_an_undisturbed_one(
     one, draw = worker_of(tmp_path), random.Random(7)
     context = save_context(worker_context(one.study), tmp_path)
     processes = get_context("forkserver")
-    processes.set_forkserver_preload([__name__])
+    processes.set_forkserver_preload([__name__, "transformers.models.bert.modeling_bert"])
     resumable, kills, code = 0, 0, None
     while code != 0:
-        process = processes.Process(target=in_process, args=(one.config, context))
+        started = processes.Event()
+        process = processes.Process(target=in_process, args=(one.config, context, started))
         process.start()
-        process.join(draw.uniform(0, 1 + kills / 4))  # longer each time, so that it ends
+        started.wait(60)
+        process.join(draw.uniform(0, 0.5 * (1 + kills)))  # longer each time, so that it ends
         resumable += one.checkpoint.exists()
         if process.is_alive():
             process.kill()

@@ -95,16 +95,19 @@ def test_unused_files_are_deleted_and_others_stay(folder: StoragePath, write_stu
         f"runs/{UNNAMED}.json",
         f"runs/damaged/{UNNAMED}-5.json",
         f"studies/first/weights/{UNNAMED}.safetensors",
+        f"studies/first/checkpoints/{UNNAMED}.pt",
         f"runs/.{keys[0]}.json.abc.part",
     }
     for path in unused:
         write(folder / path, {})
+    StudyStore(str(folder), "first").checkpoint(keys[0]).write(b"")
     (folder / "studies/.DS_Store").write(b"")
     preview = remove(unused=True, storage=str(folder), dry_run=True)
     assert preview.files.keys() == unused
     assert remove(unused=True, storage=str(folder)) == preview
     assert keys_in(folder) == {*keys}
     assert (folder / "studies/first/weights").names() == [f"{keys[-1]}.safetensors"]
+    assert (folder / "studies/first/checkpoints").names() == [f"{keys[0]}.pt"]
     write(folder / f"runs/{UNNAMED}.json", {})
     second = write_study("second", 1)
     remove("first", unused=True, storage=str(folder))
