@@ -23,8 +23,9 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Call
 from tests.processes import PATIENCE, wait_for
-from tests.studies import SPACE, reproducible_results, stored
+from tests.studies import SPACE, in_process, reproducible_results, stored
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
@@ -77,6 +78,45 @@ def print_and_record(scheduler, task, failure):
 Scheduler.record_failure = print_and_record
 main()
 """
+# Server on port 9000 that passes connections on to port 9001, each answer 30 ms late.
+DELAY = """
+import asyncio
+
+async def copy(source, target, seconds):
+    while data := await source.read(65536):
+        await asyncio.sleep(seconds)
+        target.write(data)
+        await target.drain()
+    target.close()
+
+async def connect(reader, writer):
+    there, back = await asyncio.open_connection("127.0.0.1", 9001)
+    await asyncio.gather(copy(reader, back, 0), copy(there, writer, 0.03), return_exceptions=True)
+
+async def serve():
+    await (await asyncio.start_server(connect, "0.0.0.0", 9000)).serve_forever()
+
+asyncio.run(serve())
+"""
+# MLflow on PostgreSQL, and an S3 server on port 9001.
+SERVICES = """
+set -e
+server=$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)
+install --directory --owner=postgres /tmp/data
+as_postgres() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
+as_postgres $server/initdb --auth=trust /tmp/data
+as_postgres $server/postgres -D /tmp/data -h 127.0.0.1 -k /tmp &
+python -m moto.server -H 127.0.0.1 -p 9001 &
+until psql -h 127.0.0.1 -U postgres -c 'create database mlflow'; do sleep 0.5; done
+exec mlflow server --host=10.77.0.6 --port=5000 --allowed-hosts=10.77.0.6:5000 --workers=1 \\
+    --backend-store-uri=postgresql+psycopg2://postgres@127.0.0.1/mlflow \\
+    --artifacts-destination=/tmp/artifacts
+"""
+BUCKET = "import fsspec; fsspec.filesystem('s3').mkdir('studies')"
+DOWNLOAD = (
+    "import fsspec, sys; fsspec.filesystem('s3').get('studies/runs/', sys.argv[1], recursive=True)"
+)
+FINISHED = "select count(*) from runs where status = 'FINISHED'"
 CONFIGS, SEEDS = 12, 2
 STORED_BEFORE = 4
 WRONG = "0" * 64
@@ -175,13 +215,13 @@ class Machine(Namespaces):
             timeout=PATIENCE,
         )
 
-    def join(self, head: "Machine | None" = None, cpus: int = 1) -> None:
-        """Start Ray as a worker node of `head`, or as the head without it."""
+    def join(self, head: "Machine | None" = None, cpus: int = 1, *more: str) -> None:
+        """Start Ray as a worker node of `head`, or as the head without it, with more options."""
         role = [f"--address={head.ip}:6379"] if head else ["--head", "--port=6379"]
         role += [] if head else ["--include-dashboard=false"]
         own = [f"--node-ip-address={self.ip}", f"--num-cpus={cpus}", "--num-gpus=0"]
         rest = ["--object-store-memory=100000000", "--disable-usage-stats", "--block"]
-        self.start("ray", "start", *role, *own, *rest, log=f"ray-{self.name}")
+        self.start("ray", "start", *role, *own, *rest, *more, log=f"ray-{self.name}")
 
     def await_nodes(self, *machines: "Machine") -> None:
         """Wait until Ray lists machines as nodes of this machine's cluster."""
@@ -248,13 +288,15 @@ class Search:
     Attributes:
         command: Its command without storage.
         storage: Its storage folder, which also names its log.
+        more: Further options, which replace earlier ones.
     """
 
     command: tuple[str, ...]
     storage: Path
+    more: tuple[str, ...] = ()
 
     def start(self, machine: Machine) -> None:
-        words = (*self.command, f"--storage={self.storage}", "--address=auto")
+        words = (*self.command, f"--storage={self.storage}", "--address=auto", *self.more)
         self.log = machine.logs / self.storage.name
         self.driver = machine.start("python", "-c", DRIVER, *words, log=self.log.name)
 
@@ -447,3 +489,54 @@ def test_a_study_resumes_on_a_new_cluster_after_the_loss_of_all_machines(
     machines.kill(1, 2, 3)
     after = stored(search.storage)
     assert {key: after[key] for key in before} == before
+
+
+def test_three_nodes_far_from_s3_and_mlflow_on_postgresql_train_what_one_process_trains(
+    machines: Machines,
+    command: tuple[str, ...],
+    sclsearch: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not [*Path("/usr/lib/postgresql").glob("*/bin/initdb")] or not shutil.which("psql"):
+        pytest.skip("the test needs the Debian package postgresql")
+    pytest.importorskip("psycopg2")
+    few = (*command, "--configs=4", "--epochs=50")
+    with in_process():
+        assert sclsearch(*few, f"--storage={tmp_path / 'local'}").returncode == 0
+    mlflow = "http://10.77.0.6:5000"
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://10.77.0.6:9000",
+        "AWS_ACCESS_KEY_ID": "a-test",
+        "AWS_SECRET_ACCESS_KEY": "a-secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "MLFLOW_TRACKING_URI": mlflow,
+    }.items():
+        monkeypatch.setenv(name, value)
+    services = machines.start(6)
+    services.start("bash", "-c", SERVICES, log="services")
+    services.start("python", "-c", DELAY, log="delay")
+    head = machines.cluster()
+    wait_for("MLflow", lambda: not head.run("curl", "--fail", f"{mlflow}/health").returncode)
+    assert head.run("python", "-c", BUCKET).returncode == 0
+    nodes = [machines.start(number) for number in (2, 3, 4, 5)]
+    for node, kind in zip(nodes, ("L4", "L4", "L4", "H100"), strict=True):
+        node.join(head, 1, f'--resources={{"accelerator_type:{kind}": 1}}')
+    head.await_nodes(*nodes)
+    victim = nodes[1]
+    far = ("--storage=s3://studies", f"--tracking={mlflow}", "--accelerator=L4", "--concurrency=4")
+    search = Search(few, tmp_path / "far", far)
+    search.start(head)
+    wait_for("a seed run on the victim", lambda: victim.running(TRAINING))
+    machines.unplug(victim.number)
+    assert search.driver.wait(2 * PATIENCE) == 0, search.log.read_text(encoding="utf-8")
+    assert search.failures() & {"node-lost", "worker-silent"}
+    done = head.run("python", "-c", DOWNLOAD, f"{search.storage}/runs/")
+    assert done.returncode == 0, done.stderr
+    assert reproducible_results(search.storage) == reproducible_results(tmp_path / "local")
+    hosts = {run["environment"]["host"] for run in stored(search.storage).values()}
+    assert {"machine2", "machine4"} <= hosts <= {"machine2", "machine3", "machine4"}
+    done = services.run("psql", "-h", "127.0.0.1", "-U", "postgres", "mlflow", "-Atc", FINISHED)
+    assert int(done.stdout) == 1 + 4 + 4 * SEEDS
+    machines.kill(*machines.running)
