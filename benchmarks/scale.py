@@ -1,40 +1,72 @@
 """Cost of the driver by the size of a search, and the timeline of a short command.
 
-    python -m benchmarks.scale
+    python -m benchmarks.scale [SEED RUNS] [--race]
 
-The first table runs driver, scheduler and store with workers that train nothing. The second one is
-a short `sclsearch train` with one seed run at a time, and the same command again.
+The first table has one search with 1,000 seed runs at a time, ten seeds per configuration, MLflow
+on SQLite and workers that train nothing. One process stands for all workers, because a thousand do
+not fit on one machine: driver, Ray Tune and store are real. Below it stands Ray Tune with
+OptunaSearch and function trainables, with the same workers. The second table is a short
+`sclsearch train` with one seed run at a time, and the same command again.
 """
 
+import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.machine import header, markdown, peak_memory
+from sclsearch.search.callbacks import Callback
 from sclsearch.search.prepare import prepare_study
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 
+AT_ONCE, SEEDS = 1000, 10
 SCORED = 500
 """Validation rows, and test rows, of a stored result of the usual size."""
+MARKS = (1_000, 5_000, 10_000, 25_000, 50_000)
+MOST_TRIALS = 5_000
+"""Trials of OptunaSearch, whose cost grows with each."""
 
 
-def no_training(config: Mapping[str, Any], context: Any) -> None:
-    """Store a result of the usual size and report it, as a worker does after its training."""
-    from ray import tune
+def worker_process(context: Path | None) -> Any:
+    """Return a Ray actor that stands for all workers: it stores results of the usual size."""
+    import ray
 
-    replicate = config["replicate"]
+    class Workers:
+        def __init__(self) -> None:
+            self.configs: dict[int, Mapping[str, Any]] = {}
+
+        def reset(self, worker: int, config: Mapping[str, Any]) -> bool:
+            self.configs[worker] = config
+            return True
+
+        def train(self, worker: int) -> dict[str, Any]:
+            config = self.configs[worker]
+            found = {"score": random.random()} if context is None else no_training(config, context)
+            ended = {"done": True, "training_iteration": 1, "node_ip": "", "time_total_s": 0.0}
+            return {**found, **ended}
+
+    return ray.remote(num_cpus=0)(Workers).remote()
+
+
+def no_training(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """Store a result, and return it as a worker reports it."""
+    from sclsearch.ray_backend.worker import load_context
+
+    context, replicate = load_context(file), config["replicate"]
     spec = context.study.seed_run_spec(
         json.loads(config["fields"]), replicate, context.splits[replicate]
     )
@@ -49,50 +81,220 @@ def no_training(config: Mapping[str, Any], context: Any) -> None:
         predictions={"validation": [0.0] * SCORED, "test": [1.0] * SCORED},
     )
     RunStore(context.storage).put(run)
-    tune.report({"key": spec.key, "run": replace(run, predictions={})})
+    return {"key": spec.key, "run": replace(run, predictions={})}
 
 
-def search_cost(configs: int, seeds: int) -> tuple[float, float, float]:
-    """Return a search's seconds, the memory that its driver gains in MB, and seconds to resume."""
-    import ray
+class OneProcess:
+    """Ray's actor manager with `worker_process` in place of a process for each actor.
+
+    Like Ray's it waits for all tasks in random order, and handles one at a time.
+    """
+
+    context: Path | None = None
+
+    def __init__(self, **_: Any) -> None:
+        self.workers = worker_process(self.context)
+        self.pending: list[Any] = []
+        self.tasks: dict[Any, tuple[Any, Any]] = {}
+        self._live_actors_to_ray_actors_resources: dict[Any, tuple[Any, None]] = {}
+        self.stopped: list[Any] = []
+        self.added = 0
+
+    def add_actor(self, kwargs: Mapping[str, Any], **callbacks: Any) -> Any:
+        from ray.air.execution._internal.tracked_actor import TrackedActor
+
+        self.added += 1
+        names = ("on_start", "on_stop", "on_error")
+        actor = TrackedActor(self.added, **{name: callbacks[name] for name in names})
+        self.workers.reset.remote(self.added, kwargs["config"])
+        self.pending.append(actor)
+        return actor
+
+    def schedule_actor_task(
+        self, tracked_actor: Any, method_name: str, args: Any = (), on_result: Any = None, **_: Any
+    ) -> Any:
+        if method_name != "stop":
+            method = getattr(self.workers, method_name)
+            task = method.remote(tracked_actor.actor_id, *args[:1])
+            self.tasks[task] = tracked_actor, on_result
+
+    def next(self, timeout: float | None = None) -> bool:
+        import ray
+
+        for actor in self.stopped:
+            if actor._on_stop is not None:
+                actor._on_stop(actor)
+        self.stopped.clear()
+        if self.pending:
+            actor = self.pending.pop(0)
+            handle = SimpleNamespace(get_auto_filled_metrics=SimpleNamespace(remote=lambda **_: {}))
+            self._live_actors_to_ray_actors_resources[actor] = handle, None
+            actor._on_start(actor)
+            return True
+        tasks = list(self.tasks)
+        random.shuffle(tasks)
+        ready, _ = ray.wait(tasks, timeout=timeout) if tasks else ([], [])
+        for task in ready:
+            actor, on_result = self.tasks.pop(task)
+            on_result(actor, ray.get(task))
+        return bool(ready)
+
+    def remove_actor(self, tracked_actor: Any, **_: Any) -> bool:
+        if tracked_actor in self.pending:
+            self.pending.remove(tracked_actor)
+            return False
+        self._live_actors_to_ray_actors_resources.pop(tracked_actor)
+        self.stopped.append(tracked_actor)
+        return True
+
+    def is_actor_started(self, tracked_actor: Any) -> bool:
+        return tracked_actor in self._live_actors_to_ray_actors_resources
+
+    def is_actor_failed(self, **_: Any) -> bool:
+        return False
+
+    def get_live_actors_resources(self) -> dict[str, float]:
+        return {}
+
+    def clear_actor_task_futures(self, tracked_actor: Any) -> None:
+        """Do nothing: no task of an ended actor is left."""
+
+    def cleanup(self) -> None:
+        """Do nothing: the workers end with Ray."""
+
+    @property
+    def num_live_actors(self) -> int:
+        return len(self._live_actors_to_ray_actors_resources)
+
+    @property
+    def num_pending_actors(self) -> int:
+        return len(self.pending)
+
+    @property
+    def num_total_actors(self) -> int:
+        return self.num_live_actors + self.num_pending_actors
+
+    @property
+    def num_actor_tasks(self) -> int:
+        return len(self.tasks)
+
+
+class Marks(Callback):
+    """Times and memory of the driver when as many seed runs as a mark have finished."""
+
+    def __init__(self) -> None:
+        self.finished = 0
+        self.at: dict[int, tuple[float, float, float]] = {}
+
+    def on_seed_run(self, *_: Any, **__: Any) -> None:
+        self.finished += 1
+        if self.finished in MARKS or self.finished + MARKS[0] // 2 in MARKS:
+            self.at[self.finished] = time.monotonic(), time.process_time(), peak_memory()
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the number of stored seed runs, and the costs of the last ones before it."""
+        for mark in MARKS:
+            if mark in self.at:
+                runs = MARKS[0] // 2
+                (begun, worked, _), (ended, done, memory) = self.at[mark - runs], self.at[mark]
+                yield [
+                    f"{mark:,}",
+                    f"{runs / (ended - begun):.0f}",
+                    f"{1000 * (done - worked) / runs:.1f}",
+                    f"{memory:.0f}",
+                ]
+
+
+def search_cost(seed_runs: int, storage: str, *, race: bool) -> tuple[list[list[str]], float]:
+    """Return the driver's cost by seed runs that are stored, and the seconds to resume."""
+    from ray.tune.execution import tune_controller
 
     from sclsearch.ray_backend import tuner
     from sclsearch.ray_backend.start import started_ray
     from sclsearch.search.run import worker_context
+    from sclsearch.tracking.logger import MLflowLogger
+    from sclsearch.tracking.server import find_tracking_uri
 
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    tuner.seed_run_trial = no_training  # type: ignore[attr-defined]
+    tune_controller.RayActorManager = OneProcess
     spec = StudySpec(task="demo", model="minilm", train_size=16)
-    with tempfile.TemporaryDirectory() as storage, started_ray(None) as scratch:
-        options = RunOptions(
-            storage=storage, configs=configs, seeds=seeds, race="off", gpus_per_trial=0
-        )
-        scheduler = prepare_study(spec, options)
-        scheduler.begin()
-        before, begun = peak_memory(), time.monotonic()
-        scheduler.refill()
+    options = RunOptions(
+        storage=storage,
+        configs=seed_runs // SEEDS,
+        seeds=SEEDS,
+        race=None if race else "off",
+        gpus_per_trial=0,
+    )
+    marks = Marks()
+    with started_ray(None) as scratch:
+        OneProcess.context = scratch / "context"
+        scheduler = replace(prepare_study(spec, options).begin(), callbacks=[marks])
+        scheduler.widen(AT_ONCE)
+        uri = find_tracking_uri(options.tracking, scheduler.storage)
+        logger = MLflowLogger(str(uri), scheduler.storage)
         tuner.fit(
             scheduler,
             worker_context(scheduler),
             options,
             scratch=scratch,
             gpus=0,
-            concurrency=2,
-            tick=lambda *_: None,
+            concurrency=AT_ONCE,
+            tick=lambda *_: logger.sync(scheduler.state, ended=False),
         )
-        ended, memory = time.monotonic(), peak_memory() - before
-        prepare_study(spec, options).refill()
-        return ended - begun, memory, time.monotonic() - ended
+        logger.close(0)
+    begun = time.monotonic()
+    prepare_study(spec, options).refill()
+    return list(marks.rows()), time.monotonic() - begun
 
 
-def search_table() -> Iterator[str]:
-    """Yield the table of the driver's cost by numbers of configurations and seeds."""
-    rows = []
-    for size in ((10, 10), (20, 10), (40, 10), (10, 20), (10, 40)):
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            costs = pool.submit(search_cost, *size).result()
-        rows.append([*map(str, size), *(f"{cost:.3g}" for cost in costs)])
-    yield from markdown(("configurations", "seeds", "s", "driver's MB", "resumed in s"), rows)
+def optuna_search_cost(trials: int) -> list[list[str]]:
+    """Return the cost of Ray Tune with OptunaSearch on the same workers."""
+    from optuna.distributions import FloatDistribution
+    from ray import tune
+    from ray.tune.execution import tune_controller
+    from ray.tune.search.optuna import OptunaSearch
+
+    from sclsearch.ray_backend.start import started_ray
+
+    class Count(tune.Callback):  # type: ignore[misc]
+        def on_trial_complete(self, **_: Any) -> None:
+            marks.on_seed_run()
+
+    marks = Marks()
+    tune_controller.RayActorManager = OneProcess
+    names = ("learning_rate", "tau", "lam", "epochs")
+    space = {name: FloatDistribution(1e-5, 1.0, log=True) for name in names}
+    with started_ray(None) as scratch:
+        tune.Tuner(
+            _nothing,
+            tune_config=tune.TuneConfig(
+                search_alg=OptunaSearch(space, metric="score", mode="max"),
+                num_samples=trials,
+                max_concurrent_trials=AT_ONCE,
+                reuse_actors=True,
+            ),
+            run_config=tune.RunConfig(storage_path=str(scratch), verbose=0),
+        ).fit()
+    return list(marks.rows())
+
+
+def _nothing(config: Mapping[str, Any]) -> None:
+    """Train nothing; the stand-in does not call it."""
+
+
+def in_new_process(cost: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Return the result of a function that ran in a process of its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(cost, *arguments, **options).result()
+
+
+def search_tables(seed_runs: int, *, race: bool) -> Iterator[str]:
+    """Yield the driver's cost by the size of a search, and that of Ray Tune with OptunaSearch."""
+    with tempfile.TemporaryDirectory() as storage:
+        rows, resumed = in_new_process(search_cost, seed_runs, storage, race=race)
+    theirs = in_new_process(optuna_search_cost, min(seed_runs, MOST_TRIALS))
+    rows = [["sclsearch", *row] for row in rows] + [["OptunaSearch", *row] for row in theirs]
+    yield from markdown(("search", "stored", "seed runs a second", "driver's ms", "MB"), rows)
+    yield f"\nThe search of {seed_runs:,} seed runs resumes in {resumed:.0f} s."
 
 
 def command_table() -> Iterator[str]:
@@ -121,5 +323,9 @@ def command_table() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    tables = ["\n".join(table()) for table in (search_table, command_table)]
-    print(header("ray"), *tables, sep="\n\n")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seed_runs", nargs="?", type=int, default=MARKS[-1])
+    parser.add_argument("--race", action="store_true")
+    given = parser.parse_args()
+    tables = [[*search_tables(given.seed_runs, race=given.race)], [*command_table()]]
+    print(header("ray"), *("\n".join(table) for table in tables), sep="\n\n")
