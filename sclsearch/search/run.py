@@ -28,10 +28,11 @@ from sclsearch.store.storage import Storage
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.spec import CHECKPOINT_SECONDS, NO_TRACKING, Ending, RunOptions, StudySpec
 from sclsearch.study.state import SearchState, SeedRunTask
-from sclsearch.tracking.logger import MLflowLogger, failure_reason
+from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
 from sclsearch.tracking.server import prepare as prepare_database
+from sclsearch.tracking.writer import failure_reason
 from sclsearch.training.device import backend_for, is_out_of_memory
 from sclsearch.training.evaluation import baselines
 
@@ -101,7 +102,7 @@ def run_prepared(
 def _started_logger(uri: str | None, scheduler: Scheduler) -> MLflowLogger | None:
     if uri is None:
         return None
-    logger = MLflowLogger(uri)
+    logger = MLflowLogger(uri, scheduler.storage)
     scheduler.callbacks = [*scheduler.callbacks, _LiveCurves(logger, scheduler.state)]
     return logger
 

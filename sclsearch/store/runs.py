@@ -142,6 +142,12 @@ class SeedRun:
         kind = "gpu" if str(self.identity.get("numerics", "")).startswith("cuda") else "cpu"
         return str(self.environment.get(kind) or kind.replace("gpu", "cuda"))
 
+    def compact(self) -> "SeedRun":
+        """Return the seed run without predictions, curves and origin; it keeps all its scores."""
+        counted = () if self.failure else (self.evaluations[self.kept],)
+        left_out: dict[str, Any] = {"predictions": {}, "environment": {}, "origin": {}}
+        return replace(self, stages=(), evaluations=counted, kept=-1, **left_out)
+
     def difference(self, again: "SeedRun", metric: str) -> str:
         """Return a warning with both scores if a repetition predicts otherwise; else no text."""
         if self.predictions["validation"] == again.predictions["validation"]:

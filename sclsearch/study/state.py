@@ -89,7 +89,8 @@ class SearchState:
 
     `replicates` are those of a complete configuration. `seed_runs`, without their predictions, and
     `tested_later`, whose test score came after their training, are in order of arrival, `scores` in
-    order of completion. `race` has the validation scores by index in `configurations`.
+    order of completion. `race` has the validation scores by index in `configurations`. A `compact`
+    state keeps of seed runs what selection needs, without curves and the like.
     """
 
     def __init__(
@@ -98,8 +99,11 @@ class SearchState:
         replicates: Sequence[ReplicateRecord],
         rule: Rule,
         band: Band = None,
+        *,
+        compact: bool = False,
     ) -> None:
         self.record, self.replicates, self.rule = record, replicates, rule
+        self.compact = compact
         self.metric = str(record.training["metric"])
         self.configurations: list[ConfigurationRecord] = []
         self.seed_runs: dict[SeedRunId, SeedRun] = {}
@@ -152,11 +156,14 @@ class SearchState:
             self.scores[configuration] = self._score(configuration)
 
     def _note(self, configuration: int, replicate: int, run: SeedRun) -> None:
-        # Predictions of thousands of seed runs would fill the memory.
-        self.seed_runs[configuration, replicate] = replace(run, predictions={})
         index, seed = self._indices[configuration], self.seeds[replicate]
+        # Predictions of thousands of seed runs would fill the memory.
+        kept = replace(run, predictions={})
+        if self.compact:
+            kept = replace(run.compact(), identity={"rows": self.replicates[seed].rows})
+        self.seed_runs[configuration, replicate] = kept
         validated = run.validated(self.metric)
-        self.race.scores[index, seed] = self._lowest if validated is None else validated
+        self.race.add_score(index, seed, self._lowest if validated is None else validated)
 
     def _score(self, configuration: int) -> ConfigurationScore:
         runs = self.runs_of(configuration).values()

@@ -1,220 +1,18 @@
-"""Writers of records to MLflow: one run per study, configuration and seed run, found by its tag."""
+"""Logger of a search state to MLflow, in the background."""
 
-import json
-import math
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from hashlib import sha256
+from collections.abc import Mapping
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from sclsearch.errors import SclsearchError
+from sclsearch.store.storage import Storage
 from sclsearch.study.state import SearchState, SeedRunTask
-from sclsearch.tracking.records import (
-    DatasetRecord,
-    RunRecord,
-    counts,
-    json_text,
-    live_record,
-    new_records,
-)
-from sclsearch.tracking.server import LEVEL, artifact_location, connect, masked, prepare, quietly
+from sclsearch.tracking.process import WriterProcess
+from sclsearch.tracking.records import RunRecord, counts, live_record, new_records
+from sclsearch.tracking.server import masked
 
-ID = "sclsearch.id"
-LEVELS = ("study", "configuration", "seed run")
-PARENT = "mlflow.parentRunId"
-DESCRIPTION = "mlflow.note.content"
-RESERVED = ("sclsearch.", "mlflow.")
 MOST_WAITING = 100
-"""Number of waiting records up to which evaluations of running seed runs are written."""
-# Without this tag the UI opens an experiment as one of language model applications.
-KIND = {"mlflow.experimentKind": "custom_model_development"}
-
-
-@dataclass(slots=True)
-class _Study:
-    """Experiment of a study, and MLflow's runs by the value of their tag `ID`.
-
-    `uncertain` has the tags of runs that a request without an answer may have changed.
-    """
-
-    experiment_id: str
-    runs: dict[str, Any]
-    uncertain: set[str] = field(default_factory=set)
-
-
-class Writer:
-    """Writer that creates and updates MLflow's runs; a repeated write changes nothing."""
-
-    def __init__(self, uri: str) -> None:
-        self.created = 0
-        self._uri = uri
-        self._client: Any = None
-        self._studies: dict[str, _Study] = {}
-
-    def write(self, record: RunRecord) -> None:
-        """Update the run of a record."""
-        with quietly():
-            if self._client is None:
-                prepare(self._uri)
-                self._client = connect(self._uri)
-            try:
-                self._write(record)
-            except Exception:
-                if known := self._studies.get(record.study):
-                    path = record.path
-                    known.uncertain.update(
-                        _identity(record, path[:n]) for n in range(len(path) + 1)
-                    )
-                raise
-
-    def run_of(self, study: str) -> tuple[str, str]:
-        """Return the ids of the experiment and of the run of a study that `write` has written."""
-        known = self._studies[study]
-        return known.experiment_id, known.runs[study].info.run_id
-
-    def _write(self, record: RunRecord) -> None:
-        run = self._find(record, record.path)
-        mark = _mark(record)
-        ended = record.status in {None, run.info.status}
-        if ended and mark.items() <= run.data.tags.items():
-            return
-        run_id = run.info.run_id
-        if record.name and record.name != run.info.run_name:
-            self._client.update_run(run_id, name=record.name)
-        if record.datasets:
-            self._client.log_inputs(run_id, _inputs(record.datasets))
-        for path, text in record.artifacts.items():
-            self._client.log_text(run_id, text, path)
-        tags = {**record.tags, **mark}
-        if record.description:
-            tags[DESCRIPTION] = record.description
-        if len(record.path) == 2:
-            self._delete_outdated_tags(run, tags)
-        self._log(run, record, tags)
-        run.data.tags.update(tags)
-        if record.status is not None:
-            end = time.time() if record.started is None else record.started + record.seconds
-            self._client.set_terminated(run_id, record.status, round(1000 * end))
-
-    def _log(self, run: Any, record: RunRecord, tags: Mapping[str, str]) -> None:
-        from mlflow.entities import Metric, Param, RunTag
-
-        # MLflow drops a repeated point only if its time is equal too: so a history uses no clock.
-        start = run.info.start_time
-        metrics = [
-            Metric(name, value, start + update, update)
-            for update, values in record.history
-            for name, value in values.items()
-            if math.isfinite(value)
-        ]
-        now = round(1000 * time.time())
-        changed = {
-            name: value
-            for name, value in record.metrics.items()
-            if math.isfinite(value) and run.data.metrics.get(name) != value
-        }
-        metrics += [
-            Metric(name, value, now, self._next_step(run, name)) for name, value in changed.items()
-        ]
-        params = [Param(name, str(value)) for name, value in record.params.items()]
-        run_tags = [RunTag(name, text) for name, text in tags.items()]
-        self._client.log_batch(run.info.run_id, metrics=metrics, params=params, tags=run_tags)
-        run.data.metrics.update(changed)
-
-    def _next_step(self, run: Any, name: str) -> int:
-        # MLflow shows the value of the highest step, independently of the drivers' clocks.
-        there = name in run.data.metrics
-        return len(self._client.get_metric_history(run.info.run_id, name)) if there else 0
-
-    def _delete_outdated_tags(self, run: Any, tags: Mapping[str, str]) -> None:
-        """Delete tags, such as a failure, of a seed run that was trained again."""
-        for name in run.data.tags.keys() - tags.keys() - {LEVEL}:
-            if not name.startswith(RESERVED):
-                self._client.delete_tag(run.info.run_id, name)
-
-    def _find(self, record: RunRecord, path: tuple[int, ...]) -> Any:
-        study = record.study
-        if study not in self._studies:
-            self._studies[study] = self._find_study(study, record.experiment)
-        known, identity = self._studies[study], _identity(record, path)
-        if identity in known.uncertain:
-            query = f"tags.`{ID}` = '{identity}'"
-            found = self._client.search_runs([known.experiment_id], query)
-            known.runs.update((identity, run) for run in found)
-            known.uncertain.remove(identity)
-        if identity not in known.runs:
-            tags = {ID: identity, LEVEL: LEVELS[len(path)]}
-            start = None if record.started is None else round(1000 * record.started)
-            if path:
-                parent = self._find(record, path[:-1])
-                tags[PARENT] = parent.info.run_id
-                if len(path) == 1:
-                    # MLflow sorts ties by start time, latest first: earlier ones get later times.
-                    start = parent.info.start_time - path[0]
-            name = identity.partition("@")[0]
-            if path == record.path:
-                tags |= record.tags
-                if record.status is not None:
-                    tags |= _mark(record)  # the run is complete only once it has this status
-                name = record.name or name
-            known.runs[identity] = self._client.create_run(
-                known.experiment_id, start, tags=tags, run_name=name
-            )
-            self.created += 1
-        return known.runs[identity]
-
-    def _find_study(self, study: str, experiment: str) -> _Study:
-        found = self._client.get_experiment_by_name(experiment)
-        if found is None:
-            location = artifact_location(self._uri)
-            return _Study(self._client.create_experiment(experiment, location, tags=KIND), {})
-        if found.lifecycle_stage != "active":
-            raise SclsearchError(
-                f"the experiment {experiment!r} is deleted there; restore it: "
-                f"mlflow experiments restore -x {found.experiment_id}"
-            )
-        logged = runs_of(self._client, [found.experiment_id], study)
-        return _Study(found.experiment_id, {run.data.tags[ID]: run for run in logged})
-
-
-def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[Any]:
-    """Yield all runs of a study in few queries; single queries for 2000 runs take almost a minute.
-
-    In LIKE, `_` stands for any character: a query may return runs of other studies too.
-
-    `study` is the study's unique name, `name@mark`.
-    """
-    query, token = f"tags.`{ID}` LIKE '{study}%'", None
-    while True:
-        page = client.search_runs(list(experiment_ids), query, page_token=token)
-        yield from (run for run in page if run.data.tags[ID].partition("/")[0] == study)
-        token = page.token
-        if not token:
-            return
-
-
-def _identity(record: RunRecord, path: tuple[int, ...]) -> str:
-    return "/".join([record.study, *map(str, path)])
-
-
-def _mark(record: RunRecord) -> dict[str, str]:
-    content = json.dumps(asdict(record), sort_keys=True, default=str)
-    return {f"sclsearch.{record.part}": sha256(content.encode()).hexdigest()}
-
-
-def _inputs(datasets: Iterable[DatasetRecord]) -> list[Any]:
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    return [
-        DatasetInput(
-            Dataset(rows.name, rows.digest[:36], "local", json_text({"uri": rows.source})),
-            [InputTag("mlflow.data.context", rows.context)],
-        )
-        for rows in datasets  # MLflow accepts digests of at most 36 characters
-    ]
+"""Most seed runs that wait while a search trains; with as many, no live evaluations are added."""
 
 
 class MLflowLogger:
@@ -224,9 +22,9 @@ class MLflowLogger:
     written again at the end. Only one thread may call `sync` and `close`.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, storage: Storage) -> None:
         self._where = masked(uri)
-        self._writer = Writer(uri)
+        self._writer = WriterProcess(uri, storage)
         self._synced: tuple[int, ...] | None = None
         self._queue: SimpleQueue[RunRecord | None] = SimpleQueue()
         self._closing = Event()
@@ -241,11 +39,18 @@ class MLflowLogger:
         """Write the records of a state that MLflow lacks; a second call writes only new ones.
 
         Pass the same state in each call. The winner, and the status of configurations that a race
-        left out, are written only after the search has ended.
+        left out, are written only after the search has ended. Before, at most `MOST_WAITING` seed
+        runs wait in memory; the writer reads their results from the store.
         """
-        since, self._synced = self._synced, counts(state)
+        since, most = self._synced, None if ended else MOST_WAITING - self._queue.qsize()
+        if most is not None and most <= 0:
+            return
+        configurations, seed_runs, *rest = counts(state)
+        if most is not None:
+            seed_runs = min(seed_runs, (since or (0, 0))[1] + most)
+        self._synced = configurations, seed_runs, *rest
         if ended or since != self._synced:
-            for record in new_records(state, since, ended=ended):
+            for record in new_records(state, since, most, ended=ended):
                 self.put(record)
 
     def put(self, record: RunRecord) -> None:
@@ -275,10 +80,11 @@ class MLflowLogger:
         while self._thread.is_alive() and (before < 0 or (patient and before < self._written)):
             before = self._written
             self._thread.join(timeout)
+        late = f"no answer for {timeout:g} s" if self._thread.is_alive() else ""
+        self._writer.end()
         missing = self._put - self._written
         if not missing:
             return None
-        late = f"no answer for {timeout:g} s" if self._thread.is_alive() else ""
         entries = f"{missing} {'entry' if missing == 1 else 'entries'} missing"
         return f"{self._where}: {entries} ({late or self._reason})"
 
@@ -287,33 +93,15 @@ class MLflowLogger:
         self._server_down = False
         for record in failed:
             self._write(record)
+        self._writer.end()
 
     def _write(self, record: RunRecord) -> bool:
         if self._server_down and self._closing.is_set():
             return False
-        try:
-            self._writer.write(record)
-        except Exception as error:
-            self._reason = failure_reason(error)
-            self._server_down = _root_error(error) is not error
+        fault = self._writer.write(record)
+        if fault is not None:
+            self._reason, self._server_down = fault
             return False
         self._server_down = False
         self._written += 1
         return True
-
-
-def failure_reason(error: Exception) -> str:
-    """Return a one-line reason: the system's error rather than MLflow's for a broken connection."""
-    cause = _root_error(error)
-    lines = masked(str(cause)).strip().splitlines() or [type(cause).__name__]
-    return lines[0][:200].removesuffix(".")
-
-
-def _root_error(error: Exception) -> BaseException:
-    """Return the system's error behind an error of MLflow, or else the error itself."""
-    cause: BaseException = error
-    link = error.__cause__ or error.__context__
-    while link is not None:
-        cause = link if isinstance(link, OSError) else cause
-        link = link.__cause__ or link.__context__
-    return cause

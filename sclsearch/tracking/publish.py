@@ -20,10 +20,11 @@ from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import DamagedError, Storage, storage_path
 from sclsearch.store.studies import StudyRecord, StudyStore, existing_study
 from sclsearch.study.state import stored_state
-from sclsearch.tracking.logger import MLflowLogger, Writer, failure_reason, runs_of
+from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.records import RunRecord, experiment_name, json_text, short_settings
 from sclsearch.tracking.server import LEVEL, connect, masked, quietly, sqlite_uri, write_view
 from sclsearch.tracking.serving import LABEL, score_columns, text_columns
+from sclsearch.tracking.writer import Writer, failure_reason, runs_of
 
 if TYPE_CHECKING:
     from sclsearch.reports.page import PageOptions
@@ -127,7 +128,7 @@ def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> T
     state, damaged = stored_state(runs, record, replicates, configurations, rule, store.race())
     if damaged:
         raise DamagedError("\n".join(damaged))
-    logger = MLflowLogger(uri)
+    logger = MLflowLogger(uri, storage)
     logger.sync(state)
     missing = logger.close(timeout=None)
     if missing and not logger.answers:

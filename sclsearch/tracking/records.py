@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -61,6 +61,8 @@ class RunRecord:
     # Name of this part of the run's data; a repeated part is written only if it differs.
     part: str = "run"
     datasets: tuple[DatasetRecord, ...] = ()
+    # Key and metric of a stored seed run: the writer adds its curves.
+    results: tuple[str, str] | None = None
 
 
 SHORT = {"learning_rate": "lr", "tau": "τ", "lam": "λ", "alpha": "α"}
@@ -99,21 +101,27 @@ def counts(state: SearchState) -> tuple[int, ...]:
 
 
 def new_records(
-    state: SearchState, since: tuple[int, ...] | None = None, *, ended: bool = True
+    state: SearchState,
+    since: tuple[int, ...] | None = None,
+    most: int | None = None,
+    *,
+    ended: bool = True,
 ) -> Iterator[RunRecord]:
     """Yield the records that a state has gained, parents first.
 
-    `since` has the `counts` of the last call; None before the first. Records of the
-    winner come only after the search has ended.
+    `since` has the `counts` up to which records were yielded; None before the first call. `most` is
+    the greatest number of seed runs; None has no limit. Records of the winner come only after the
+    search has ended.
     """
     if since is None:
         yield _study_record(state)
     configurations, seed_runs, scores, tests = since or (0, 0, 0, 0)
+    end = None if most is None else seed_runs + most
     for one in islice(state.configurations, configurations, None):
         yield _configuration_record(state.record, one)
     by_number = {one.number: one for one in state.configurations}
     tested = state.tested_later[tests:]
-    for run_id in dict.fromkeys([*islice(state.seed_runs, seed_runs, None), *tested]):
+    for run_id in dict.fromkeys([*islice(state.seed_runs, seed_runs, end), *tested]):
         run = state.seed_runs[run_id]
         yield _seed_run_record(state, by_number[run_id[0]], run_id, run)
     scored = [*islice(state.scores, scores, None), *(number for number, _ in tested)]
@@ -178,7 +186,25 @@ def _configuration_record(record: StudyRecord, one: ConfigurationRecord) -> RunR
 def _seed_run_record(
     state: SearchState, configuration: ConfigurationRecord, run_id: SeedRunId, run: SeedRun
 ) -> RunRecord:
-    metric = state.metric
+    record, replicate = state.record, state.replicates[state.seeds[run_id[1]]]
+    found = RunRecord(
+        record.mlflow_name,
+        run_id,
+        params={
+            "method": record.training["method"],
+            "configuration": configuration.number,
+            "seed": replicate.number,
+            **configuration.values,
+        },
+        experiment=experiment_name(record),
+        name=f"{record.training['method']} seed {replicate.number}",
+    )
+    complete = with_results(found, run, state.metric)
+    return replace(complete, results=(run.key, state.metric)) if state.compact else complete
+
+
+def with_results(record: RunRecord, run: SeedRun, metric: str) -> RunRecord:
+    """Return the record of a seed run with its curves, scores and times."""
     history: list[tuple[int, dict[str, float]]] = [
         (
             int(reading["update"]),
@@ -198,23 +224,14 @@ def _seed_run_record(
         if (test := run.tested(metric)) is not None:
             summary["test"] = test
     history.append((history[-1][0] if history else 0, summary))
-    record, replicate = state.record, state.replicates[state.seeds[run_id[1]]]
-    return RunRecord(
-        record.mlflow_name,
-        run_id,
-        params={
-            "method": record.training["method"],
-            "configuration": configuration.number,
-            "seed": replicate.number,
-            **configuration.values,
-        },
+    return replace(
+        record,
         tags=tags,
-        experiment=experiment_name(record),
-        name=f"{record.training['method']} seed {replicate.number}",
         history=tuple(history),
         status="FINISHED" if run.failure is None else "FAILED",
         started=run.started or None,
         seconds=run.seconds,
+        results=None,
     )
 
 

@@ -109,7 +109,7 @@ def test_stored_seed_runs_are_read_in_one_batch_and_others_are_not_looked_for(
     assert read == [28, 18, 28, 0, 0]
 
 
-def test_a_seed_run_that_finishes_twice_counts_once_and_leaves_no_predictions_in_memory(
+def test_a_seed_run_that_finishes_twice_counts_once_and_leaves_its_scores_in_memory(
     prepare: Prepare, workers: Workers
 ) -> None:
     diary = Diary()
@@ -122,7 +122,9 @@ def test_a_seed_run_that_finishes_twice_counts_once_and_leaves_no_predictions_in
     workers.finish(scheduler, second)
     assert diary.seed_runs == [(first.id, False), (second.id, False)]
     assert diary.scores == [0]
-    assert scheduler.state.seed_runs[first.id] == replace(run, predictions={})
+    kept = scheduler.state.seed_runs[first.id]
+    assert (kept.key, kept.validation, kept.test) == (run.key, run.validation, run.test)
+    assert (kept.predictions, kept.origin, len(kept.evaluations)) == ({}, {}, 1)
     assert scheduler.runs.get(first.key) == run
 
 
@@ -187,13 +189,15 @@ def test_a_lost_seed_run_is_retried_and_then_fails(
         assert scheduler.runs.get(task.key) is None
         assert scheduler.next() == task
     scheduler.record_failure(task, WorkerFailure(cause, "seen", FIRST))
-    failed = scheduler.state.seed_runs[task.id]
-    assert failed.failure == Failure(cause, "seen")
-    assert (failed.origin["configuration"], failed.origin["replicate"]) == task.id
+    assert scheduler.state.seed_runs[task.id].failure == Failure(cause, "seen")
     assert scheduler.complete
     # A lost or slow worker says nothing about the seed run: the next search trains it again.
     final = cause in {"out-of-memory", "gpu-assert"}
-    assert scheduler.runs.get(task.key) == (failed if final else None)
+    stored = scheduler.runs.get(task.key)
+    assert (stored is not None) == final
+    if stored is not None:
+        assert stored.failure == Failure(cause, "seen")
+        assert (stored.origin["configuration"], stored.origin["replicate"]) == task.id
 
 
 def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(

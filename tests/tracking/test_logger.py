@@ -19,10 +19,12 @@ from typing import Any
 
 import pytest
 
-from sclsearch.tracking import logger as logger_module
-from sclsearch.tracking.logger import MLflowLogger, Writer
+from sclsearch.tracking import writer as writer_module
+from sclsearch.tracking.logger import MLflowLogger
+from sclsearch.tracking.process import WriterProcess
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import ui_command
+from sclsearch.tracking.writer import Writer
 from tests.processes import free_port, listens, wait_for
 from tests.tracking.conftest import Shown
 
@@ -121,7 +123,7 @@ def test_changed_scores_get_growing_steps_and_equal_ones_are_not_repeated(
     write: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(200, 0, -10))  # it may go back
-    monkeypatch.setattr(logger_module, "time", SimpleNamespace(time=lambda: next(clock)))
+    monkeypatch.setattr(writer_module, "time", SimpleNamespace(time=lambda: next(clock)))
     for value in (0.5, 0.5, 0.7, 0.5):
         write(RunRecord("s", (0,), metrics={"score": value, "seeds": 3.0}))
         assert shown.runs()["s/0"].data.metrics["score"] == value
@@ -173,7 +175,7 @@ STUDY = RunRecord("s", (), {"task": "rte"})
 
 def missing(uri: str, *records: RunRecord, timeout: float = 60.0) -> str:
     """Return the reason why MLflow lacks records."""
-    logger = MLflowLogger(uri)
+    logger = MLflowLogger(uri, "storage")
     for record in records:
         logger.put(record)
     return logger.close(timeout) or ""
@@ -183,7 +185,7 @@ def test_a_dead_server_costs_no_time_and_the_reason_hides_the_password(
     study: list[RunRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    logger = MLflowLogger("http://someone:secret@127.0.0.1:9")
+    logger = MLflowLogger("http://someone:secret@127.0.0.1:9", "storage")
     records = study * 50
     start = time.perf_counter()
     for record in records:
@@ -223,7 +225,7 @@ def test_a_server_that_starts_late_gets_all_records_and_standard_output_nothing(
     uri: str, study: list[RunRecord], write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
-    logger = MLflowLogger(f"http://127.0.0.1:{port}")
+    logger = MLflowLogger(f"http://127.0.0.1:{port}", "storage")
     for record in study:
         logger.put(record)
     command, environment = ui_command(uri, port)
@@ -280,9 +282,9 @@ def test_a_lost_answer_is_looked_up_once_and_nothing_is_written_twice(
 
 
 def test_close_waits_while_records_are_written(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Writer, "write", lambda *_: time.sleep(0.2))  # a slow server
+    monkeypatch.setattr(WriterProcess, "write", lambda *_: time.sleep(0.2))  # a slow server
     for patient, missing in ((True, False), (False, True)):
-        logger = MLflowLogger(uri)
+        logger = MLflowLogger(uri, "storage")
         for _ in range(5):
             logger.put(STUDY)
         assert bool(logger.close(0.5, patient=patient)) == missing

@@ -16,7 +16,6 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.reports.summary import summarize
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
-from sclsearch.tracking.logger import Writer
 from sclsearch.tracking.publish import (
     TrackedStudy,
     check_model_name,
@@ -27,6 +26,7 @@ from sclsearch.tracking.publish import (
 )
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import prepare, tracking_uri
+from sclsearch.tracking.writer import Writer
 from tests.reports.conftest import study_on
 from tests.studies import RECORD
 from tests.tracking.conftest import Shown

@@ -21,7 +21,7 @@ def from_store(prepared: Scheduler) -> SearchState:
 
 
 def sync(uri: str, *states: SearchState) -> None:
-    logger = MLflowLogger(uri)
+    logger = MLflowLogger(uri, "storage")
     for state in states:
         logger.sync(state)
     assert logger.close() is None
@@ -32,7 +32,7 @@ def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
 ) -> None:
     workers = Workers(environment={"cpu": "a CPU", "driver": "550.54.15"})
     prepared = prepare(configs=2).begin()
-    scheduler, logger = replace(prepared), MLflowLogger(uri)
+    scheduler, logger = replace(prepared), MLflowLogger(uri, prepared.storage)
     for task in workers.running(scheduler):
         workers.finish(scheduler, task)
         logger.sync(scheduler.state, ended=False)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tracking.logger import Writer
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import find_tracking_uri, masked, prepare, tracking_uri, ui_command
+from sclsearch.tracking.writer import Writer
 
 
 def test_the_option_precedes_the_environment_and_relative_paths_become_absolute(
