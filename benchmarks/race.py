@@ -99,7 +99,7 @@ def raced(scores: Numbers, top: Top, band: Band) -> Flags:
     for _ in scores:
         race.add_configuration()
     while (place := race.next((), all_open=True)) is not None:
-        race.scores[place] = scores[place]
+        race.add_score(*place, scores[place])
     return ~np.isnan(race.scores)
 
 

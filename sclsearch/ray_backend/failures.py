@@ -62,8 +62,12 @@ class WorkerFailures:
         if alive and self._unfit.keys() >= set(alive):
             raise SclsearchError("\n".join(f"node {one}: {self._unfit[one]}" for one in alive))
 
+    @property
+    def seed_runs(self) -> Collection[SeedRunId]:
+        return self._failures.keys()
+
     def count(self, run_id: SeedRunId) -> int:
-        return len(self._failures[run_id])
+        return len(self._failures.get(run_id, ()))
 
     def add(self, run_id: SeedRunId, failure: WorkerFailure) -> bool:
         """Record a worker failure; return True if the search retries the seed run.

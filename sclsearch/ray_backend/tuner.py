@@ -20,7 +20,10 @@ import ray
 from ray import cloudpickle, tune
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayTaskError
+from ray.tune import registry as tune_registry
+from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
+from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
@@ -89,14 +92,27 @@ def _cause(error: Exception, origin: Exception) -> str:
 
 
 @cache
-def patch_out_of_memory() -> None:
-    """Make Tune treat a worker that Ray's memory monitor killed as a failed trial.
+def patch_tune() -> None:
+    """Make Tune treat a worker that Ray's memory monitor killed as a failed trial, and save none.
 
     Ray 2.60 handles only actor and task errors. Any other error ends the whole run while a trial
-    runs, and leaves no cause while a worker starts.
+    runs, and leaves no cause while a worker starts. Nothing reads the states that it saves.
     """
+    TuneController._mark_trial_to_checkpoint = lambda *_: None
     for name in ("_actor_start_failed", "_actor_task_failed"):
         setattr(RayActorManager, name, _patched(getattr(RayActorManager, name)))
+
+
+@contextmanager
+def _cached_trainable() -> Iterator[None]:
+    """Let Tune ask Ray for its trainable once, instead of several times for each trial."""
+    registry: Any = tune_registry._global_registry
+    registry.get = found = cache(registry.get)
+    registry.contains = lambda *key: found(*key) is not None
+    try:
+        yield
+    finally:
+        del registry.get, registry.contains
 
 
 def _patched(handle: Callable[..., None]) -> Callable[..., None]:
@@ -111,6 +127,10 @@ def _patched(handle: Callable[..., None]) -> Callable[..., None]:
 _LOG = logging.getLogger(__name__)
 _CALM_SECONDS = 60.0
 """Seconds without a failed call after which another failed call begins another outage."""
+_TICK_SECONDS = 0.2
+"""Seconds between two looks at the clock and at all running trials."""
+_ENDED_TRIALS = 500
+"""Ended trials that Tune keeps."""
 
 Tick = Callable[[Sequence[float], Sequence[float]], None]
 """Progress function: receives the seconds of each finished and of each running trial.
@@ -270,6 +290,17 @@ class SeedScheduler(_Stateless, FIFOScheduler):
         super().__init__()
         self.searcher, self.hung = searcher, hung
 
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """Choose none, so that Tune starts pending trials in order; forget ended trials.
+
+        At each event Tune reads all trials that it keeps, 20 KB each.
+        """
+        controller = tune_controller._tune_controller
+        ended = controller._stopped_trials
+        if len(ended) > _ENDED_TRIALS:
+            controller._trials[:] = [one for one in controller._trials if one not in ended]
+            ended.clear()
+
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
         failure = failure_of(trial)
         if trial.trial_id in self.hung:
@@ -277,11 +308,12 @@ class SeedScheduler(_Stateless, FIFOScheduler):
         self.searcher.causes[trial.trial_id] = failure
 
 
-class Watchdog(_Stateless, tune.Callback):
+class Watchdog(_Stateless, TrialProgressCallback):
     """Tune callback that kills hung trials and updates the progress line.
 
-    An exception of `tick` ends the search. `stopping` is called at the first Ctrl-C, which Tune
-    takes some seconds to obey.
+    It takes the place of Tune's own progress callback, which would keep all trials. An exception of
+    `tick` ends the search. `stopping` is called at the first Ctrl-C, which Tune takes some seconds
+    to obey.
     """
 
     def __init__(
@@ -298,6 +330,7 @@ class Watchdog(_Stateless, tune.Callback):
         self.training: dict[str, float] = {}  # start of training by trial, if there is a timeout
         self.took: list[float] = []
         self.hung: set[str] = set()
+        self.ticked = -math.inf
 
     def on_step_begin(self, **_: Any) -> None:
         """Announce a Ctrl-C; Tune has set its signal handlers before the first step."""
@@ -327,8 +360,11 @@ class Watchdog(_Stateless, tune.Callback):
 
     def on_step_end(self, **_: Any) -> None:
         """Kill hung trials; only the end of the process stops a call that holds the GIL."""
-        check_own_ray()
         now = time.monotonic()
+        if now - self.ticked < _TICK_SECONDS:
+            return
+        self.ticked = now
+        check_own_ray()
         trials = [trial for trial, _ in self.running.values()]
         starts = [start for _, start in self.running.values()]
         with self.searcher.keeping_fault():
@@ -362,7 +398,7 @@ def fit(
     one. `scratch` is the folder of `started_ray`; `gpus` and `concurrency` are the values of
     `options` resolved for this cluster.
     """
-    patch_out_of_memory()
+    patch_tune()
     scheduler.stop_retries()  # they would hold up all workers and Ctrl-C
     budget = math.inf if options.time_budget is None else options.time_budget
     timed = options.trial_timeout is not None
@@ -378,7 +414,7 @@ def fit(
         trainable = tune.with_parameters(seed_run_trial, context=context)
     # A node has one unit of its type of accelerator: the share of a seed run only selects nodes.
     kind = {} if accelerator is None else {f"{ACCELERATOR}{accelerator}": 0.0001}
-    tune.Tuner(
+    tuner = tune.Tuner(
         tune.with_resources(
             trainable,
             {"cpu": options.cpus_per_trial, "gpu": gpus, **kind},
@@ -396,7 +432,9 @@ def fit(
             callbacks=[watchdog],
             failure_config=tune.FailureConfig(max_failures=0),
         ),
-    ).fit()
+    )
+    with _cached_trainable():
+        tuner.fit()
     if searcher.fault is not None:
         raise searcher.fault
     if scheduler.complete:

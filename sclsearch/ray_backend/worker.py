@@ -246,7 +246,7 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext | Path) -> 
         torch.cuda.empty_cache()
         reason = traceback.format_exception_only(error)[-1].strip().rstrip(".")
         ended["failure"] = "out-of-memory", f"{reason}. {MEMORY_ADVICE}"
-    tune.report(ended)
+    tune.report({**ended, "done": True})  # without `done` Tune would ask once more
 
 
 def _seldom(report: Callable[[dict[str, Any]], object]) -> Report:

@@ -1,11 +1,11 @@
-"""Proposal of the next configuration, as a pure function of the scores observed so far."""
+"""Proposal of the next configuration, from the scores observed so far."""
 
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
@@ -19,54 +19,122 @@ from sclsearch.study.spec import Sampler
 
 ATTEMPTS = 20
 HISTORY = 500
-"""Most configurations that a sampler reads: the best ones and the latest ones, half each."""
+"""Configurations up to which a sampler reads all; beyond, the best and the latest, below 600."""
+BLOCK = 100
+"""Proposals after which the best configurations are chosen anew."""
 
 Values = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ObservedConfiguration:
     """Earlier configuration with its score, as input of the sampler."""
 
     values: Mapping[str, object]
-    score: float | None  # by the seeds that all get; None while unfinished
+    score: float | None = None  # by the seeds that all get; None while unfinished
+    text: str = field(init=False)  # canonical form of the values
+
+    def __post_init__(self) -> None:
+        self.text = canonical(self.values)
 
 
-def propose(
-    space: Space, sampler: Sampler, search_seed: int, known: Sequence[ObservedConfiguration]
-) -> tuple[Values, str] | None:
-    """Return the values of configuration `len(known)` and their origin.
+class Proposals:
+    """Proposals of configurations, each a pure function of the scores observed so far.
 
-    Published configurations come first. Each proposal creates a new sampler, seeded by the search
-    seed and the configuration number. A resumed study therefore proposes the same configurations as
-    an uninterrupted one. In a race the scores in `known`, and thus the proposals, depend on which
-    seed runs have finished.
-
-    Returns:
-        Values, and `published`, `start` or `sampled`; None if the space has no further
-        configuration.
+    Published configurations come first. Each proposal has a new sampler, seeded by the search seed
+    and the configuration number. A resumed study therefore proposes the same configurations as an
+    uninterrupted one. In a race the scores, and thus the proposals, depend on which seed runs have
+    finished.
     """
-    number = len(known)
-    if number < len(space.published):
-        return dict(space.published[number]), space.start
-    seen = {canonical(configuration.values) for configuration in known}
-    if not space.parameters:
-        return None if seen else ({}, "given")
-    if sampler == "grid":
-        return _next_unseen(space, seen)
-    seed = seed_for(search_seed, f"proposal/{number}/0") % 2**32
-    # A sampler that only repeats configurations has converged, or the space is exhausted.
-    candidates: Iterator[Values] = islice(_sampled(space, _sampler(sampler, seed), known), ATTEMPTS)
-    if space.size() is None:
-        candidates = chain(candidates, _sampled(space, RandomSampler(seed=seed), known))
-    for values in candidates:
-        if canonical(values) not in seen:
-            return values, "sampled"
-    return _next_unseen(space, seen)
+
+    def __init__(self, space: Space, sampler: Sampler, search_seed: int) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.space, self.sampler, self.search_seed = space, sampler, search_seed
+        self._distributions = {name: _distribution(p) for name, p in space.parameters.items()}
+        # Optuna's study is kept, because to add a trial takes longer than to propose from it.
+        self._study: optuna.Study | None = None
+        self._added: dict[int, tuple[int, float | None]] = {}  # trial and score by configuration
+
+    def next(self, known: Sequence[ObservedConfiguration]) -> tuple[Values, str] | None:
+        """Return the values of configuration `len(known)` and their origin.
+
+        The origin is `published`, `start`, `sampled`, or `given` in a space without parameters.
+        Returns None if the space has no further configuration.
+        """
+        number, space = len(known), self.space
+        if number < len(space.published):
+            return dict(space.published[number]), space.start
+        seen = {configuration.text for configuration in known}
+        if not space.parameters:
+            return None if seen else ({}, "given")
+        if self.sampler == "grid":
+            # Earlier proposals used at least the points before this one.
+            return _next_unseen(space, seen, start=number - len(space.published))
+        seed = seed_for(self.search_seed, f"proposal/{number}/0") % 2**32
+        random = RandomSampler(seed=seed)
+        # It reads no earlier trials, and to add them takes quadratic time.
+        study = optuna.create_study() if self.sampler == "random" else self._study_of(known)
+        # A sampler that only repeats configurations has converged, or the space is exhausted.
+        values = self._sample(study, _sampler(self.sampler, seed), seen, range(ATTEMPTS))
+        if values is None and space.size() is None:
+            values = self._sample(optuna.create_study(), random, seen, count())
+        return _next_unseen(space, seen) if values is None else (values, "sampled")
+
+    def _sample(
+        self, study: optuna.Study, sampler: BaseSampler, seen: set[str], attempts: Iterable[int]
+    ) -> Values | None:
+        """Return a new proposal; each repetition counts as unfinished for the next one."""
+        study.sampler = sampler
+        asked, found = list[optuna.trial.Trial](), None
+        for _ in attempts:
+            asked.append(study.ask(self._distributions))
+            values = {
+                name: as_tuples(json.loads(value)) if isinstance(value, str) else value
+                for name, value in asked[-1].params.items()
+            }
+            if canonical(values) not in seen:
+                found = values
+                break
+        for trial in asked:  # samplers do not read failed trials
+            study.tell(trial, state=TrialState.FAIL)
+        return found
+
+    def _study_of(self, known: Sequence[ObservedConfiguration]) -> optuna.Study:
+        """Return the study of the configurations that the sampler reads, in order."""
+        members = _best_and_latest(known)
+        kept = list(self._added) == members[: len(self._added)] and all(
+            score in {None, known[number].score} for number, (_, score) in self._added.items()
+        )
+        if self._study is None or not kept:
+            self._study, self._added = optuna.create_study(direction="maximize"), {}
+        for number in members:
+            score = known[number].score
+            trial, earlier = self._added.get(number, (None, None))
+            if trial is None:
+                trial = len(self._study.get_trials(deepcopy=False))
+                self._study.add_trial(self._trial(known[number]))
+            elif score != earlier:
+                self._study.tell(trial, score)
+            self._added[number] = trial, score
+        return self._study
+
+    def _trial(self, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:
+        own = {n: one for n, one in self._distributions.items() if n in configuration.values}
+        searched = {name: configuration.values[name] for name in own}
+        for name, one in own.items():
+            if isinstance(one, CategoricalDistribution):
+                searched[name] = canonical(searched[name])
+        return optuna.create_trial(
+            state=TrialState.RUNNING if configuration.score is None else TrialState.COMPLETE,
+            params=searched,
+            distributions=own,
+            value=configuration.score,
+        )
 
 
-def _next_unseen(space: Space, seen: set[str]) -> tuple[Values, str] | None:
-    unseen = (values for values in space.grid() if canonical(values) not in seen)
+def _next_unseen(space: Space, seen: set[str], start: int = 0) -> tuple[Values, str] | None:
+    points = islice(space.grid(), start, None)
+    unseen = (values for values in points if canonical(values) not in seen)
     return next(((values, "sampled") for values in unseen), None)
 
 
@@ -82,54 +150,17 @@ def _sampler(kind: Sampler, seed: int) -> BaseSampler:
         return TPESampler(seed=seed, multivariate=True, constant_liar=True)
 
 
-def _sampled(
-    space: Space, sampler: BaseSampler, known: Sequence[ObservedConfiguration]
-) -> Iterator[Values]:
-    """Yield proposals of a sampler; each counts as unfinished for the next one."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    # The random sampler reads no earlier trials, and to add them takes quadratic time.
-    if not isinstance(sampler, RandomSampler):
-        study.add_trials(
-            [_trial(space, configuration) for configuration in _best_and_latest(known)]
-        )
-    distributions = {name: _distribution(one) for name, one in space.parameters.items()}
-    while True:
-        yield {
-            name: as_tuples(json.loads(value)) if _is_choice(space, name) else value
-            for name, value in study.ask(distributions).params.items()
-        }
-
-
-def _best_and_latest(known: Sequence[ObservedConfiguration]) -> Sequence[ObservedConfiguration]:
-    """Return at most `HISTORY` configurations in order: the best ones and the latest ones."""
+def _best_and_latest(known: Sequence[ObservedConfiguration]) -> list[int]:
+    """Return the numbers of the configurations that a sampler reads, in order."""
     if len(known) <= HISTORY:
-        return known
-    half = HISTORY // 2
-    best = sorted(range(len(known) - half), key=lambda number: -_score(known[number]))[:half]
-    return [*(known[number] for number in sorted(best)), *known[-half:]]
+        return list(range(len(known)))
+    early = len(known) - len(known) % BLOCK - HISTORY // 2
+    best = sorted(range(early), key=lambda number: -_score(known[number]))[: HISTORY // 2]
+    return [*sorted(best), *range(early, len(known))]
 
 
 def _score(configuration: ObservedConfiguration) -> float:
     return -math.inf if configuration.score is None else configuration.score
-
-
-def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:
-    searched = {
-        name: canonical(value) if _is_choice(space, name) else value
-        for name, value in configuration.values.items()
-        if name in space.parameters
-    }
-    return optuna.create_trial(
-        state=TrialState.RUNNING if configuration.score is None else TrialState.COMPLETE,
-        params=searched,
-        distributions={name: _distribution(space.parameters[name]) for name in searched},
-        value=configuration.score,
-    )
-
-
-def _is_choice(space: Space, name: str) -> bool:
-    return isinstance(space.parameters[name], Choice)
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:

@@ -14,7 +14,7 @@ from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.failures import FINAL, WorkerFailure, WorkerFailures
 from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, notify
-from sclsearch.search.proposals import ObservedConfiguration, propose
+from sclsearch.search.proposals import ObservedConfiguration, Proposals
 from sclsearch.selection.rules import Band, SeedRunId
 from sclsearch.store.remote import UnavailableError
 from sclsearch.store.runs import BATCH, Evaluation, Failure, RunStore, SeedRun
@@ -72,7 +72,8 @@ class Scheduler:
     def __post_init__(self) -> None:
         self.store = StudyStore(self.storage, self.name)
         self.runs = RunStore(self.storage)
-        self.state = SearchState(self.record, self.replicates, self.study.rule, self.band)
+        rule = self.study.rule
+        self.state = SearchState(self.record, self.replicates, rule, self.band, compact=True)
         self.training: dict[SeedRunId, SeedRunTask] = {}
         # Seed runs of the winner that train again, for a test score or weights.
         self.repeating: dict[SeedRunId, SeedRunTask] = {}
@@ -86,6 +87,9 @@ class Scheduler:
         self._repeated: set[SeedRunId] = set()
         self._has_weights: dict[str, bool] = {}  # whether the store has those of a seed run, by key
         self._to_retry: set[SeedRunId] = set()
+        study = self.study
+        self._proposals = Proposals(study.space, study.sampler, study.search_seed)
+        self._observed: list[ObservedConfiguration] = []
         # Seed runs of stored configurations that are read but not open, by configuration number.
         self._ahead: dict[int, tuple[list[SeedRunTask], list[SeedRun | None]]] = {}
 
@@ -235,7 +239,7 @@ class Scheduler:
         failures = self.worker_failures.count
         if self.state.race.band is None:
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
-        failed = [run_id for run_id in self.queue if failures(run_id)]
+        failed = [run_id for run_id in self.worker_failures.seed_runs if run_id in self.queue]
         found = self.state.next_in_race([*self.training, *failed], all_open=self._all_open)
         if found is None and failed:
             found = self.state.next_in_race(self.training, all_open=self._all_open)
@@ -396,14 +400,12 @@ class Scheduler:
             return True
         if self.state.race.band is not None and self.study.sampler in LEARNS_NOTHING:
             return self._next_id() is None  # the race needs no more of those that are open
-        return self.state.first_scores().keys() >= set(self._required(number))
+        return self.state.race.all_compared(len(self._required(number)))
 
     def _open(self) -> bool:
         number = len(self.state.configurations)
         if number >= len(self._stored):
-            proposal = propose(
-                self.study.space, self.study.sampler, self.study.search_seed, self._observed()
-            )
+            proposal = self._proposals.next(self._observe())
             if proposal is None:
                 self.exhausted = True
                 return False
@@ -416,6 +418,7 @@ class Scheduler:
         configuration = self._stored[number]
         tasks, stored = self._tasks_and_runs(number)
         self.state.add_configuration(configuration)
+        self._observed.append(ObservedConfiguration(configuration.values))
         notify(self.callbacks, "on_configuration", configuration)
         for task, run in zip(tasks, stored, strict=True):
             if run is None or (self.options.retry_failed and run.failure is not None):
@@ -460,14 +463,14 @@ class Scheduler:
         identity = seed_run_identity(self.record, configuration, replicate)
         return SeedRunTask(configuration, replicate, identity, digest(identity), self.tests_all)
 
-    def _observed(self) -> list[ObservedConfiguration]:
+    def _observe(self) -> list[ObservedConfiguration]:
+        """Return all configurations, with the scores that the next proposal uses."""
         scores = self.state.first_scores()
         required = self._required(len(self.state.configurations))
-        known = {number: score for number, score in scores.items() if number in required}
-        return [
-            ObservedConfiguration(earlier.values, known.get(earlier.number))
-            for earlier in self.state.configurations
-        ]
+        for one, configuration in zip(self._observed, self.state.configurations, strict=True):
+            number = configuration.number
+            one.score = scores.get(number) if number in required else None
+        return self._observed
 
     def _required(self, number: int) -> range:
         """Return the numbers of the configurations whose scores a proposal uses.

@@ -136,12 +136,22 @@ class Race:
     def __init__(self, top: Top, highest: float, seeds: int, band: Band = None) -> None:
         self.top, self.highest, self.band = top, highest, band
         self.scores = np.empty((0, seeds))
+        self._current: tuple[Numbers, int] | None = None  # what `_stage` returns; None if unknown
         doubled = ((2 if top.k is None else 3) * 2**n for n in range(seeds if band else 0))
         self.stages: tuple[int, ...] = (*(one for one in doubled if one < seeds), seeds)
 
     def add_configuration(self) -> None:
         """Add a configuration without any scores."""
         self.scores = np.vstack([self.scores, np.full(self.stages[-1], math.nan)])
+        self._current = None
+
+    def add_score(self, configuration: int, seed: int, score: float) -> None:
+        self.scores[configuration, seed] = score
+        self._current = None
+
+    def all_compared(self, configurations: int) -> bool:
+        """Return whether the first `configurations` have the scores of the first stage."""
+        return not np.isnan(self.scores[:configurations, : self.stages[0]]).any()
 
     def values(self, seeds: int, scores: Scores | None = None) -> Scores:
         """Return each configuration's score over its first seeds, `[C]`; NaN if one is missing.
@@ -155,7 +165,8 @@ class Race:
 
     @property
     def decided(self) -> bool:
-        return self.next((), all_open=True) is None
+        numbers, seeds = self._stage()
+        return not np.isnan(self.scores[numbers, :seeds]).any()
 
     def next(self, running: Collection[SeedRunId], *, all_open: bool) -> SeedRunId | None:
         """Return the configuration and the seed to train next; None if none is needed now.
@@ -165,14 +176,15 @@ class Race:
         the first stage are trained.
         """
         numbers, seeds = self._stage()
-        if not all_open:
-            return self._first_missing(numbers, seeds, running) if seeds == self.stages[0] else None
+        if not all_open and seeds != self.stages[0]:
+            return None
+        found = self._first_missing(numbers, seeds, running)
+        if found is not None or not all_open:
+            return found
         later = min((one for one in self.stages if one > seeds), default=seeds)
         best = self._ranked(numbers[~np.isnan(self.values(seeds)[numbers])], seeds)
         best = best[: max(math.ceil(KEPT * len(numbers)), LEAST)]
-        return self._first_missing(numbers, seeds, running) or self._first_missing(
-            best, later, running
-        )
+        return self._first_missing(best, later, running)
 
     def needed(self, unopened: int = 0) -> int:
         """Return how many seeds are still needed if the band keeps no more than the best third."""
@@ -186,6 +198,11 @@ class Race:
 
     def _stage(self) -> tuple[Numbers, int]:
         """Return configurations and number of seeds of the first stage that lacks scores."""
+        if self._current is None:
+            self._current = self._first_stage()
+        return self._current
+
+    def _first_stage(self) -> tuple[Numbers, int]:
         numbers, keep = np.arange(len(self.scores)), float(len(self.scores))
         for seeds in self.stages[:-1]:
             values = self.values(seeds)

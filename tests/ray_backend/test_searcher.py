@@ -137,6 +137,7 @@ def test_a_timeout_counts_from_the_start_of_training_and_no_wall_clock_matters(
     prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1e12)
+    monkeypatch.setattr("sclsearch.ray_backend.tuner._TICK_SECONDS", 0.0)
     searcher = SeedSearcher(prepare(), time.monotonic() + 60)
     killed: list[str] = []
     monkeypatch.setattr("ray.kill", killed.append)

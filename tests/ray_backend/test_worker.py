@@ -71,7 +71,8 @@ def test_a_repetition_stores_weights_and_says_if_it_predicts_otherwise(
     assert report["run"] == replace(run, predictions={}, rows="")
     assert not short.store.weights(run.key).exists()
     report, again = trial(short)
-    assert report == {"key": run.key, "run": replace(run, predictions={}), "warning": ""}
+    expected = {"key": run.key, "run": replace(run, predictions={}), "warning": "", "done": True}
+    assert report == expected
     assert again == run
     assert short.store.weights(run.key).exists()
     short.store.weights(run.key).remove()

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from sclsearch.canonical import canonical, digest
-from sclsearch.search.proposals import HISTORY, ObservedConfiguration, propose
+from sclsearch.search import proposals as proposals_module
+from sclsearch.search.proposals import HISTORY, ObservedConfiguration, Proposals
 from sclsearch.spaces.space import Choice, Range, Space, Values
 from sclsearch.study.spec import Sampler
 
@@ -42,7 +43,8 @@ def searched(
 ) -> list[ObservedConfiguration]:
     """Return the proposals of a search that finishes each configuration before the next."""
     known: list[ObservedConfiguration] = []
-    while len(known) < count and (proposal := propose(space, sampler, search_seed, known)):
+    proposals = Proposals(space, sampler, search_seed)
+    while len(known) < count and (proposal := proposals.next(known)):
         known.append(ObservedConfiguration(proposal[0], score(proposal[0])))
     return known
 
@@ -50,7 +52,7 @@ def searched(
 def test_published_configurations_come_first_and_sampled_ones_differ_while_unfinished() -> None:
     known: list[ObservedConfiguration] = []
     for expected in (*WIDE.published, None, None):
-        proposal = propose(WIDE, "tpe", 0, known)
+        proposal = Proposals(WIDE, "tpe", 0).next(known)
         assert proposal is not None
         values, origin = proposal
         assert (values, origin) == (expected or values, "published" if expected else "sampled")
@@ -81,6 +83,23 @@ def test_tpe_proposes_configurations_where_scores_are_high() -> None:
     assert sum(float(str(one.values["tau"])) for one in late) / 15 > 0.7
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+def test_a_search_proposes_what_it_would_propose_if_it_were_resumed(
+    sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposals_module, "HISTORY", 20)
+    monkeypatch.setattr(proposals_module, "BLOCK", 5)
+    known: list[ObservedConfiguration] = []
+    proposals = Proposals(WIDE, sampler, 0)
+    for number in range(40 if sampler == "tpe" else 14):
+        found = proposals.next(known)
+        assert found is not None
+        assert found == Proposals(WIDE, sampler, 0).next(known)
+        known.append(ObservedConfiguration(found[0]))
+        for one in known[: -(number % 4) - 1]:  # scores arrive late, and not one by one
+            one.score = by_chance(dict(one.values))
+
+
 def test_a_long_search_reads_the_best_and_the_latest_configurations() -> None:
     values = [one.values for one in searched(WIDE, "random", HISTORY + 100)]
     early, latest = range(100), range(590, 600)
@@ -88,7 +107,7 @@ def test_a_long_search_reads_the_best_and_the_latest_configurations() -> None:
     def proposed(best: Sequence[int], replaced: range = range(0)) -> object:
         known = [values[0] if n in replaced else one for n, one in enumerate(values)]
         scores = [n / 1000 + (n in best) for n in range(len(values))]
-        return propose(WIDE, "tpe", 0, list(map(ObservedConfiguration, known, scores)))
+        return Proposals(WIDE, "tpe", 0).next(list(map(ObservedConfiguration, known, scores)))
 
     found = proposed(early)
     assert proposed(early, replaced=range(100, 200)) == found
@@ -102,4 +121,4 @@ def test_a_finite_space_is_proposed_completely_without_repetition(sampler: Sampl
     expected = [canonical(values) for values in (FINITE.published[0], *rest)]
     found = [canonical(one.values) for one in known]
     assert found == expected if sampler == "grid" else sorted(found) == sorted(expected)
-    assert propose(FINITE, sampler, 0, known) is None
+    assert Proposals(FINITE, sampler, 0).next(known) is None

@@ -123,7 +123,7 @@ def finish(race: Race, scores: Scores, slots: int = 1, order: random.Random | No
             return race
         place = running.pop(order.randrange(len(running)) if order else 0)
         assert math.isnan(race.scores[place])
-        race.scores[place] = scores[place]
+        race.add_score(*place, scores[place])
 
 
 def seeds_of(race: Race) -> list[int]:
@@ -181,14 +181,16 @@ def test_an_exact_race_has_all_that_could_equal_or_beat_its_winner(
 def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
     race = race_of(1, 2.5)
     assert race.next((), all_open=False) == (0, 0)
-    race.scores[0, :2] = 0.5, 0.6
+    for seed, value in enumerate((0.5, 0.6)):
+        race.add_score(0, seed, value)
     assert race.next((), all_open=False) is None
     assert race.next((), all_open=True) == (0, 2)
 
 
 def test_top_k_counts_the_same_share_of_fewer_seeds() -> None:
     race = race_of(1, 3.5, top=Top(3))
-    race.scores[0, :6] = [0.1, 0.5, 0.9, 0.2, 0.7, 0.3]
+    for seed, value in enumerate((0.1, 0.5, 0.9, 0.2, 0.7, 0.3)):
+        race.add_score(0, seed, value)
     assert race.values(3).tolist() == [0.9]
     assert race.values(6).tolist() == [0.8]
     assert math.isnan(race.values(10)[0])
@@ -201,7 +203,7 @@ def test_the_needed_seeds_are_exact_if_nothing_is_within_the_band() -> None:
     total = race.needed()
     while (place := race.next((), all_open=True)) is not None:
         assert race.needed() == total
-        race.scores[place] = scores[place]
+        race.add_score(*place, scores[place])
         total -= 1
     assert race.needed() == total == 0
     assert race_of(2, None).needed() == 20
