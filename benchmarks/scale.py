@@ -150,7 +150,7 @@ class OneProcess:
     def is_actor_started(self, tracked_actor: Any) -> bool:
         return tracked_actor in self._live_actors_to_ray_actors_resources
 
-    def is_actor_failed(self, **_: Any) -> bool:
+    def is_actor_failed(self, *_: Any) -> bool:
         return False
 
     def get_live_actors_resources(self) -> dict[str, float]:
