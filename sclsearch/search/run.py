@@ -31,7 +31,7 @@ from sclsearch.study.state import SearchState, SeedRunTask
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
-from sclsearch.tracking.server import prepare as prepare_database
+from sclsearch.tracking.server import check as check_database
 from sclsearch.tracking.writer import failure_reason
 from sclsearch.training.device import backend_for, is_out_of_memory
 from sclsearch.training.evaluation import baselines
@@ -71,7 +71,7 @@ def run_prepared(
     uri = find_tracking_uri(options.tracking, scheduler.storage)
     check_model_name(options.register, uri)
     if uri is not None:
-        prepare_database(uri)
+        check_database(uri)
     with sole_driver(store.folder, show_message=console.print) as lost:
         progress = Progress(console, scheduler.configs * study.seeds)
         scheduler = replace(scheduler.begin(), callbacks=[progress, *callbacks])
