@@ -59,6 +59,7 @@ def worker_process(context: Path | None) -> Any:
             ended = {"done": True, "training_iteration": 1, "node_ip": "", "time_total_s": 0.0}
             return {**found, **ended}
 
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     return ray.remote(num_cpus=0)(Workers).remote()
 
 

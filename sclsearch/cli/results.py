@@ -262,8 +262,10 @@ def _compared(reports: Sequence[Report], methods: int, progress: Console) -> Stu
 def _show_comparison(console: Console, found: StudyComparison, options: RunOptions) -> None:
     show_comparison(console, found)
     names = " ".join(one.study for one in found.studies)
-    where = _reading_options(options.rule, options.storage)
+    where, best = _reading_options(options.rule, options.storage), found.report_of(found.ranked[0])
+    export = (export_command(best).removeprefix("sclsearch "), f"save {best.method} as a model")
     commands = [
+        *([] if best.verdict else [export]),
         (f"compare {names}{where}", "compare again, without training"),
         (f"show {found.studies[0].study}{where}", "show the reference's full ranking"),
         (f"report {names} --output report{where}", "write figures and tables"),
@@ -284,7 +286,7 @@ def _winner_commands(found: Report, summary: Summary, rule: str | None) -> list[
         return [(f"show {found.study}{where}", "show the ranking so far")]
     export = export_command(found)
     commands = [(f"report {found.study} --output report{where}", "write figures and tables")]
-    if export != summary.command:
+    if export != summary.command and found.verdict is None:
         commands.append((export.removeprefix("sclsearch "), "save the winner as a model"))
     return commands
 

@@ -209,7 +209,9 @@ def _best(
     tied: Sequence[ComparedStudy],
 ) -> str:
     score = f"test {found.metric} {with_spread(best.test_mean or 0.0, best.test_std)}"
-    nearest = nearest_baseline(found.report_of(best))
+    report = found.report_of(best)
+    # Its seeds may be more than the compared ones.
+    nearest = nearest_baseline(report) if report.seeds == found.seeds else None
     whose = f"{name_of(found, best)}'s"
     baseline = "" if nearest is None else f" {_lead(nearest, whose, found.metric)}"
     if not tied:

@@ -38,13 +38,17 @@ class WriterProcess:
             pipe.send(record)
             fault: Fault | None = pipe.recv()
         except (OSError, EOFError):  # the next record starts another one
-            self._pipe = None
+            self._kill()
             return ended
         return fault
 
     def end(self) -> None:
         """End the process, also while it waits for MLflow."""
         self._ended = True
+        self._kill()
+
+    def _kill(self) -> None:
+        self._pipe = None
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -153,6 +153,7 @@ def test_several_methods_end_with_a_comparison_and_their_dry_run_with_totals(
     budget = rows.index("Budget of the searches")
     assert rows[budget + 2 : budget + 4] == ["1 ce 2 4 under 1 min", "2 scl 2 4 under 1 min"]
     assert suggested(result.stdout) == [
+        "sclsearch export both-ce model",
         "sclsearch compare both-ce both-scl",
         "sclsearch show both-ce",
         "sclsearch report both-ce both-scl --output report",

@@ -107,6 +107,17 @@ def test_the_best_of_several_is_named_only_if_it_is_above_all_others_by_the_adju
     assert "scl and cmlm have the highest test accuracy 0.9050 ± 0.0055." in equal
 
 
+def test_the_lead_over_a_baseline_is_shown_only_for_the_compared_seeds(
+    write_study: WriteStudy,
+) -> None:
+    write_study(seeds(90), name="six", rows=SIX, baselines={LOGISTIC: 70})
+    write_study(seeds(60), name="others", method="ce", rows=SIX)
+    three = {name: digests[:3] if name == "train" else digests for name, digests in SIX.items()}
+    storage = write_study(seeds(60)[:3], name="three", method="lacon", rows=three)
+    assert "best baseline" in compared(storage, "six", "others").answer
+    assert "best baseline" not in compared(storage, "six", "three").answer
+
+
 def test_a_comparison_continues_with_new_seeds_until_all_winners_have_some(
     write_study: WriteStudy,
 ) -> None:

@@ -281,6 +281,21 @@ def test_a_lost_answer_is_looked_up_once_and_nothing_is_written_twice(
     assert shown.everything() == before
 
 
+def test_a_killed_writer_process_is_replaced_and_no_record_is_lost(
+    uri: str, write: Write, study: list[RunRecord]
+) -> None:
+    logger = MLflowLogger(uri, "storage")
+    logger.put(study[0])
+    wait_for("the first record", lambda: logger._written == 1, 60)
+    process = logger._writer._process
+    assert process is not None
+    process.kill()
+    for record in study[1:]:
+        logger.put(record)
+    assert logger.close() is None
+    assert write(*study) == 0
+
+
 def test_close_waits_while_records_are_written(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WriterProcess, "write", lambda *_: time.sleep(0.2))  # a slow server
     for patient, missing in ((True, False), (False, True)):
