@@ -189,21 +189,20 @@ class Marks(Callback):
 
     def on_seed_run(self, *_: Any, **__: Any) -> None:
         self.finished += 1
-        if self.finished in MARKS or self.finished + MARKS[0] // 2 in MARKS:
+        if self.finished == 1 or self.finished in MARKS:
             self.at[self.finished] = time.monotonic(), time.process_time(), peak_memory()
 
     def rows(self) -> Iterator[list[str]]:
-        """Yield the number of stored seed runs, and the costs of the last ones before it."""
-        for mark in MARKS:
-            if mark in self.at:
-                runs = MARKS[0] // 2
-                (begun, worked, _), (ended, done, memory) = self.at[mark - runs], self.at[mark]
-                yield [
-                    f"{mark:,}",
-                    f"{runs / (ended - begun):.0f}",
-                    f"{1000 * (done - worked) / runs:.1f}",
-                    f"{memory:.0f}",
-                ]
+        """Yield the number of stored seed runs, and the costs of those since the last row."""
+        for before, mark in pairwise(self.at):
+            (begun, worked, _), (ended, done, memory) = self.at[before], self.at[mark]
+            runs = mark - before
+            yield [
+                f"{mark:,}",
+                f"{runs / (ended - begun):.0f}",
+                f"{1000 * (done - worked) / runs:.1f}",
+                f"{memory - self.at[1][2]:.0f}",
+            ]
 
 
 def search_cost(seed_runs: int, storage: str, *, race: bool) -> tuple[list[list[str]], float]:
@@ -273,7 +272,7 @@ def optuna_search_cost(trials: int) -> list[list[str]]:
                 max_concurrent_trials=AT_ONCE,
                 reuse_actors=True,
             ),
-            run_config=tune.RunConfig(storage_path=str(scratch), verbose=0),
+            run_config=tune.RunConfig(storage_path=str(scratch), verbose=0, callbacks=[Count()]),
         ).fit()
     return list(marks.rows())
 
@@ -294,7 +293,9 @@ def search_tables(seed_runs: int, *, race: bool) -> Iterator[str]:
         rows, resumed = in_new_process(search_cost, seed_runs, storage, race=race)
     theirs = in_new_process(optuna_search_cost, min(seed_runs, MOST_TRIALS))
     rows = [["sclsearch", *row] for row in rows] + [["OptunaSearch", *row] for row in theirs]
-    yield from markdown(("search", "stored", "seed runs a second", "driver's ms", "MB"), rows)
+    yield from markdown(
+        ("search", "stored", "seed runs a second", "driver's ms", "gained MB"), rows
+    )
     yield f"\nThe search of {seed_runs:,} seed runs resumes in {resumed:.0f} s."
 
 
