@@ -52,7 +52,7 @@ SEEDS, FRESH = 5, 30
 PUBLISHED = {("sst2", 20, "scl"): 0.022, ("sst2", 100, "scl"): 0.017}
 """Differences of Gunel et al. with RoBERTa-large."""
 SAME = ("data", "digest", "engine", "device", "precision")
-"""What both sides of a difference have in common."""
+"""Fields that are equal in both records of a difference."""
 RESAMPLES, EDGE = 4_000, "†"
 Correct = npt.NDArray[np.bool_]
 Record = dict[str, Any]

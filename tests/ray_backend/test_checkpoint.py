@@ -65,7 +65,7 @@ class Worker:
 
     @property
     def stored(self) -> list[Any]:
-        """What is stored and must be equal to the bit."""
+        """Stored results that must be equal to the bit."""
         run, weights = self.study.runs.get(self.key), self.study.store.load_weights(self.key)
         assert run is not None
         assert weights is not None
