@@ -153,7 +153,7 @@ class Progress(Callback):
         # group of seed runs finishes, and would grow every second.
         each = statistics.fmean(self.finished_seconds)
         going = sum(min(age / each, 1) for age in running)
-        return (self.wanted - self.skipped - self.done - going) * each / len(running)
+        return max(0, self.wanted - self.skipped - self.done - going) * each / len(running)
 
 
 def _clock(seconds: float) -> str:

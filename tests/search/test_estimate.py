@@ -123,3 +123,5 @@ def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(
     best = "best -0.1234 (#99)"
     assert line([SECONDS], [6 * SECONDS]) == f"{counts} · {best} · 12:00 · 4:30 left"
     assert line([SECONDS], [0.0, 0.0]).endswith("3:00 left")
+    progress.wanted = 7  # the last seed run has finished, and its trial not yet
+    assert line([SECONDS], [SECONDS]) == f"5/7 seed runs · 3 stored · 1 failed · {best} · 12:00"
