@@ -1,12 +1,13 @@
 """Cost of the driver by the size of a search, and the timeline of a short command.
 
-    python -m benchmarks.scale [SEED RUNS] [--race]
+    python -m benchmarks.scale [SEED RUNS] [--race] [--s3]
 
 The first table has one search with 1,000 seed runs at a time, ten seeds per configuration, MLflow
 on SQLite and workers that train nothing. One process stands for all workers, because a thousand do
 not fit on one machine: driver, Ray Tune and store are real. Below it stands Ray Tune with
 OptunaSearch and function trainables, with the same workers. The second table is a short
-`sclsearch train` with one seed run at a time, and the same command again.
+`sclsearch train` with one seed run at a time, and the same command again. `--s3` prints one row
+alone: that of a search on an S3 server of this machine, which answers 30 ms late.
 """
 
 import argparse
@@ -34,11 +35,16 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 
 AT_ONCE, SEEDS = 1000, 10
+AT_WORK = 32
+"""Threads of the process that stands for all workers."""
+COLUMNS = ("search", "stored", "seed runs a second", "driver's ms", "gained MB")
 SCORED = 500
 """Validation rows, and test rows, of a stored result of the usual size."""
 MARKS = (1_000, 5_000, 10_000, 25_000, 50_000)
 MOST_TRIALS = 5_000
 """Trials of OptunaSearch, whose cost grows with each."""
+LATE, PORT = 0.03, 9371
+"""Seconds that the S3 server waits with each answer, and its port."""
 
 
 def worker_process(context: Path | None) -> Any:
@@ -60,7 +66,7 @@ def worker_process(context: Path | None) -> Any:
             return {**found, **ended}
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    return ray.remote(num_cpus=0)(Workers).remote()
+    return ray.remote(num_cpus=0, max_concurrency=AT_WORK)(Workers).remote()
 
 
 def no_training(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
@@ -102,12 +108,13 @@ class OneProcess:
         self.added = 0
 
     def add_actor(self, kwargs: Mapping[str, Any], **callbacks: Any) -> Any:
+        import ray
         from ray.air.execution._internal.tracked_actor import TrackedActor
 
         self.added += 1
         names = ("on_start", "on_stop", "on_error")
         actor = TrackedActor(self.added, **{name: callbacks[name] for name in names})
-        self.workers.reset.remote(self.added, kwargs["config"])
+        ray.get(self.workers.reset.remote(self.added, kwargs["config"]))
         self.pending.append(actor)
         return actor
 
@@ -205,7 +212,9 @@ class Marks(Callback):
             ]
 
 
-def search_cost(seed_runs: int, storage: str, *, race: bool) -> tuple[list[list[str]], float]:
+def search_cost(
+    seed_runs: int, storage: str, tracking: str | None, *, race: bool
+) -> tuple[list[list[str]], float]:
     """Return the driver's cost by seed runs that are stored, and the seconds to resume."""
     from ray.tune.execution import tune_controller
 
@@ -219,6 +228,7 @@ def search_cost(seed_runs: int, storage: str, *, race: bool) -> tuple[list[list[
     spec = StudySpec(task="demo", model="minilm", train_size=16)
     options = RunOptions(
         storage=storage,
+        tracking=tracking,
         configs=seed_runs // SEEDS,
         seeds=SEEDS,
         race=None if race else "off",
@@ -290,12 +300,50 @@ def in_new_process(cost: Callable[..., Any], *arguments: Any, **options: Any) ->
 def search_tables(seed_runs: int, *, race: bool) -> Iterator[str]:
     """Yield the driver's cost by the size of a search, and that of Ray Tune with OptunaSearch."""
     with tempfile.TemporaryDirectory() as storage:
-        rows, resumed = in_new_process(search_cost, seed_runs, storage, race=race)
+        rows, resumed = in_new_process(search_cost, seed_runs, storage, None, race=race)
     theirs = in_new_process(optuna_search_cost, min(seed_runs, MOST_TRIALS))
     rows = [["sclsearch", *row] for row in rows] + [["OptunaSearch", *row] for row in theirs]
-    yield from markdown(
-        ("search", "stored", "seed runs a second", "driver's ms", "gained MB"), rows
-    )
+    yield from markdown(COLUMNS, rows)
+    yield f"\nThe search of {seed_runs:,} seed runs resumes in {resumed:.0f} s."
+
+
+def late_server() -> None:
+    """Serve S3 on this machine; every answer is `LATE`."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import WSGIRequestHandler, run_simple
+
+    class Handler(WSGIRequestHandler):
+        protocol_version = "HTTP/1.1"  # keeps connections
+
+        def log(self, *_: object) -> None:
+            """Print nothing."""
+
+    def answer(*request: Any) -> Any:
+        time.sleep(LATE)
+        return server(*request)
+
+    server = DomainDispatcherApplication(create_backend_app)
+    run_simple("127.0.0.1", PORT, answer, threaded=True, request_handler=Handler)
+
+
+def object_store_table(seed_runs: int, *, race: bool) -> Iterator[str]:
+    """Yield the driver's cost on an object store."""
+    import s3fs
+
+    given = {"ENDPOINT_URL": f"http://127.0.0.1:{PORT}", "DEFAULT_REGION": "us-east-1"}
+    given |= {"ACCESS_KEY_ID": "any", "SECRET_ACCESS_KEY": "any"}
+    os.environ.update({f"AWS_{name}": value for name, value in given.items()})
+    server = get_context("spawn").Process(target=late_server, daemon=True)
+    server.start()
+    time.sleep(10)
+    s3fs.S3FileSystem().mkdir("scale")
+    with tempfile.TemporaryDirectory() as folder:
+        tracking = f"sqlite:///{folder}/mlflow.db"
+        rows, resumed = in_new_process(
+            search_cost, seed_runs, "s3://scale/storage", tracking, race=race
+        )
+    server.terminate()
+    yield from markdown(COLUMNS, [["sclsearch, S3", *row] for row in rows])
     yield f"\nThe search of {seed_runs:,} seed runs resumes in {resumed:.0f} s."
 
 
@@ -328,6 +376,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("seed_runs", nargs="?", type=int, default=MARKS[-1])
     parser.add_argument("--race", action="store_true")
+    parser.add_argument("--s3", action="store_true")
     given = parser.parse_args()
-    tables = [[*search_tables(given.seed_runs, race=given.race)], [*command_table()]]
+    if given.s3:
+        tables = [[*object_store_table(given.seed_runs, race=given.race)]]
+    else:
+        tables = [[*search_tables(given.seed_runs, race=given.race)], [*command_table()]]
     print(header("ray"), *("\n".join(table) for table in tables), sep="\n\n")

@@ -15,7 +15,6 @@ from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.rules import Band
 from sclsearch.store.schema import (
-    MOST_RECORDS,
     Baseline,
     Count,
     Fields,
@@ -200,7 +199,6 @@ _RESTORE = "The command that began the study writes it again and resumes."
 MOST_NAMED = 100
 """Most deleted files that are named; more are not by accident."""
 _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,5})\.json")
-_OPENED = "configurations.json"
 _BASELINES = "baselines.json"
 _WINDOWS = "windows.json"
 _RACE = "race.json"
@@ -220,11 +218,6 @@ class _Windows:
 @dataclass(frozen=True, slots=True)
 class _Race:
     band: Annotated[float, Field(gt=0, lt=1e6)] | Literal["exact"] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    count: Annotated[int, Field(ge=0, le=MOST_RECORDS)]
 
 
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
@@ -285,41 +278,26 @@ class StudyStore:
 
     def valid_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
         """Return the readable configurations by ascending number, and the errors of the others."""
-        opened, unreadable = 0, list[str]()
-        try:  # before the listing: a running search adds a configuration, then counts it
-            opened = self._opened()
-        except DamagedError as error:
-            unreadable.append(str(error))
-        numbers = self._numbers("configurations")
-        remedy = _REMEDY[ConfigurationRecord]
-        found, faults = self._read("configurations", numbers, ConfigurationRecord)
-        faults += unreadable
-        return found, [*faults, *self._deleted("configurations", numbers, remedy, opened)]
+        return self._read("configurations", ConfigurationRecord, _REMEDY[ConfigurationRecord])
 
     def replicates(self) -> list[ReplicateRecord]:
         """Return the replicates by ascending number.
 
         The next start of the study writes missing replicates again.
         """
-        found, faults = self._read("replicates", self._numbers("replicates"), ReplicateRecord)
+        found, faults = self._read("replicates", ReplicateRecord)
         if faults:
             raise DamagedError("\n".join(faults))
         return found
 
     def valid_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
         """Return the readable replicates by ascending number, and the errors of the others."""
-        numbers = self._numbers("replicates")
-        found, faults = self._read("replicates", numbers, ReplicateRecord)
-        return found, [*faults, *self._deleted("replicates", numbers, _RESTORE)]
+        return self._read("replicates", ReplicateRecord, _RESTORE)
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
         """Store a configuration or a replicate, before its first seed run starts."""
-        opened = isinstance(record, ConfigurationRecord)
-        kind = "configurations" if opened else "replicates"
-        stored = create(self.folder / kind / f"{record.number}.json", asdict(record))
-        if opened and stored:
-            write(self.folder / _OPENED, {"count": record.number + 1})
-        return stored
+        kind = "configurations" if isinstance(record, ConfigurationRecord) else "replicates"
+        return create(self.folder / kind / f"{record.number}.json", asdict(record))
 
     def seed_run_keys(self) -> tuple[set[str], list[str]]:
         """Return the keys of all seed runs of the study, and the errors of unreadable records."""
@@ -404,27 +382,19 @@ class StudyStore:
                 if key in name:
                     discard(folder / name)
 
-    def _opened(self) -> int:
-        """Return the number of configurations ever added, to detect a deleted last record."""
-        stored = read(self.folder / _OPENED, _Opened)
-        return stored.count if stored else 0
+    def _read(self, kind: str, record: type[_R], restore: str = "") -> tuple[list[_R], list[str]]:
+        """Return the readable records, and the errors of the others.
 
-    def _read(
-        self, folder: str, numbers: Sequence[int], kind: type[_R]
-    ) -> tuple[list[_R], list[str]]:
-        """Return the readable records of these numbers, and the errors of the others."""
-        places = [self.folder / folder / f"{number}.json" for number in numbers]
-        found = read_each(places, kind, _REMEDY[kind])
+        Missing records have errors too if `restore` says how to restore them.
+        """
+        numbers = self._numbers(kind)
+        missing = sorted({*range(max(numbers, default=0))} - {*numbers})
+        places = [self.folder / kind / f"{number}.json" for number in (*numbers, *missing)]
+        found = read_each(places[: len(numbers)], record, _REMEDY[record])
         faults = [str(one) for one in found if isinstance(one, DamagedError)]
-        return [one for one in found if isinstance(one, kind)], faults
-
-    def _deleted(
-        self, folder: str, numbers: Sequence[int], remedy: str, count: int = 0
-    ) -> list[str]:
-        """Return an error for each of the first numbers missing below the last one or `count`."""
-        missing = sorted({*range(max(count, *numbers, 0))} - {*numbers})
-        places = [self.folder / f"{folder}/{number}.json" for number in missing[:MOST_NAMED]]
-        return [f"{place}: was deleted. {remedy}" for place in places]
+        deleted = places[len(numbers) :][:MOST_NAMED] if restore else ()
+        faults += [f"{place}: was deleted. {restore}" for place in deleted]
+        return [one for one in found if isinstance(one, record)], faults
 
     def _numbers(self, kind: str) -> list[int]:
         found = map(_NUMBERED.fullmatch, (self.folder / kind).names())

@@ -31,7 +31,6 @@ KINDS: dict[str, type[Any]] = {
     f"{STUDY}/study.json": studies.StudyRecord,
     f"{STUDY}/configurations/1.json": studies.ConfigurationRecord,
     f"{STUDY}/replicates/0.json": studies.ReplicateRecord,
-    f"{STUDY}/configurations.json": studies._Opened,
     f"{STUDY}/baselines.json": studies._Baselines,
     f"{STUDY}/windows.json": studies._Windows,
     f"{STUDY}/race.json": studies._Race,

@@ -14,7 +14,7 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Rows, Splits, all_seeds
-from sclsearch.store.storage import DamagedError, read_each
+from sclsearch.store.storage import DamagedError
 from sclsearch.store.studies import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -110,10 +110,10 @@ def test_records_come_back_exactly_in_the_order_of_their_numbers(store: StudySto
     assert not store.add(replace(configurations[0], origin="published"))
     assert store.configurations() == configurations
     assert store.replicates() == replicates
-    (store.folder / "configurations" / "11.json").remove()  # the last one
+    (store.folder / "configurations" / "7.json").remove()
     found, (fault,) = store.valid_configurations()
-    assert found == configurations[:11]
-    assert "configurations/11.json: was deleted" in fault
+    assert found == [*configurations[:7], *configurations[8:]]
+    assert "configurations/7.json: was deleted" in fault
 
 
 def test_training_sets_with_unequal_numbers_of_seeds_are_noted() -> None:
@@ -122,20 +122,6 @@ def test_training_sets_with_unequal_numbers_of_seeds_are_noted() -> None:
         assert [note[:40] for note in uneven_seeds(records)] == [
             "seeds: 4 on 3 training sets, and some ha"
         ] * notes
-
-
-def test_a_configuration_that_a_search_adds_while_another_process_reads_is_no_damage(
-    store: StudyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.add(ConfigurationRecord(0, {}, FIELDS, "sampled"))
-
-    def meanwhile(*arguments: Any) -> list[Any]:
-        store.add(ConfigurationRecord(1, {}, FIELDS, "sampled"))
-        return read_each(*arguments)
-
-    monkeypatch.setattr("sclsearch.store.studies.read_each", meanwhile)
-    found, faults = store.valid_configurations()
-    assert ([one.number for one in found], faults) == ([0], [])
 
 
 # Stored seed runs are found by these keys; only a new engine version may change them.
