@@ -8,10 +8,11 @@ import os
 import re
 import shutil
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -116,6 +117,8 @@ START_MPS = "nvidia-cuda-mps-control -d"
 """Command that starts CUDA MPS."""
 
 _ANSWER_SECONDS = 5.0
+_TLS_FILES = ("CA_CERT", "SERVER_CERT", "SERVER_KEY")
+_HTTP2, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5), b"\4"
 _MPS_SECONDS = 1.0
 _WATCH_SECONDS, _STUCK_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
 
@@ -289,15 +292,34 @@ def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
 def _join(address: str, quiet: Mapping[str, Any]) -> None:
     host, _, port = address.rpartition(":")
     try:
-        if host and port.isdecimal():  # Ray itself waits minutes if nothing answers
-            socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+        if host and port.isdecimal():  # Ray itself waits minutes for an answer
+            _greet(host.strip("[]"), int(port))
         ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError, RayError) as error:
         raise SclsearchError(
-            f"--address {address}: no Ray cluster answers, or it rejects this machine's token: "
-            f"{first_sentence(str(error))}. Start one, or give HOST:PORT of its head; put its "
-            "token into ~/.ray/auth_token, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
+            f"--address {address}: no Ray cluster answers, or it rejects this machine's token or "
+            f"certificate: {first_sentence(str(error))}. Start one, or give HOST:PORT of its head; "
+            "put its token into ~/.ray/auth_token, or set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN_PATH; with TLS, set the variables of cluster/env.sh."
         ) from error
+
+
+def _greet(host: str, port: int) -> None:
+    """Raise OSError unless a gRPC server takes this machine's connection, with TLS if Ray uses it.
+
+    Such a server answers the first bytes of HTTP/2 with its settings.
+    """
+    with ExitStack() as opened:
+        line = opened.enter_context(socket.create_connection((host, port), _ANSWER_SECONDS))
+        if os.environ.get("RAY_USE_TLS", "0").lower() in {"1", "true"}:
+            files = {name: os.environ.get(f"RAY_TLS_{name}", "") for name in _TLS_FILES}
+            own = ssl.create_default_context(cafile=files["CA_CERT"])
+            own.load_cert_chain(files["SERVER_CERT"], files["SERVER_KEY"])
+            own.set_alpn_protocols(["h2"])
+            line = opened.enter_context(own.wrap_socket(line, server_hostname=host))
+        line.sendall(_HTTP2)
+        if line.recv(4)[3:] != _SETTINGS:
+            raise OSError(f"{host}:{port} is no Ray, or it does not take this certificate")
 
 
 def send_own_code(method: NamedMethod) -> None:

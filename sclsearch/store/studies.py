@@ -387,8 +387,8 @@ class StudyStore:
 
         Missing records have errors too if `restore` says how to restore them.
         """
-        numbers = self._numbers(kind)
-        missing = sorted({*range(max(numbers, default=0))} - {*numbers})
+        numbers: list[int] = self._numbers(kind)
+        missing: list[int] = sorted({*range(max(numbers, default=0))} - {*numbers})
         places = [self.folder / kind / f"{number}.json" for number in (*numbers, *missing)]
         found = read_each(places[: len(numbers)], record, _REMEDY[record])
         faults = [str(one) for one in found if isinstance(one, DamagedError)]

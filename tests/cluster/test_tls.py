@@ -37,12 +37,13 @@ def test_only_processes_with_a_certificate_of_the_cluster_can_join_it(
             subprocess.run([str(FOLDER / "tls.sh"), role, str(folder)], check=True)
         assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
     host, port = ray.util.get_node_ip_address(), free_port()
-    variables = {**os.environ, **processes.environment, "RAY_TLS_FOLDER": str(own)}
+    variables = {**os.environ, **processes.environment}
 
-    def start(command: str) -> "subprocess.Popen[str]":
+    def start(command: str, certificate: Path = own) -> "subprocess.Popen[str]":
         script = f"source {FOLDER / 'env.sh'}; RAY_AUTH_MODE=disabled exec {command}"
         pipe = subprocess.PIPE
-        return subprocess.Popen(["bash", "-c", script], env=variables, stderr=pipe, text=True)
+        given = variables | {"RAY_TLS_FOLDER": str(certificate)}
+        return subprocess.Popen(["bash", "-c", script], env=given, stderr=pipe, text=True)
 
     def reached(*certificate: Path) -> bool:
         files = [(own / "ca.crt").read_bytes(), *(one.read_bytes() for one in certificate)]
@@ -61,3 +62,7 @@ def test_only_processes_with_a_certificate_of_the_cluster_can_join_it(
     _, found = start(f"{sys.executable} -c '{code}'").communicate(timeout=PATIENCE)
     assert found.startswith("2 2\n"), found
     assert "no node has this accelerator. Did you mean 'L4'? Known: L4." in found
+    for certificate in (foreign, tmp_path):  # the second has none
+        refused = start(f"{sys.executable} -c '{code}'", certificate)
+        _, found = refused.communicate(timeout=60)  # Ray alone would wait longer
+        assert "or it rejects this machine's token or certificate" in found

@@ -64,7 +64,7 @@ def test_a_removal_keeps_the_seed_runs_that_another_study_shares(
     preview = remove("first", storage=str(folder), dry_run=True)
     found = Counter(path.partition("/")[0] for path in preview.files)
     # The study, 3 configurations and their number, 1 replicate, and the weights of one seed run.
-    assert found == {"runs": 4, "studies": 7}
+    assert found == {"runs": 4, "studies": 6}
     assert (preview.shared, preview.tracked) == (1, 0)
     assert preview.files[f"studies/first/weights/{keys[2]}.safetensors"] == 5
     assert keys_in(folder) == {*keys}
