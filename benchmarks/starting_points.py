@@ -177,7 +177,7 @@ def trained(task: CustomTask, model: str, key: tuple[Any, ...]) -> dict[str, Any
     tokens = study.tokenized([splits])[study.lengths()[-1]]
     if method == LOGISTIC:
         encoder = load_encoder(study.model, study.model_name)
-        found = baselines(study.data, tokens, {seed: splits}, encoder)[seed][NAME]
+        found = baselines(study.data, tokens, {seed: splits}, encoder, "accuracy")[seed][NAME]
         return row | {split: value("accuracy", evaluation) for split, evaluation in found.items()}
     began = time.perf_counter()
     result = train(study.seed_run_spec({}, seed, splits), tokens)

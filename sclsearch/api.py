@@ -217,7 +217,7 @@ def _changed_task(
         return as_task(before if task is None else task, **columns)
     if task is None:
         return replace(before, **columns)
-    kept = {name: getattr(before, name) for name in ("text", "label", "metric", "regression")}
+    kept = {name: getattr(before, name) for name in ("text", "label", "regression")}
     return as_task(task, **{**kept, **columns})
 
 

@@ -177,6 +177,7 @@ class Protocol:
     few_shot: bool = False  # a training size is required; otherwise none is allowed
     sizes: tuple[str, ...] = ()  # training sizes of the paper, as text
     metrics: Mapping[str, str] = field(default_factory=dict)  # by task, if not its default metric
+    chosen_metric: str | None = None  # that of the user
     # Training fields that the protocol sets, given the number of training rows and the batch size
     # in texts. Fields that only some methods have are set for those methods.
     training: Callable[[int, int], Mapping[str, object]] = lambda _rows, _batch_size: {}
@@ -210,7 +211,7 @@ class Protocol:
             )
 
     def metric(self, data: TaskData) -> str:
-        return self.metrics.get(data.task.public_name, data.task.metric)
+        return self.chosen_metric or self.metrics.get(data.task.public_name, data.task.metric)
 
     def data(self, whole: TaskData) -> TaskData:
         """Return the task with the protocol's classes only, as `splits` and `metric` expect it."""

@@ -232,7 +232,7 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
         tokens = study.tokenized(missing.values())[study.lengths()[-1]]
         encoder = load_encoder(study.model, study.model_name)
         gpu = study.numerics.startswith("cuda")
-        found = baselines(study.data, tokens, missing, encoder, gpu=gpu)
+        found = baselines(study.data, tokens, missing, encoder, study.metric, gpu=gpu)
         store.save_baselines({**stored, **found})
     except Exception as error:  # a search does not depend on its baselines
         if not isinstance(error, SclsearchError) and not is_out_of_memory(error):

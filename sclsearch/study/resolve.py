@@ -177,14 +177,17 @@ def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
 
 
 def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Protocol:
+    if spec.metric is not None:
+        lookup(METRICS, spec.metric, "metric")
     if spec.protocol is None:
         own = None if isinstance(spec.task, str) else "plain"
         if isinstance(spec.task, str):
             own = lookup(TASKS, spec.task, "task").protocol
-        return find_protocol(method.few_shot if size else own or method.protocol)
-    protocol = find_protocol(spec.protocol)
-    protocol.check_size(size, method.few_shot)
-    return protocol
+        protocol = find_protocol(method.few_shot if size else own or method.protocol)
+    else:
+        protocol = find_protocol(spec.protocol)
+        protocol.check_size(size, method.few_shot)
+    return replace(protocol, chosen_metric=spec.metric)
 
 
 def _check_space(spec: StudySpec, method: NamedMethod) -> None:
@@ -310,7 +313,8 @@ def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None
             f"--method {method.name}: needs a task with classes, but {data.task.name} is a "
             f"regression task. Use one of {able}."
         )
-    METRICS[protocol.metric(data)].check(len(data.task.labels), f"task {data.task.name}")
+    where = "--metric" if protocol.chosen_metric else f"task {data.task.name}"
+    METRICS[protocol.metric(data)].check(len(data.task.labels), where)
 
 
 def _defaults(

@@ -111,6 +111,10 @@ class StudySpec:
         model: Encoder: a folder, a hub name or one of `sclsearch ls models`. The name of a study
             is the encoder of its winner. Default: the protocol's.
         settings: Hyperparameters to fix, see `sclsearch ls methods METHOD`. Example: tau=0.3.
+        metric: Metric that selects checkpoints and configurations: accuracy, mcc, f1, f0.5, f2,
+            macro_f1, weighted_f1, balanced_accuracy, roc_auc, average_precision or neg_log_loss;
+            for scores pearson or spearman. Default: the task's; for your own file accuracy or
+            pearson.
         protocol: Rules of splits, seeds and selection, see `sclsearch ls protocols`. Default: the
             protocol of the method's paper.
         scale: Reduced scale. laptop: MiniLM, 3 seeds, at most 150 updates per stage, 200
@@ -147,6 +151,7 @@ class StudySpec:
         Mapping[str, object],
         Option(panel=SEARCH, name="--set", metavar="KEY=VALUE", kind=list[str] | None),
     ] = field(default_factory=dict)
+    metric: Annotated[str | None, Option(panel=DATA, more=True)] = None
     protocol: Annotated[str | None, Option(panel=DATA, more=True)] = None
     scale: Annotated[str | None, Option(panel=DATA, more=True)] = None
     splits: Annotated[int | None, Option(panel=DATA, more=True)] = None

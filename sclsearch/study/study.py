@@ -1,5 +1,6 @@
 """Fully resolved study, which determines the specification of every seed run in advance."""
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,10 +23,13 @@ from sclsearch.spaces.space import Choice, Space
 from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord
 from sclsearch.study.spec import Sampler
 from sclsearch.tasks.base import Index, TaskData, Texts
+from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.paraphrases import Paraphrases, ParaphraseSource
 from sclsearch.training.data import Tokens, join, joined_rows, tokenize_task
 from sclsearch.training.spec import Numerics, SeedRunSpec
 
+IMBALANCED = 2 / 3
+"""Share of the largest class from which accuracy is uninformative."""
 SAMPLE = 200
 """Most texts of a split whose lengths stand for those of all."""
 
@@ -108,17 +112,34 @@ class Study:
                 "pooling: cls_pooled, the checkpoint's pretrained pooler, as in the protocol's "
                 "paper; --set pooling=head_hidden takes a new layer"
             )
-        if self.metric != self.data.task.metric:
-            found.append(
-                f"metric: {self.metric}, as protocol {self.protocol.name} reports "
-                f"{self.data.task.name}, not the usual {self.data.task.metric}: compare it with "
-                "results of this protocol alone"
-            )
+        found += self._metric_notes
         if self.unlabeled is None and (unlabeled := self.data.splits["train"].unlabeled):
             reads = reads_unlabeled(*self._built({}))
             use = "; --unlabeled all adds them to the stages without labels" if reads else ""
             found.append(f"training rows without a label that are not used: {unlabeled}{use}")
         return [*found, *self.data.notes]
+
+    @property
+    def _metric_notes(self) -> list[str]:
+        metric, task = METRICS[self.metric], self.data.task
+        if not task.own:
+            usual = f"metric: {metric.name}, not the usual {task.metric} of {task.name}"
+            return [usual] if metric.name != task.metric else []
+        if metric.binary:
+            last = reprlib.repr(task.labels[1])
+            return [f"{metric.name} is of the class {last}, the last by name"]
+        if metric.name != "accuracy":
+            return []
+        train = self.data.splits["train"]
+        counts = np.bincount(train.y[: train.labeled], minlength=len(task.labels))
+        share = counts.max() / counts.sum()
+        if share < IMBALANCED:
+            return []
+        largest = reprlib.repr(task.labels[int(counts.argmax())])
+        return [
+            f"{share:.0%} of the training rows are {largest}, and predicting it alone has that "
+            "accuracy: --metric macro_f1 counts all classes alike"
+        ]
 
     @property
     def reads_paraphrases(self) -> bool:

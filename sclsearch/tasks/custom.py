@@ -76,8 +76,6 @@ class CustomTask:
         split_column: Column of each row's split: train, validation or test.
         fractions: Fractions of training, validation and test rows, drawn stratified by class. With
             no test rows there is no test score. Example: 0.8,0.1,0.1.
-        metric: accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy, or pearson in
-            regression.
         regression: The labels are numbers.
         id: Column that identifies a row in reports. Default: the row's number.
         delimiter: Delimiter of a CSV file: a character or tab. Default: detected.
@@ -94,7 +92,6 @@ class CustomTask:
         Annotated[tuple[float, float, float], BeforeValidator(_numbers)] | None,
         _more(kind=str | None),
     ] = None
-    metric: Annotated[str | None, _more()] = None
     regression: Annotated[bool, _more()] = False
     id: Annotated[str | None, _more()] = None
     delimiter: Annotated[str | None, _more()] = None

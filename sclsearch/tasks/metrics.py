@@ -1,8 +1,9 @@
-"""Metrics for classification, from a confusion matrix, and for regression, from predictions."""
+"""Metrics for classification, from counts or probabilities, and for regression, from scores."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,10 @@ from sclsearch.tasks.base import Labels, Task
 
 Counts = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
+Classes = npt.NDArray[np.int64]
+Probabilities = npt.NDArray[np.floating[Any]]
+LEAST_PROBABILITY = 1e-12
+"""Smallest probability in a log loss, which would be infinite at 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +25,14 @@ class Metric:
     """Metric of predictions; higher is better.
 
     With `classes` the function takes counts `[C, C]`, true classes in rows, predicted ones in
-    columns. With `scores` it takes predicted and true values, `[rows]` each.
+    columns. With `probabilities` it takes those of the classes, `[rows, C]`, and the true classes,
+    `[rows]`. With `scores` it takes predicted and true values, `[rows]` each.
     """
 
     name: str
     summary: str
     minimum: float  # score of a failed seed: that of a useless classifier, or the worst
-    needs: Literal["classes", "scores"]
+    needs: Literal["classes", "probabilities", "scores"]
     function: Callable[..., float]
     binary: bool = False  # defined for two classes only
 
@@ -39,18 +45,17 @@ class Metric:
 
         0 classes mean regression. `where`, an option or a file, begins the message.
         """
-        kind = "classes" if classes else "scores"
-        if kind != self.needs or (self.binary and classes != 2):
-            need = "two classes" if self.binary else self.needs
-            fitting = [
-                name
-                for name, metric in METRICS.items()
-                if metric.needs == kind and (classes == 2 or not metric.binary)
-            ]
+        if not self.fits(classes):
+            need = "two classes" if self.binary else self.needs.replace("probabilities", "classes")
+            fitting = [name for name, metric in METRICS.items() if metric.fits(classes)]
             raise SclsearchError(
                 f"{where}: the metric {self.name!r} needs {need}, got {classes or 'no'} classes. "
                 f"Use one of {', '.join(fitting)}."
             )
+
+    def fits(self, classes: int) -> bool:
+        """Return whether the metric supports a task with so many classes; 0 mean regression."""
+        return (self.needs == "scores") == (not classes) and (classes == 2 or not self.binary)
 
     def check_rows(self, y: Labels, task: Task, where: str) -> None:
         """Raise SclsearchError if a binary metric has no validation row of the second class."""
@@ -75,15 +80,60 @@ def mcc(counts: Counts) -> float:
     return _ratio(shared, math.sqrt(spread_true * spread_predicted))
 
 
-def f1(counts: Counts) -> float:
-    """Return F1 of class 1; 0 if it neither occurs nor is predicted."""
-    return float(f1_by_class(counts)[1])
+def f_beta(counts: Counts, beta: float = 1.0) -> float:
+    """Return F of class 1, in which recall weighs `beta` times as much as precision.
+
+    It is 0 if the class neither occurs nor is predicted.
+    """
+    hits, weight = float(counts[1, 1]), beta**2
+    return _ratio((1 + weight) * hits, weight * float(counts[1].sum()) + float(counts[:, 1].sum()))
 
 
 def macro_f1(counts: Counts) -> float:
     """Return the mean F1 of the classes that occur or are predicted; other classes do not count."""
     seen = counts.sum(0) + counts.sum(1) > 0
     return float(f1_by_class(counts)[seen].mean()) if seen.any() else 0.0
+
+
+def weighted_f1(counts: Counts) -> float:
+    """Return the mean F1 of the classes, weighted by their rows; 0 without rows."""
+    return _ratio(float(f1_by_class(counts) @ counts.sum(1)), float(counts.sum()))
+
+
+def balanced_accuracy(counts: Counts) -> float:
+    """Return the mean recall of the classes that occur; 0 without rows."""
+    rows = counts.sum(1)
+    return float((np.diag(counts)[rows > 0] / rows[rows > 0]).mean()) if rows.any() else 0.0
+
+
+def roc_auc(probabilities: Probabilities, y: Classes) -> float:
+    """Return the area under the ROC curve, of two classes that of class 1, of more the mean."""
+    from sklearn.metrics import roc_auc_score
+
+    return _one_against_rest(roc_auc_score, probabilities, y)
+
+
+def average_precision(probabilities: Probabilities, y: Classes) -> float:
+    """Return the average precision, of two classes that of class 1, of more the mean."""
+    from sklearn.metrics import average_precision_score
+
+    return _one_against_rest(average_precision_score, probabilities, y)
+
+
+def _one_against_rest(
+    score: Callable[..., float], probabilities: Probabilities, y: Classes
+) -> float:
+    """Return the mean score of the classes with rows in and outside; 0 if there are none."""
+    classes = range(probabilities.shape[1])[probabilities.shape[1] == 2 :]
+    of_class = ((y == c, probabilities[:, c]) for c in classes)
+    found = [score(*one) for one in of_class if 0 < one[0].sum() < len(y)]
+    return float(np.mean(found)) if found else 0.0
+
+
+def neg_log_loss(probabilities: Probabilities, y: Classes) -> float:
+    """Return the mean log probability of the true classes, in nats."""
+    true = probabilities[np.arange(len(y)), y].astype(np.float64)
+    return float(np.log(true.clip(LEAST_PROBABILITY)).mean())
 
 
 def pearson(predicted: Scores, true: Scores) -> float:
@@ -103,14 +153,33 @@ def spearman(predicted: Scores, true: Scores) -> float:
 
 
 MAXIMUM = 1.0
-"""Score of perfect predictions, for every metric."""
+"""Highest possible score of a metric; that of neg_log_loss is lower, 0."""
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("accuracy", "share of rows predicted right", 0.0, "classes", accuracy),
         Metric("mcc", "Matthews' correlation coefficient", -1.0, "classes", mcc),
-        Metric("f1", "F1 of class 1, of two", 0.0, "classes", f1, binary=True),
+        Metric("f1", "F1 of class 1, of two", 0.0, "classes", f_beta, binary=True),
+        Metric("f0.5", "F0.5 of class 1", 0.0, "classes", partial(f_beta, beta=0.5), binary=True),
+        Metric("f2", "F2 of class 1", 0.0, "classes", partial(f_beta, beta=2.0), binary=True),
         Metric("macro_f1", "mean F1 of the classes", 0.0, "classes", macro_f1),
+        Metric("weighted_f1", "mean F1, weighted by rows", 0.0, "classes", weighted_f1),
+        Metric("balanced_accuracy", "mean recall", 0.0, "classes", balanced_accuracy),
+        Metric("roc_auc", "area under the ROC curve", 0.0, "probabilities", roc_auc),
+        Metric(
+            "average_precision",
+            "area under precision over recall",
+            0.0,
+            "probabilities",
+            average_precision,
+        ),
+        Metric(
+            "neg_log_loss",
+            "mean log probability of the true class",
+            math.log(LEAST_PROBABILITY),
+            "probabilities",
+            neg_log_loss,
+        ),
         Metric("pearson", "Pearson's correlation", -1.0, "scores", pearson),
         Metric("spearman", "Spearman's rank correlation", -1.0, "scores", spearman),
     )
@@ -123,14 +192,28 @@ def confusion(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, classes: int) -> Cou
     return np.bincount(pairs, minlength=classes**2).astype(np.int64).reshape(classes, classes)
 
 
-def evaluate(task: Task, y_true: Labels, predictions: npt.ArrayLike) -> dict[str, object]:
-    """Return the evaluation of the classes or scores of rows, in the form in which it is stored.
+def evaluate(
+    task: Task,
+    y_true: Labels,
+    predictions: npt.ArrayLike,
+    probabilities: Probabilities,
+    metric_name: str,
+) -> dict[str, object]:
+    """Return the evaluation of the predicted classes or scores, in the form in which it is stored.
 
-    It is `{"confusion": [[...]]}` with exact counts, from which every class metric follows, or in
-    regression `{"pearson": x, "spearman": x, "mse": x}`.
+    It is `{"confusion": [[...]], "log_loss": x}` with exact counts, from which every class metric
+    follows, and the metric if it needs probabilities. In regression it is
+    `{"pearson": x, "spearman": x, "mse": x}`.
     """
     if not task.regression:
-        return {"confusion": confusion(y_true, predictions, len(task.labels)).tolist()}
+        y, metric = np.asarray(y_true, np.int64), METRICS[metric_name]
+        found: dict[str, object] = {
+            "confusion": confusion(y, predictions, len(task.labels)).tolist(),
+            "log_loss": -neg_log_loss(probabilities, y),
+        }
+        if metric.needs == "probabilities":
+            found[metric_name] = metric.function(probabilities, y)
+        return found
     true, predicted = np.asarray(y_true, np.float64), np.asarray(predictions, np.float64)
     return {
         "pearson": pearson(predicted, true),
@@ -152,7 +235,7 @@ def value(metric_name: str, evaluation: Mapping[str, Any]) -> float:
 def validation_loss(evaluation: Mapping[str, Any]) -> float:
     """Return the loss that decides between equal validation scores: log loss or squared error.
 
-    It is infinite for an evaluation without probabilities, as of a baseline.
+    It is infinite for an evaluation that has none.
     """
     return float(evaluation.get("log_loss", evaluation.get("mse", math.inf)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sclsearch.canonical import counted
-from sclsearch.errors import SclsearchError, listed, lookup
+from sclsearch.errors import SclsearchError, listed
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import (
     Index,
@@ -24,7 +24,6 @@ from sclsearch.tasks.base import (
     stratified,
 )
 from sclsearch.tasks.custom import SPLIT_VALUES, CustomTask
-from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.tables import (
     check_values,
     has_blank,
@@ -36,7 +35,6 @@ from sclsearch.tasks.tables import (
 if TYPE_CHECKING:
     import pandas as pd
 
-IMBALANCED = 2 / 3  # share of the largest class above which accuracy is uninformative
 MANY_NUMBERS = 20  # numeric classes above which numbers with decimals are taken for scores
 MISSING = frozenset({"nan", "n/a", "#n/a", "<na>", "na", "null", "none", "nil", "nat", "-", "?"})
 """Labels that programs write for a missing one, in lower case."""
@@ -142,8 +140,6 @@ def _check_options(files: CustomTask) -> None:
             )
     if files.fractions is not None:
         _check_fractions(files.fractions, files)
-    if files.metric is not None:
-        lookup(METRICS, files.metric, "metric")
 
 
 def _check_fractions(fractions: tuple[float, float, float], files: CustomTask) -> None:
@@ -197,13 +193,11 @@ def _visible(label: str) -> str:
 
 
 def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
-    metric = files.metric or ("pearson" if files.regression else "accuracy")
-    METRICS[metric].check(len(labels), "--metric")
     return Task(
         name=files.task_name,
         summary=f"{', '.join(files.text or ())} → {files.label}, in {files.path.name}",
         labels=labels,
-        metric=metric,
+        metric="pearson" if files.regression else "accuracy",
         pair=len(files.text or ()) == 2,
         protocol="plain",
         own=True,
@@ -213,18 +207,7 @@ def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     yield from lacking(task, splits)
     yield from _doubtful_classes(task.labels)
-    if METRICS[task.metric].binary:
-        yield f"{task.metric} is of the class {reprlib.repr(task.labels[1])}, the last by name"
     train = splits["train"]
-    if task.metric == "accuracy":
-        counts = np.bincount(train.y[: train.labeled], minlength=len(task.labels))
-        share = counts.max() / counts.sum()
-        if share >= IMBALANCED:
-            largest = reprlib.repr(task.labels[int(counts.argmax())])
-            yield (
-                f"{share:.0%} of the training rows are {largest}, and predicting it alone has "
-                "that accuracy: --metric macro_f1 counts all classes alike"
-            )
     yield from _contradictions(splits) if task.labels else ()
     for kind, texts in (
         ("training texts", set(train.texts[: train.labeled])),

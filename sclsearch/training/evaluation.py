@@ -44,8 +44,6 @@ GPU_TOKENS = 2**15
 A change of it needs a new `GPU_ENGINE_VERSION`.
 """
 ONE_VIEW = (0.0,)
-LEAST_PROBABILITY = 1e-12
-"""Smallest probability in a log loss, which would be infinite at 0."""
 
 Probabilities = npt.NDArray[np.float32]
 
@@ -109,8 +107,7 @@ def evaluate_rows(
 ) -> tuple[dict[str, Any], list[float], Probabilities]:
     """Return the metrics of a model as the run store keeps them, its predictions and probabilities.
 
-    The probabilities of the classes are `[rows, C]`, where C is 0 in regression. For classes,
-    `log_loss` is added to the metrics: the mean of -log p of the true classes, in nats. Raise
+    The probabilities of the classes are `[rows, C]`, where C is 0 in regression. Raise
     NonFiniteLossError if the last update broke the weights.
     """
     compute = partial(spec.method.scores, model)
@@ -122,13 +119,11 @@ def evaluate_rows(
     y = tokens[rows.split].y[rows.index]
     if spec.task.regression:
         predicted = scores.astype(np.float64)
-        none = np.empty((len(scores), 0), np.float32)
-        return evaluate(spec.task, y, predicted), predicted.tolist(), none
-    classes, probabilities = scores.argmax(1), class_probabilities(spec.method, scores)
-    found = evaluate(spec.task, y, classes)
-    true = probabilities[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
-    found["log_loss"] = float(-np.log(true.clip(LEAST_PROBABILITY)).mean())
-    return found, classes.tolist(), probabilities
+        probabilities = np.empty((len(scores), 0), np.float32)
+    else:
+        predicted, probabilities = scores.argmax(1), class_probabilities(spec.method, scores)
+    found = evaluate(spec.task, y, predicted, probabilities, spec.metric)
+    return found, predicted.tolist(), probabilities
 
 
 def class_probabilities(method: Method, scores: npt.NDArray[np.float32]) -> Probabilities:
@@ -241,6 +236,7 @@ def baselines(
     tokens: Mapping[str, Tokens],
     splits: Mapping[int, Splits],
     encoder: Encoder,
+    metric: str,
     *,
     gpu: bool = True,
 ) -> dict[int, dict[str, Evaluations]]:
@@ -257,26 +253,41 @@ def baselines(
     for number, one in splits.items():
         key = canonical(one.digests)
         if key not in by_rows:
-            by_rows[key] = _of_replicate(data, one, features)
+            by_rows[key] = _of_replicate(data, one, features, metric)
         found[number] = by_rows[key]
     return found
 
 
 def _of_replicate(
-    data: TaskData, splits: Splits, features: Features | None
+    data: TaskData, splits: Splits, features: Features | None, metric: str
 ) -> dict[str, Evaluations]:
     regression, y = data.task.regression, splits.train.labels(data)
-    predictors: dict[str, Callable[[Rows], Any]] = {}
+    predictors: dict[str, Callable[[Rows], tuple[Any, Any]]] = {}
     if not regression:
-        largest = np.bincount(y, minlength=len(data.task.labels)).argmax()
-        predictors[MAJORITY] = lambda rows: np.full(len(rows.index), largest, np.int64)
+        shares = np.bincount(y, minlength=len(data.task.labels)) / len(y)
+
+        def majority(rows: Rows) -> tuple[Any, Any]:
+            probabilities = np.tile(shares, (len(rows.index), 1))
+            return probabilities.argmax(1), probabilities
+
+        predictors[MAJORITY] = majority
     if features is not None and len(np.unique(y)) > 1:
         model = _fitted(features, splits.train, y, regression=regression)
-        name = RIDGE if regression else LOGISTIC
-        predictors[name] = lambda rows: model.predict(_values(features, rows))
+
+        def linear(rows: Rows) -> tuple[Any, Any]:
+            values = _values(features, rows)
+            probabilities = np.zeros((len(values), len(data.task.labels)))
+            if not regression:
+                probabilities[:, model.classes_] = model.predict_proba(values)
+            return model.predict(values), probabilities
+
+        predictors[RIDGE if regression else LOGISTIC] = linear
     evaluated = {n: rows for n, rows in splits.rows.items() if n in {"validation", "test"}}
     return {
-        name: {n: evaluate(data.task, r.labels(data), predict(r)) for n, r in evaluated.items()}
+        name: {
+            n: evaluate(data.task, rows.labels(data), *predict(rows), metric)
+            for n, rows in evaluated.items()
+        }
         for name, predict in predictors.items()
     }
 

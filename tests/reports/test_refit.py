@@ -191,8 +191,9 @@ def score_of(folder: Path, storage: Path) -> float:
     split, labels = data.splits[test.split], predictor.labels
     found = predictor.predict([split.texts[row] for row in test.index])
     numbers = [labels.index(str(one.label)) if labels else one.label for one in found]
-    evaluation = evaluate(data.task, test.labels(data), np.array(numbers, np.float64))
-    return value(predictor.record.metric, evaluation)
+    metric, likely = predictor.record.metric, np.ones((len(numbers), len(labels)))
+    y = test.labels(data)
+    return value(metric, evaluate(data.task, y, np.array(numbers, np.float64), likely, metric))
 
 
 def test_the_export_predicts_like_the_baseline_in_every_library(

@@ -267,9 +267,7 @@ def test_a_seed_run_fails_if_no_single_node_is_to_blame(
 def test_a_failed_seed_counts_as_the_metrics_minimum(
     prepare: Prepare, workers: Workers, make_spec: MakeSpec
 ) -> None:
-    spec = make_spec()
-    assert not isinstance(spec.task, str)
-    scheduler = prepare(replace(spec, task=replace(spec.task, metric="mcc")))
+    scheduler = prepare(make_spec(metric="mcc"))
     good, bad = workers.running(scheduler, at_a_time=2)
     workers.finish(scheduler, good)
     assert 0 not in scheduler.state.scores

@@ -120,10 +120,25 @@ def test_a_users_file_named_like_a_built_in_task_is_a_separate_task(
     path = tmp_path / "mrpc.csv"
     path.write_bytes(toy.path.read_bytes())
     few = {"protocol": "gunel-fewshot", "train_size": 20, "method": "supcl-seq", "space": None}
-    study = resolved(task=replace(toy, path=path, metric="f1"), **few)
+    study = resolved(task=replace(toy, path=path), metric="f1", **few)
     assert (study.data.task.name, study.metric) == ("mrpc", "f1")
     assert study.space.note == "practical, because the task is not a paper's"
     assert study.fields({})["max_length"] == 16  # the length of the texts
+
+
+def test_a_metric_that_misleads_is_noted_and_one_that_does_not_fit_is_refused(
+    resolved: Resolved, toy: CustomTask, tmp_path: Path
+) -> None:
+    path = tmp_path / "rare.csv"
+    rows = [f"row {n},{int(n % 5 < 1)}\n" for n in range(99)]
+    path.write_text("".join(["text,label\n", *rows]))
+    task = CustomTask(path)
+    assert resolved(task=task).notes[0].startswith("80% of the training rows are '0'")
+    assert resolved(task=task, metric="roc_auc").notes == []
+    assert resolved(task=task, metric="f2").notes == ["f2 is of the class '1', the last by name"]
+    with pytest.raises(SclsearchError, match="metric 'pearson' needs scores"):
+        resolved(task=toy, metric="pearson")
+    assert resolved(task="demo", metric="mcc").notes[0].startswith("metric: mcc, not the usual acc")
 
 
 @pytest.mark.parametrize("method", ["ce", "scl", "ce-cl"])

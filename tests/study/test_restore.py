@@ -42,7 +42,7 @@ def files(toy: CustomTask, tmp_path: Path) -> CustomTask:
     }
     for number, path in enumerate(files.values()):
         path.write_text("\n".join([header, *rows[number::3]]), encoding="utf-8")
-    return replace(toy, **files, split_column=None, metric="macro_f1")
+    return replace(toy, **files, split_column=None)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def files(toy: CustomTask, tmp_path: Path) -> CustomTask:
         {"method": "supcl-seq", "space": "paper"},  # a field is a list
         {"protocol": "supcl-seq", "settings": {"pooling": "cls_raw"}},
         {"protocol": "lacon-classes:2"},
-        {"task": "files"},
+        {"task": "files", "metric": "macro_f1"},
     ],
     ids=str,
 )

@@ -111,7 +111,6 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         (f"{PARTS}d,x,eval\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'eval'$"),
         (BALANCED, {**SPLIT, **FRACTIONS}, "--split-column, --fractions: "),
         (BALANCED, {**FRACTIONS, **TEST}, r"--fractions: the share of test .*, got 0\.1"),
-        (BALANCED, {"metric": "pearson"}, "--metric: the metric 'pearson' needs scores, got 2 "),
         (BALANCED, {"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
     ],
 )
@@ -123,7 +122,7 @@ def test_an_invalid_file_or_option_is_named(
         load_custom_task(replace(own, **changes))
 
 
-def test_notes_warn_of_repeated_texts_lacking_classes_and_unsuitable_metrics(
+def test_notes_warn_of_repeated_texts_and_of_lacking_or_doubtful_classes(
     own: CustomTask,
 ) -> None:
     def notes(content: str, **changes: Any) -> tuple[str, ...]:
@@ -137,7 +136,6 @@ def test_notes_warn_of_repeated_texts_lacking_classes_and_unsuitable_metrics(
         "2 of 3 test texts are also training texts",
         "1 of 3 test texts are also texts without a label",
     )
-    assert notes(BALANCED, metric="f1") == ("f1 is of the class 'pos', the last by name",)
     assert notes(BALANCED.replace("pos", "Neg").replace("neg", "neg ")) == (
         "classes that differ in case or spaces alone: 'Neg', 'neg '",
     )
@@ -149,9 +147,6 @@ def test_notes_warn_of_repeated_texts_lacking_classes_and_unsuitable_metrics(
     assert notes(many)[0].endswith(" and 28 more")
     rare = HEADER + "".join(f"row {n},{int(n < 2)}\n" for n in range(40))
     assert notes(rare, **FRACTIONS)[0] == "test has no row of class '1' (2 in all)"
-    large = HEADER + "".join(f"row {n},{int(n % 5 < 1)}\n" for n in range(99))
-    assert notes(large)[0].startswith("80% of the training rows are '0'")
-    assert notes(large, metric="macro_f1") == ()
 
 
 def test_a_task_has_options_that_describe_it() -> None:
@@ -193,12 +188,12 @@ def test_columns_are_found_by_name_or_length(own: CustomTask) -> None:
 
 def test_a_task_is_a_name_or_a_file(own: CustomTask) -> None:
     assert as_task(str(own.path)) == as_task(own.path) == own
-    assert as_task(str(own.path), metric="f1") == replace(own, metric="f1")
+    assert as_task(str(own.path), id="nr") == replace(own, id="nr")
     own.path.rename("cola")
     assert as_task("cola") == "cola"
     for task, options, message in (
-        (own, {"metric": "f1"}, "--metric: is a field of the CustomTask"),
-        ("demo", {"metric": "f1"}, "--metric: describes a file of your own, but demo"),
+        (own, {"id": "nr"}, "--id: is a field of the CustomTask"),
+        ("demo", {"id": "nr"}, "--id: describes a file of your own, but demo"),
         ("cola", {"delimiter": ","}, "cola: the file extension must be"),
     ):
         with pytest.raises(SclsearchError, match=f"^{message}"):
@@ -233,7 +228,7 @@ def test_data_in_memory_is_the_task_of_its_file_and_equal_data_are_written_once(
     first, other = task(), task(FRAME[::-1])
     assert task(FRAME.assign(id=7)) == first
     assert {*own.path.parent.rglob("*.parquet")} == {first.path.resolve(), other.path.resolve()}
-    assert replace(first, metric="f1").path == first.path != other.path
+    assert replace(first, label="text").path == first.path != other.path
 
 
 def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.encoders.savings import Packing, SubsetEmbedding
@@ -67,6 +68,21 @@ def test_training_lowers_the_loss_and_beats_the_majority_class(
     assert max(value("accuracy", one["validation"]) for one in evaluations) > MAJORITY + 0.2
     assert [one["epoch"] for one in evaluations] == [n + 1.0 for n in range(len(evaluations))]
     assert [one["update"] for one in evaluations] == [6 * (n + 1) for n in range(len(evaluations))]
+
+
+def test_a_metric_of_probabilities_chooses_the_checkpoint(work_for: WorkFor) -> None:
+    spec, tokens = work_for("ce", epochs=8)
+    spec = replace(spec, metric="roc_auc")
+    result = train(spec, tokens)
+    found: list[Any] = [one["validation"] for one in result.evaluations]
+    kept = found[result.kept]["roc_auc"]
+    assert kept == max(one["roc_auc"] for one in found) > min(one["roc_auc"] for one in found)
+    for rows in ("validation", "test"):
+        index = getattr(spec.splits, rows)
+        y = tokens[index.split].y[index.index]
+        stored: Any = result.test if rows == "test" else found[result.kept]
+        expected = roc_auc_score(y, result.probabilities[rows][:, 1])
+        assert value("roc_auc", stored) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if method_class(name).regression])

@@ -127,7 +127,7 @@ def test_both_baselines_use_the_rows_of_the_replicate_and_the_linear_one_few_row
         for name, rows in (("train", 30), ("validation", 40), ("test", 50))
     )
     splits = {0: Splits(train=train, validation=validation, test=test)}
-    found = baselines(data, tokens, splits, encoder)[0]
+    found = baselines(data, tokens, splits, encoder, data.task.metric)[0]
     y, true = train.labels(data), test.labels(data)
     expected = np.zeros((2, 2), int)
     expected[:, np.bincount(y).argmax()] = np.bincount(true)
@@ -148,4 +148,4 @@ def test_both_baselines_use_the_rows_of_the_replicate_and_the_linear_one_few_row
     assert found[LOGISTIC]["test"]["confusion"] == confusion_matrix(true, predicted).tolist()
     monkeypatch.setattr(module, "MOST_ROWS_ON_CPU", 100)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert baselines(data, tokens, splits, encoder)[0].keys() == {MAJORITY}
+    assert baselines(data, tokens, splits, encoder, data.task.metric)[0].keys() == {MAJORITY}
