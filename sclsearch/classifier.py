@@ -33,9 +33,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     `fit` runs `sclsearch.tune` on the texts, trains the winner once more on all of them, and keeps
     the model in memory. The parameters are the options of `tune`, and `fit` validates them.
+    Hyperparameters of the method and the training are items of `settings`.
 
     Example:
-        >>> classifier = Classifier(model="minilm", configs=3)  # doctest: +SKIP
+        >>> classifier = Classifier(model="minilm", settings={"epochs": 8})  # doctest: +SKIP
         >>> classifier.fit(texts, labels).predict(["a fine film"])  # doctest: +SKIP
 
     Without `storage`, `fit` deletes the files of the search at its end. With `storage`, the same
@@ -59,7 +60,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         progress: bool = True,
         **options: Unpack[ClassifierKeywords],
     ) -> None:
-        bound = inspect.signature(Classifier).bind(method=method, progress=progress, **options)
+        try:
+            bound = inspect.signature(Classifier).bind(method=method, progress=progress, **options)
+        except TypeError as error:
+            hint = 'Pass hyperparameters as settings, such as settings={"epochs": 4}.'
+            raise TypeError(f"Classifier: {error}. {hint}") from None
         bound.apply_defaults()
         self.__dict__.update(bound.arguments)
 
@@ -72,6 +77,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
             ValueError: The texts or labels are empty, of different lengths or of one class.
             SclsearchError: A text or a parameter is invalid, or the search failed.
         """
+        if isinstance(self.method, list | tuple) or "," in str(self.method):
+            raise ValueError(f"method: must be one, got {self.method!r}. Use tune for several.")
         X, y = check_X_y(X, y, dtype=object, ensure_2d=False, estimator=self)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)

@@ -137,8 +137,11 @@ def test_wrong_texts_and_labels_are_one_sentence(
     with pytest.raises((ValueError, SclsearchError), match=message) as raised:
         Classifier(**options).fit(texts, labels)
     assert "\n" not in str(raised.value)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'confgs'"):
-        Classifier(confgs=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"keyword argument 'epochs'\. Pass hyperparameters as set"):
+        Classifier(epochs=3)  # type: ignore[call-arg]
+    for methods in (["ce", "scl"], "ce,scl"):
+        with pytest.raises(ValueError, match=r"^method: must be one, got "):
+            Classifier(**{**options, "method": methods}).fit(TEXTS, GOOD)
 
 
 @pytest.mark.parametrize("name", ["lists", "frame", "dataset"])

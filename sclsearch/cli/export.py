@@ -194,9 +194,10 @@ def predict(
     header = [name for name in header if name in printed or name not in columns]
     where = "standard input" if file == STDIN else str(file)
     raw = _rows(file, where, format_, delimiter)
+    own = dict.fromkeys([*columns, *(keep or ()), *([] if id_ is None else [id_])])
+    cells = text_columns(raw, list(own), where)
     if id_ is None:
-        raw = raw.assign(**{ROW: range(1, len(raw) + 1)})
-    cells = text_columns(raw, list(dict.fromkeys([*columns, *printed])), where)
+        raw, cells = (one.assign(**{ROW: range(1, len(raw) + 1)}) for one in (raw, cells))
     if cells.empty:
         raise SclsearchError(f"{where}: there are no rows. Add some.")
     texts = list(zip(*(cells[name] for name in columns), strict=True))
@@ -215,8 +216,8 @@ def predict(
         _write_json_lines(header, results, proba=proba)
 
 
-def _warn_of_empty_texts(source: str, names: Sequence[str]) -> None:
-    shown = ", ".join(names[:SHOWN_ROWS])
+def _warn_of_empty_texts(source: str, names: Sequence[object]) -> None:
+    shown = ", ".join(map(str, names[:SHOWN_ROWS]))
     more = ", …" if len(names) > SHOWN_ROWS else ""
     rows = counted(len(names), "row")
     write(f"{source}: {rows} with an empty text left out: {shown}{more}\n", error=True)

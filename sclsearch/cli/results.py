@@ -3,7 +3,6 @@
 This module imports the search at once; the commands import it when they start one.
 """
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from sclsearch.canonical import counted, shown
 from sclsearch.cli.ls import searched_values
@@ -40,13 +40,11 @@ from sclsearch.search.run import run, run_methods
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.tracking.server import find_tracking_uri
 
 Plan = Mapping[str, Any]
 """Plan of a search, as `sclsearch.search.plan` returns it."""
 LONG = 3600.0
 """Estimated seconds above which a dry run suggests shorter alternatives."""
-WIDTH = 80
 MOST = 10
 """Configurations that the ranking shows at the end of a search; `show` shows more."""
 MOST_IN_TURN = 3
@@ -266,16 +264,8 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
     export = (export_command(best).removeprefix("sclsearch "), f"save {best.method} as a model")
     commands = [
         *([] if best.verdict else [export]),
-        (f"compare {names}{where}", "compare again, without training"),
-        (f"show {found.studies[0].study}{where}", "show the reference's full ranking"),
         (f"report {names} --output report{where}", "write figures and tables"),
     ]
-    if options.tracking is None:
-        uri = find_tracking_uri(None, options.storage)
-        if uri is not None and uri.startswith("sqlite"):
-            named = os.environ.get("MLFLOW_TRACKING_URI")
-            storage = "" if named else storage_option(options.storage)
-            commands.append((f"ui{storage}", "browse all runs in MLflow"))
     _show_commands(console, commands)
     show_summary(console, summarize_comparison(found))
 
@@ -286,7 +276,7 @@ def _winner_commands(found: Report, summary: Summary, rule: str | None) -> list[
         return [(f"show {found.study}{where}", "show the ranking so far")]
     export = export_command(found)
     commands = [(f"report {found.study} --output report{where}", "write figures and tables")]
-    if export != summary.command and found.verdict is None:
+    if export != summary.command and found.verdict is None and found.finished:
         commands.append((export.removeprefix("sclsearch "), "save the winner as a model"))
     return commands
 
@@ -301,12 +291,9 @@ def _show_commands(console: Console, commands: Sequence[tuple[str, str]]) -> Non
     if which("sclsearch") is None:
         activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
         lines.insert(0, (activate, "# make the command available"))
-    widest = max(len(command) for command, _ in lines)
-    beside = all(len(f"  {' ' * widest}  {effect}") <= WIDTH for _, effect in lines)
     console.print()
     for command, effect in lines:
-        text = f"  {command:<{widest}}  {effect}" if beside else f"  {effect}\n  {command}"
-        console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+        console.print(Text(f"  {effect}\n  {command}"), style="dim", soft_wrap=True)
 
 
 def _exit_code(done: Scheduler) -> int:

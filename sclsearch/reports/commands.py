@@ -86,11 +86,12 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
         "--precision": precision if (precision := origin.get("precision")) != "auto" else None,
         "--data-dir": origin.get("data_dir"),
         "--rule": origin.get("rule"),
-        "--seeds": report.seeds,
+        # A search that replaces one of a single seed has the usual number.
+        "--seeds": report.seeds if changes is None or report.seeds > 1 else None,
         "--study": report.study if changes is None else None,
     }
     if searched:
-        named["--configs"] = len(report.configurations)
+        named["--configs"] = max(report.configs, len(report.configurations))
         named["--sampler"] = record.identity.get("sampler")
         named["--search-seed"] = record.identity.get("search_seed")
     options = [(name, str(value)) for name, value in named.items() if value is not None]

@@ -217,12 +217,12 @@ def verdict(report: Report, state: SearchState) -> Verdict | None:
     if report.repeats:
         cause = "that of the search which chose this configuration"
         return Verdict(fault, cause, study_command("report", report))
-    found = next(_causes(report, state, winner), None)
-    if found is None:
-        cause = "unknown; the page shows learning curves and wrong texts"
-        return Verdict(fault, cause, study_command("report", report))
-    cause, changes = found
-    return Verdict(fault, cause, search_command(report, changes))
+    unknown: Cause = ("unknown; the page shows learning curves and wrong texts", {})
+    cause, changes = next(_causes(report, state, winner), unknown)
+    one_seed = "; one seed may also be chance" if report.seeds == 1 else ""
+    if changes or one_seed:
+        return Verdict(fault, f"{cause}{one_seed}", search_command(report, changes))
+    return Verdict(fault, cause, study_command("report", report))
 
 
 def against_baselines(report: Report, state: SearchState) -> tuple[AgainstBaseline, ...]:

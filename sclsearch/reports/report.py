@@ -163,6 +163,8 @@ class Report:
     rule: str
     seeds: int
     """Number of replicates per configuration."""
+    configs: int
+    """Number of configurations that the search asked for."""
     data: str
     """SHA-256 of the task's texts and labels."""
     unlabeled_digest: str
@@ -182,7 +184,7 @@ class Report:
     race: Band
     """Band of the last start's race, as in `selection.race`; None without a race."""
     finished: bool
-    """True if no configuration needs a further seed under that race."""
+    """True if the search has all its configurations, and none needs a further seed."""
     notes: "tuple[Note, ...]"
     """Warnings and caveats about the scores."""
     weights: Mapping[str, str]
@@ -337,7 +339,8 @@ def report(
     replicates = replicates[:seeds]
     rule.check(len(replicates))
     configurations, more = store.valid_configurations()
-    band = store.race()
+    start = store.last_start()
+    band, wanted = start.band, min(start.configs, configs or start.configs)
     state, damaged = stored_state(
         RunStore(storage), record, replicates, configurations[:configs], rule, band
     )
@@ -361,6 +364,7 @@ def report(
         metric=state.metric,
         rule=str(rule),
         seeds=len(replicates),
+        configs=wanted,
         data=str(record.training["data"]),
         unlabeled_digest=str(record.training.get("unlabeled_digest", "")),
         rows=tuple(replicate.rows for replicate in replicates),
@@ -373,7 +377,7 @@ def report(
         configurations=tuple(lines),
         baselines=tuple(_baseline_lines(store, state)),
         race=band,
-        finished=state.race.decided,
+        finished=state.race.decided and len(state.configurations) >= wanted,
         notes=(),
         weights={key: str(place) for key, place in weights.items() if place.exists()},
         stored_seeds=stored_seeds,

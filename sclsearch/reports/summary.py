@@ -57,7 +57,7 @@ def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:
     if winner is None:
         return _without_winner(found)
     verdict = found.verdict
-    if verdict is not None:
+    if verdict is not None and found.finished:
         best = f"#{winner.number} is the best, but {verdict.fault}"
         answer = f"No configuration of {found.method} is useful. {best}"
         return Summary(answer, f"Likely cause: {verdict.cause}.", "search again:", verdict.command)
@@ -78,11 +78,14 @@ def _without_winner(found: Report) -> Summary:
 
 
 def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
-    count = len(found.configurations)
+    count = sum(found.finished or one.score is not None for one in found.configurations)
     tied = tied_with(found, winner)
     numbers = joined([f"#{one.number}" for one in (winner, *tied)])
     verb = "are" if tied else "is"
     what = f"the best of {count} configurations" if count > 1 else "the configuration"
+    if not found.finished:
+        numbers = f"So far: {numbers}"
+        what = f"the best of {counted(count, 'finished configuration')}"
     subject = f"{numbers} {verb} {what} of {found.method} on {found.task}"
     reason = f" by validation {found.metric}" if count > 1 and found.has_test else ""
     score = f"test {found.metric} {test_result(winner)}, {seeds_in_words(found, winner)}"
@@ -100,7 +103,9 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
 def _certainty(
     found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None
 ) -> Iterator[str]:
-    if 2 * (1 + len(tied_with(found, winner))) > len(found.configurations) > 1:
+    if not found.finished:
+        yield "The search is unfinished: another configuration may win."
+    elif 2 * (1 + len(tied_with(found, winner))) > len(found.configurations) > 1:
         yield "More validation rows would separate tied configurations; a longer search would not."
     if not found.has_test:
         yield f"There are {NO_TEST_ROWS}."
@@ -122,7 +127,7 @@ def nearest_baseline(found: Report) -> AgainstBaseline | None:
 def _over_next(found: Report, winner: ConfigurationLine) -> Iterator[str]:
     """Yield how far the next configuration is behind the winner, if the score separates them."""
     others = [one for one in found.configurations if one is not winner and one.reported]
-    if not others or tied_with(found, winner):
+    if not others or tied_with(found, winner) or not found.finished:
         return
     trained = zip(winner.seeds, found.rows, strict=False)
     subsets = {seed.replicate: rows["train"] for seed, rows in trained}
@@ -176,14 +181,16 @@ def summarize_comparison(found: StudyComparison) -> Summary:
         return Summary(answer, f"There are {NO_TEST_ROWS}.", "add test rows and repeat.", "")
     best, *others = found.ranked
     verdict = found.report_of(best).verdict
-    if verdict is not None:
+    finished = all(one.finished for one in found.reports)
+    if verdict is not None and finished:
         name = name_of(found, best)
         answer = f"No method is useful on {found.task}. {name} is the best, but {verdict.fault}"
         cause, command = f"Likely cause: {verdict.cause}.", _for_all(found, best, verdict.command)
         return Summary(answer, cause, "search again:", command)
     tied = [one for one in others if found.pair(best, one).adjusted > ALPHA]
     certainty = " ".join(_certainty_of_best(found, best, others))
-    return Summary(_best(found, best, others, tied), certainty, *_next_of_all(found))
+    answer = ("" if finished else "So far: ") + _best(found, best, others, tied)
+    return Summary(answer, certainty, *_next_of_all(found))
 
 
 def _for_all(found: StudyComparison, best: ComparedStudy, command: str) -> str:

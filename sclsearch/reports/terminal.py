@@ -1,5 +1,6 @@
 """Terminal output of reports, 80 columns wide."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
 """Label of a configuration without values; the key is True if the study repeats a winner."""
-FEWEST_SEEDS = 3
-"""Minimum number of seeds of a configuration for a histogram."""
-BINS = 11
-_BLOCKS = " ▂▄▆█"
 RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 
@@ -38,6 +35,10 @@ class Terminal(Console):
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text), style, control)
 
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        """Return the output without the blanks that pad tables, also before codes of color."""
+        return re.sub(r"(?m) +(?=(?:\x1b\[[\d;]*m)*$)", "", super()._render_buffer(buffer))
+
 
 def show(console: Console, report: Report, *, most: int = 20) -> None:
     """Print the ranking, with at most `most` configurations, the winner and its test score."""
@@ -49,8 +50,7 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
     )
     if report.space_note:
         console.print(Text(f"Search space: {report.space_note}"), style="dim", soft_wrap=True)
-    histograms = console.is_terminal and not console.options.ascii_only
-    console.print(_table(report, most, histograms=histograms))
+    console.print(_table(report, most))
     if len(report.configurations) > most:
         console.print(f"… and {len(report.configurations) - most} more (--json shows all)")
     if report.winner is not None:
@@ -70,16 +70,13 @@ def show_summary(console: Console, summary: "Summary") -> None:
         console.print(f"  {escape(summary.command)}", soft_wrap=True, highlight=False)
 
 
-def _table(report: Report, most: int, *, histograms: bool) -> Table:
+def _table(report: Report, most: int) -> Table:
     shown = report.configurations[:most]
-    bounds = histogram_axis([line.validations for line in shown]) if histograms else None
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
     table.add_column(f"validation\n{report.metric}", justify="right")
     table.add_column(f"test\n{report.metric}", justify="right", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
-    if bounds is not None:
-        table.add_column("validation\n{:.2f}–{:.2f}".format(*bounds), no_wrap=True)
     table.add_column("configuration", overflow="fold")
     for line in shown:
         missing = len(line.seeds) < report.seeds
@@ -88,45 +85,19 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
             validation_result(line),
             "…" if missing else test_result(line),
             f"{line.succeeded}/{report.seeds}",
-            *([] if bounds is None else [histogram(line.validations, *bounds)]),
             escape(values_of(report, line))
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
             style="bold" if line is report.winner else None,
         )
     for line in report.baselines:
-        blank = [] if bounds is None else [""]
         name = f"[dim]baseline: {line.origin}[/]"
-        table.add_row("", validation_result(line, "–"), test_result(line), "", *blank, name)
+        table.add_row("", validation_result(line, "–"), test_result(line), "", name)
     return table
 
 
 def values_of(report: Report, line: ConfigurationLine) -> str:
     """Return the hyperparameters that tell a configuration from others, or a word without any."""
     return settings(line.values) or CONFIGURATION[report.repeats]
-
-
-def histogram_axis(scores: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    """Return the lowest and the highest score; None if histograms say no more than a mean.
-
-    A histogram is worth its space if two or more configurations have three or more seeds, and
-    scores differ.
-    """
-    every = [score for one in scores for score in one]
-    enough = sum(len(one) >= FEWEST_SEEDS for one in scores)
-    if enough < 2 or min(every) == max(every):
-        return None
-    return min(every), max(every)
-
-
-def histogram(scores: Sequence[float], low: float, high: float) -> str:
-    """Return a histogram of scores between `low` and `high`, one character per bin.
-
-    The height of a block shows the number of seeds in its bin: 1, 2, 3, or 4 and more.
-    """
-    counts = [0] * BINS
-    for score in scores:
-        counts[min(int((score - low) / (high - low) * BINS), BINS - 1)] += 1
-    return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
 
 
 def tied_with(report: Report, winner: ConfigurationLine) -> list[ConfigurationLine]:

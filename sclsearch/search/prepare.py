@@ -165,6 +165,11 @@ def check_new(scheduler: Scheduler) -> None:
                 "--precision bf16: must be on a CPU with AVX512-BF16 or AMX; without them it was "
                 "14 times slower than fp32. Pass fp32, or leave it out."
             )
+    if options.accelerator is not None and not scheduler.dry:
+        with held_ctrl_c():
+            from sclsearch.ray_backend.start import check_accelerator, started_ray
+        with started_ray(options.address):
+            check_accelerator(options.accelerator)
 
 
 def check_custom_method(study: Study, splits: Splits) -> None:

@@ -89,10 +89,12 @@ def run_prepared(
                 logger.sync(scheduler.state)
                 patient = scheduler.ending == "complete"
                 scheduler.tracking = logger.close(patient=patient)
-        _show_skipped_failures(scheduler, console)
+        _show_after_training(scheduler, console)
         if scheduler.ending == "complete":
             delete_other_weights(scheduler)
             scheduler.store.delete_checkpoints()
+            # Fewer than asked for, if the time budget or the space was used up.
+            scheduler.store.save_start(scheduler.band, len(scheduler.state.configurations))
             complete_baselines(scheduler, console)
             if uri is not None and logger is not None:
                 _publish(uri, logger, scheduler, console)
@@ -170,10 +172,12 @@ def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
     console.print(size, markup=False, soft_wrap=True)
 
 
-def _show_skipped_failures(scheduler: Scheduler, console: Console) -> None:
+def _show_after_training(scheduler: Scheduler, console: Console) -> None:
     if count := scheduler.skipped_failures:
         failures = counted(count, "failed seed run")
         console.print(f"The race leaves out {failures}. Add --race off to train all.")
+    if scheduler.trained and scheduler.ending == "complete":
+        _show_step(console, "Evaluating baselines, writing reports")
 
 
 def _publish(uri: str, logger: MLflowLogger, scheduler: Scheduler, console: Console) -> None:

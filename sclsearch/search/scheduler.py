@@ -115,7 +115,7 @@ class Scheduler:
         record = self.store.check(self.record)
         for replicate in self.replicates:
             self.store.add(replicate)
-        self.store.save_race(self.band)
+        self.store.save_start(self.band, self.configs)
         return replace(self, record=record)
 
     def stop_retries(self) -> None:

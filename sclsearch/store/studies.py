@@ -216,8 +216,11 @@ class _Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Race:
-    band: Annotated[float, Field(gt=0, lt=1e6)] | Literal["exact"] | None
+class LastStart:
+    """Race and number of configurations of a study's last start."""
+
+    band: Annotated[float, Field(gt=0, lt=1e6)] | Literal["exact"] | None = None
+    configs: Count = 0  # in stores of earlier releases
 
 
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
@@ -331,18 +334,16 @@ class StudyStore:
         """Store the limits on unfinished configurations, without the first: the record has it."""
         write(self.folder / _WINDOWS, {"windows": [list(one) for one in windows[1:]]})
 
-    def race(self) -> Band:
-        """Return the band of the last start's race; None without a race, or for a damaged file."""
-        try:
-            stored = read(self.folder / _RACE, _Race)
-        except DamagedError:
-            return None
-        return None if stored is None else stored.band
+    def last_start(self) -> LastStart:
+        """Return what is known of the last start; without a race for a damaged file."""
+        with suppress(DamagedError):
+            return read(self.folder / _RACE, LastStart) or LastStart()
+        return LastStart()
 
-    def save_race(self, band: Band) -> None:
-        """Store the band of a start's race, unless it is the stored one."""
-        if self.race() != band:
-            write(self.folder / _RACE, {"band": band})
+    def save_start(self, band: Band, configs: int) -> None:
+        """Store a start's race and number of configurations, unless they are stored."""
+        if self.last_start() != (start := LastStart(band, configs)):
+            write(self.folder / _RACE, asdict(start))
 
     def sizes(self) -> tuple[int, int]:
         return len(self._numbers("configurations")), len(self._numbers("replicates"))

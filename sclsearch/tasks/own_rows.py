@@ -97,6 +97,8 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
         if blank.any():
             left_out = counted(int(blank.sum()), "row")
             columns = " or ".join(files.text or ())
+            if blank.all():
+                raise SclsearchError(f"{path}: all {left_out} have an empty {columns}. Add texts.")
             notes.append(f"{left_out} of {path.name} with an empty {columns} left out")
         # 1 and 1.0 are one class.
         names = rows[files.label].replace(r"^(-?\d+)\.0+$", r"\1", regex=True)

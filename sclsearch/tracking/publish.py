@@ -125,7 +125,8 @@ def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> T
     rule = parse_rule(record.origin["rule"])
     check_no_driver(store.folder, lambda _: None, "MLflow gets its runs from that process.")
     runs = RunStore(storage)
-    state, damaged = stored_state(runs, record, replicates, configurations, rule, store.race())
+    band = store.last_start().band
+    state, damaged = stored_state(runs, record, replicates, configurations, rule, band)
     if damaged:
         raise DamagedError("\n".join(damaged))
     logger = MLflowLogger(uri, storage)

@@ -33,13 +33,13 @@ KINDS: dict[str, type[Any]] = {
     f"{STUDY}/replicates/0.json": studies.ReplicateRecord,
     f"{STUDY}/baselines.json": studies._Baselines,
     f"{STUDY}/windows.json": studies._Windows,
-    f"{STUDY}/race.json": studies._Race,
+    f"{STUDY}/race.json": studies.LastStart,
     f"{STUDY}/driver-abc.json": lock._Claim,
     "runs/*.json": SeedRun,
 }
 CREATED: dict[str, dict[str, Any]] = {
     "windows.json": {"windows": [[1, 2]]},
-    "race.json": {"band": 2.5},
+    "race.json": {"band": 2.5, "configs": 2},
     "driver-abc.json": {
         **{"host": "elsewhere", "pid_namespace": None, "pid": 7, "process_start": "1"},
         **{"token": "abc", "drives": True, "time": 1.0, "ended": False},

@@ -170,7 +170,7 @@ def test_rows_with_an_empty_text_are_left_out_and_counted(winner: Path) -> None:
 def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
     for content, options, message in (
         ("body\na\n", (), "--text: must name one column of"),
-        ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'?"),
+        ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'? Known: bdy."),
         ('{"body": "a"}\n', (*BODY, "--keep", "body", "--format", "jsonl"), "printed twice"),
         (b"body\ngood\n\xff\n", BODY, "cannot be read: 'utf-8' codec"),
     ):

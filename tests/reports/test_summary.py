@@ -10,6 +10,7 @@ import sclsearch
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.summary import Summary, summarize, summarize_comparison, summary_of
+from sclsearch.store.studies import StudyStore
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
@@ -39,6 +40,26 @@ def test_the_answer_names_the_winner_its_score_and_the_command_for_new_seeds(
     confirmed = summary_of(report(storage, "made-up"))
     assert "test accuracy 0.5600 ± 0.0141 on 2 new seeds." in confirmed.answer
     assert confirmed.command == f"sclsearch export made-up model --storage {storage}"
+
+
+def test_an_unfinished_search_is_provisional_and_its_next_step_is_to_resume(
+    write_study: WriteStudy,
+) -> None:
+    below = [([[0, 20], [0, 80]], 1), ([[0, 20], [0, 80]], 1)]
+    write_study(below, [None, (90, 80)], name="begun", baselines={LOGISTIC: 70}, method="ce")
+    storage = write_study([(70, 60), (71, 62)], [(50, 1), (50, 2)])
+    StudyStore(storage, "made-up").save_start(None, 4)
+    for name, count in (("begun", "1 finished configuration"), ("made-up", "2 finished config")):
+        found = summarize(report(storage, name))
+        assert found.answer.startswith(f"So far: #0 is the best of {count}")
+        assert found.certainty.startswith("The search is unfinished: another configuration may win")
+        assert found.next_step == "resume the search:"
+    assert "--configs 4" in summarize(report(storage, "made-up")).command
+    both = compared(storage, "made-up", "begun")
+    assert both.answer.startswith("So far: No method is clearly best")
+    assert both.next_step.startswith("resume the search of scl, unfinished after 4 stored")
+    StudyStore(storage, "made-up").save_start(None, 2)
+    assert "sclsearch confirm" in summarize(report(storage, "made-up")).command
 
 
 @pytest.mark.parametrize(

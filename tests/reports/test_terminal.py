@@ -1,4 +1,4 @@
-"""Tests of the printed report: origin of each score, savings, width and histograms."""
+"""Tests of the printed report: origin of each score, savings and width."""
 
 from io import StringIO
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sclsearch.reports.report import report
-from sclsearch.reports.terminal import show, show_savings
+from sclsearch.reports.terminal import Terminal, show, show_savings
 from sclsearch.selection.rules import parse_rule
 from sclsearch.training.evaluation import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
@@ -14,7 +14,7 @@ from tests.reports.conftest import WriteStudy
 
 def printed(storage: Path, rule: str = "mean", *, name: str = "made-up") -> str:
     file = StringIO()
-    console = Console(file=file, width=80)
+    console = Terminal(file=file, width=80)
     show(console, report(storage, name, parse_rule(rule)))
     return file.getvalue()
 
@@ -30,7 +30,7 @@ def test_a_report_has_ranking_scores_and_notes_as_plain_text(write_study: WriteS
         study_notes=("an explanation that is " + "rather " * 9 + "[bold] long",),
         baselines={LOGISTIC: 10, MAJORITY: 5},
     )
-    assert [line.rstrip() for line in printed(storage).splitlines()] == [
+    assert printed(storage).splitlines() == [
         "scl on cola, 100 training examples, /models/[old]/bert, protocol gunel-fewshot",
         "        validation             test",
         "#         accuracy         accuracy  seeds  configuration",

@@ -107,6 +107,14 @@ def test_the_verdict_names_the_likeliest_cause_and_the_next_command(
     assert "--study" not in found.command
 
 
+def test_one_seed_may_be_chance_so_the_next_search_has_more(judged: Judged) -> None:
+    for fields in (MANY, {**MANY, "updates": 20}):
+        found = verdict_of(judged([(60, 60)], **fields))
+        assert found.cause.endswith("; one seed may also be chance")
+        assert found.command.startswith("sclsearch tune ")
+        assert "--seeds" not in found.command
+
+
 def test_an_export_of_a_useless_winner_needs_force_and_its_card_has_the_verdict(
     trained: Path, tmp_path: Path
 ) -> None:

@@ -71,16 +71,18 @@ def test_a_resumed_search_proposes_the_same_and_trains_only_missing_seed_runs(
 ) -> None:
     undisturbed = prepare(configs=14)
     everything = workers.run_out(undisturbed)
-    scheduler = prepare(configs=14, storage=tmp_path / "killed")
+    scheduler = prepare(configs=14, storage=tmp_path / "killed").begin()
     for _ in range(finished):
         workers.finish(scheduler, workers.running(scheduler, at_a_time=2)[0])
     diary = Diary()
     again = replace(prepare(configs=14, storage=tmp_path / "killed"), callbacks=[diary])
     again.refill()
+    assert (again.report().configs, again.report().finished) == (14, False)
     stored = [place for place, from_store in diary.seed_runs if from_store]
     assert sorted(stored) == sorted(scheduler.state.seed_runs)
     rest = workers.run_out(again)
     assert again.complete
+    assert again.report().finished
     assert sorted([*stored, *rest]) == sorted(everything)
     one, other = (
         [configuration.values for configuration in search.store.configurations()]

@@ -239,6 +239,12 @@ def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
         assert loaded.splits["train"].unlabeled == 1
 
 
+def test_a_file_without_any_text_is_refused(own: CustomTask) -> None:
+    own.path.write_text(HEADER + ",pos\n ,neg\n")
+    with pytest.raises(SclsearchError, match=r"reviews\.csv: all 2 rows have an empty text\. "):
+        load_custom_task(own)
+
+
 def test_invalid_data_columns_or_names_are_refused_before_writing(own: CustomTask) -> None:
     twice = pd.concat([FRAME, FRAME["text"]], axis=1)
     for changes, message in (

@@ -116,12 +116,13 @@ def _difference(one: Comparison) -> tuple[str, str]:
 def _forest(compared: StudyComparison) -> Plot:
     best, *others = compared.ranked
     pairs = [compared.pair(best, one).comparison for one in others]
-    baselines = compared.report_of(best).against
+    ranked = sorted(compared.report_of(best).against, key=lambda one: one.comparison.difference)
+    baselines = ranked[:1]  # a worse one may stretch the axis
     names = [*(name_of(compared, one) for one in others), *(one.name for one in baselines)]
     figure = plots.forest_plot(
         names, [*pairs, *(one.comparison for one in baselines)], len(pairs), compared.metric
     )
-    squares = " and each baseline (squares)" if baselines else ""
+    squares = " and the best baseline (square)" if baselines else ""
     name = name_of(compared, best)
     caption = (
         f"{name} minus each method{squares}, with its 95 % interval: right of 0 {name} is better. "

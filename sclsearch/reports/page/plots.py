@@ -191,7 +191,10 @@ def seed_plot(
     split: str,
     metric: str,
 ) -> "Figure":
-    """Return a dot plot with the scores of all seeds on a split; baselines are vertical lines."""
+    """Return a dot plot with the scores of all seeds on a split; baselines are vertical lines.
+
+    One that is further from the dots than their range is an arrow at the edge.
+    """
     lines = lines[:MOST]
     figure, axes = new_figure(1.0 + 0.24 * len(lines) + 0.2 * len(baselines))
     for row, line in enumerate(lines):
@@ -210,7 +213,13 @@ def seed_plot(
         scores = _scores(line, split)
         if scores:
             mean = mean_std(list(scores.values()))[0]
-            axes.axvline(mean, color=color, ls=dashes, lw=1.3, label=f"baseline: {line.origin}")
+            (low, high), label = axes.get_xlim(), f"baseline: {line.origin}, {mean:.4f}"
+            if 2 * low - high <= mean <= 2 * high - low:
+                axes.axvline(mean, color=color, ls=dashes, lw=1.3, label=label)
+                continue
+            edge, arrow = (0.0, "<") if mean < low else (1.0, ">")
+            place = {"transform": axes.transAxes, "clip_on": False, "zorder": 5}
+            axes.plot(edge, 0.5, arrow, color=color, label=f"{label}, off the axis", **place)
     axes.set_yticks(range(len(lines)), [f"#{line.number}" for line in lines])
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set(xlabel=f"{split} {metric}", ylabel="configuration")
