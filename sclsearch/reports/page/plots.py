@@ -191,10 +191,7 @@ def seed_plot(
     split: str,
     metric: str,
 ) -> "Figure":
-    """Return a dot plot with the scores of all seeds on a split; baselines are vertical lines.
-
-    One that is further from the dots than their range is an arrow at the edge.
-    """
+    """Return a dot plot of all seeds; baselines are vertical lines, far ones arrows at the edge."""
     lines = lines[:MOST]
     figure, axes = new_figure(1.0 + 0.24 * len(lines) + 0.2 * len(baselines))
     for row, line in enumerate(lines):
