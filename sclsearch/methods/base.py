@@ -51,6 +51,8 @@ class Training:
             Larger batches go through it in chunks by gradient caching, which takes less memory and
             more time and draws other random numbers. At 0, batches of more than 32,768 tokens go
             in chunks of 8,192.
+        patience: Evaluations in a row without a better one after which the training ends; 0 for
+            never. The learning rate falls as if it did not end.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -64,6 +66,7 @@ class Training:
     class_weights: Literal["none", "balanced"] = "none"
     head_lr_mult: Annotated[float, Gt(0)] = 1.0
     chunk_tokens: Annotated[int, Ge(0)] = 0
+    patience: Annotated[int, Ge(0)] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
                 # No copy is needed if no update follows.
                 final = update == total or spec.keep == "last"
                 best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
+            if training.patience and len(result.evaluations) > result.kept + training.patience:
+                break
         else:
             result.stages.append({"stage": stage.name, **record})
         if checkpoint.due and not (last and update == total):

@@ -70,6 +70,22 @@ def test_training_lowers_the_loss_and_beats_the_majority_class(
     assert [one["update"] for one in evaluations] == [6 * (n + 1) for n in range(len(evaluations))]
 
 
+def test_patience_ends_the_training_after_evaluations_without_a_better_one(
+    work_for: WorkFor,
+) -> None:
+    changes: Any = {"epochs": 16, "learning_rate": 0.005}
+    whole, short = (train(*work_for("ce", patience=n, **changes)) for n in (0, 2))
+    ended = len(short.evaluations)
+    assert short.kept + 3 == ended < len(whole.evaluations)
+    assert short.evaluations == whole.evaluations[:ended]
+    loss = [-one["validation"]["log_loss"] for one in whole.evaluations[:ended]]
+    score = [value("accuracy", one["validation"]) for one in whole.evaluations[:ended]]
+    ranks = list(zip(score, loss, strict=True))
+    assert short.kept == max(range(ended), key=ranks.__getitem__)
+    best = [max(ranks[: n + 1]) for n in range(ended)]
+    assert all(best[n - 2] < best[n] for n in range(2, ended - 1)), "it would have ended earlier"
+
+
 def test_a_metric_of_probabilities_chooses_the_checkpoint(work_for: WorkFor) -> None:
     spec, tokens = work_for("ce", epochs=8)
     spec = replace(spec, metric="roc_auc")
