@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import ray
 from ray import cloudpickle, tune
+from ray.air._internal import usage
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune import registry as tune_registry
@@ -99,6 +100,7 @@ def patch_tune() -> None:
     runs, and leaves no cause while a worker starts. Nothing reads the states that it saves.
     """
     TuneController._mark_trial_to_checkpoint = lambda *_: None
+    usage.tag_callbacks = lambda _: False  # for telemetry it would import MLflow
     for name in ("_actor_start_failed", "_actor_task_failed"):
         setattr(RayActorManager, name, _patched(getattr(RayActorManager, name)))
 

@@ -60,7 +60,7 @@ CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "pro
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
 FROM_REPORT = ("method", "task", "size", "protocol", "study", "rule", "seeds", "metric", "data")
 """Fields that the description of an export takes from the report."""
-ROWS_COMPARED = 500
+ROWS_COMPARED = 100
 """Rows whose predictions an export compares with the stored ones."""
 CLOSE, CLOSE_ON_GPU = 1e-3, 0.05
 """Differences of probabilities that rounding explains."""

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -72,11 +72,11 @@ def run_prepared(
     check_model_name(options.register, uri)
     if uri is not None:
         check_database(uri)
-    with sole_driver(store.folder, show_message=console.print) as lost:
+    with sole_driver(store.folder, show_message=console.print) as lost, ExitStack() as stack:
         progress = Progress(console, scheduler.configs * study.seeds)
         scheduler = replace(scheduler.begin(), callbacks=[progress, *callbacks])
         notify(callbacks, "on_study", scheduler.record)
-        logger = _started_logger(uri, scheduler)
+        logger = _started_logger(uri, scheduler, stack)
         scheduler.refill()
         scheduler.tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
@@ -88,7 +88,7 @@ def run_prepared(
             if logger is not None:
                 logger.sync(scheduler.state)
                 patient = scheduler.ending == "complete"
-                scheduler.tracking = logger.close(patient=patient)
+                scheduler.tracking = logger.close(patient=patient, end=False)
         _show_after_training(scheduler, console)
         if scheduler.ending == "complete":
             delete_other_weights(scheduler)
@@ -96,16 +96,18 @@ def run_prepared(
             # Fewer than asked for, if the time budget or the space was used up.
             scheduler.store.save_start(scheduler.band, len(scheduler.state.configurations))
             complete_baselines(scheduler, console)
-            if uri is not None and logger is not None:
-                _publish(uri, logger, scheduler, console)
+            if logger is not None:
+                _publish(logger, scheduler, console)
     return scheduler
 
 
-def _started_logger(uri: str | None, scheduler: Scheduler) -> MLflowLogger | None:
+def _started_logger(uri: str | None, scheduler: Scheduler, stack: ExitStack) -> MLflowLogger | None:
     if uri is None:
         return None
     logger = MLflowLogger(uri, scheduler.storage)
+    stack.callback(logger.writer.end)
     scheduler.callbacks = [*scheduler.callbacks, _LiveCurves(logger, scheduler.state)]
+    logger.sync(scheduler.state, ended=False)  # starts its process
     return logger
 
 
@@ -180,7 +182,7 @@ def _show_after_training(scheduler: Scheduler, console: Console) -> None:
         _show_step(console, "Evaluating baselines, writing reports")
 
 
-def _publish(uri: str, logger: MLflowLogger, scheduler: Scheduler, console: Console) -> None:
+def _publish(logger: MLflowLogger, scheduler: Scheduler, console: Console) -> None:
     """Write the report and the winner to MLflow, if it answers; keep the reason of a failure."""
     from sclsearch.reports.page import PageOptions
 
@@ -190,7 +192,7 @@ def _publish(uri: str, logger: MLflowLogger, scheduler: Scheduler, console: Cons
         if logger.answers:
             # Anyone may read a shared server: the page there has no texts of the task.
             page = PageOptions(texts=False)
-            done = publish(uri, found, scheduler.storage, page, registered_name=name)
+            done = publish(logger, found, scheduler.storage, page, registered_name=name)
             missing[1:] = []
             if done.warning is not None:
                 console.print(done.warning, style="yellow", markup=False, soft_wrap=True)

@@ -19,12 +19,12 @@ class MLflowLogger:
     """Writer of a search state to MLflow in the background; it neither stops nor slows a search.
 
     MLflow repeats failed requests for some seconds. A record that it still does not accept is
-    written again at the end. Only one thread may call `sync` and `close`.
+    written again at the end. Only one thread may call `sync` and `close`, and then the `writer`.
     """
 
     def __init__(self, uri: str, storage: Storage) -> None:
         self._where = masked(uri)
-        self._writer = WriterProcess(uri, storage)
+        self.writer = WriterProcess(uri, storage)
         self._synced: tuple[int, ...] | None = None
         self._queue: SimpleQueue[RunRecord | None] = SimpleQueue()
         self._closing = Event()
@@ -68,11 +68,13 @@ class MLflowLogger:
         """Return True if MLflow answered to the last record, after `close`."""
         return not (self._server_down or self._thread.is_alive())
 
-    def close(self, timeout: float | None = 60.0, *, patient: bool = False) -> str | None:
+    def close(
+        self, timeout: float | None = 60.0, *, patient: bool = False, end: bool = True
+    ) -> str | None:
         """Write the remaining records; return what MLflow lacks in one line, or None.
 
         After `timeout` seconds the function gives up; if `patient`, only after as many seconds
-        without a written record.
+        without a written record. Without `end`, the writer can be called until its end.
         """
         self._closing.set()
         self._queue.put(None)
@@ -81,7 +83,8 @@ class MLflowLogger:
             before = self._written
             self._thread.join(timeout)
         late = f"no answer for {timeout:g} s" if self._thread.is_alive() else ""
-        self._writer.end()
+        if end or late:
+            self.writer.end()
         missing = self._put - self._written
         if not missing:
             return None
@@ -93,12 +96,11 @@ class MLflowLogger:
         self._server_down = False
         for record in failed:
             self._write(record)
-        self._writer.end()
 
     def _write(self, record: RunRecord) -> bool:
         if self._server_down and self._closing.is_set():
             return False
-        fault = self._writer.write(record)
+        fault = self.writer.write(record)
         if fault is not None:
             self._reason, self._server_down = fault
             return False

@@ -3,23 +3,30 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from typing import Any
 
+from sclsearch.errors import SclsearchError
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.tracking.records import RunRecord, with_results
 from sclsearch.tracking.writer import Writer, failure_reason, is_unreachable
 
 Fault = tuple[str, bool]
-"""Reason why a record was not written, and whether MLflow was unreachable."""
+"""Reason why a call failed, and whether MLflow was unreachable."""
+
+
+class TrackingError(SclsearchError):
+    """Error of MLflow in the process that writes to it."""
 
 
 class WriterProcess:
     """`Writer` in a process of its own.
 
-    It begins with the first record, and ends with this process or with `end`.
+    It begins with the first call, and ends with this process or with `end`.
     """
 
     def __init__(self, uri: str, storage: Storage) -> None:
@@ -30,17 +37,27 @@ class WriterProcess:
 
     def write(self, record: RunRecord) -> Fault | None:
         """Write a record, with the stored results of a seed run; return a fault or None."""
-        ended = "the process that writes to MLflow ended", True
+        return self._answer(_write, record, self._storage)[1]
+
+    def call(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Return `function(writer, *arguments)` of the process; raise TrackingError for a fault."""
+        result, fault = self._answer(function, *arguments)
+        if fault is not None:
+            raise TrackingError(fault[0])
+        return result
+
+    def _answer(self, *call: object) -> tuple[Any, Fault | None]:
+        ended = None, ("the process that writes to MLflow ended", True)
         if self._ended:
             return ended
         try:
             pipe = self._pipe = self._pipe or self._start()
-            pipe.send(record)
-            fault: Fault | None = pipe.recv()
-        except (OSError, EOFError):  # the next record starts another one
+            pipe.send(call)
+            answer: tuple[Any, Fault | None] = pipe.recv()
+        except (OSError, EOFError):  # the next call starts another one
             self._kill()
             return ended
-        return fault
+        return answer
 
     def end(self) -> None:
         """End the process, also while it waits for MLflow."""
@@ -67,33 +84,32 @@ class WriterProcess:
                 start_new_session=True,  # Ctrl-C ends the search, which then writes the rest
             )
         # Not an argument: it may have a password, and all users see arguments.
-        ours.send((self._uri, self._storage))
+        ours.send(self._uri)
         return ours
 
 
 def serve(pipe: Connection) -> None:
-    """Write the records of a `WriterProcess` until its end, and answer to each."""
-    uri, storage = pipe.recv()
-    writer, runs = Writer(uri), RunStore(storage)
+    """Call functions for a `WriterProcess` until its end, and answer with result and fault."""
+    writer = Writer(pipe.recv())
     while True:
         try:
-            record = pipe.recv()
+            function, *arguments = pipe.recv()
         except EOFError:
             return
-        fault = None
+        answer: tuple[Any, Fault | None]
         try:
-            writer.write(_completed(record, runs))
+            answer = function(writer, *arguments), None
         except Exception as error:
-            fault = failure_reason(error), is_unreachable(error)
-        pipe.send(fault)
+            answer = None, (failure_reason(error), is_unreachable(error))
+        pipe.send(answer)
 
 
-def _completed(record: RunRecord, runs: RunStore) -> RunRecord:
-    if record.results is None:
-        return record
-    key, metric = record.results
-    run = runs.get(key)  # None for a failure that counts in this search alone
-    return replace(record, results=None) if run is None else with_results(record, run, metric)
+def _write(writer: Writer, record: RunRecord, storage: Storage) -> None:
+    if record.results is not None:
+        key, metric = record.results
+        run = RunStore(storage).get(key)  # None for a failure that counts in this search alone
+        record = replace(record, results=None) if run is None else with_results(record, run, metric)
+    writer.write(record)
 
 
 if __name__ == "__main__":

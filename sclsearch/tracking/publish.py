@@ -12,7 +12,7 @@ from sclsearch.canonical import counted, digest
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.reports.export import ExportOptions, export
 from sclsearch.reports.predictor import ExportRecord
-from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
 from sclsearch.reports.summary import summarize
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.lock import check_no_driver
@@ -21,6 +21,7 @@ from sclsearch.store.storage import DamagedError, Storage, storage_path
 from sclsearch.store.studies import StudyRecord, StudyStore, existing_study
 from sclsearch.study.state import stored_state
 from sclsearch.tracking.logger import MLflowLogger
+from sclsearch.tracking.process import TrackingError
 from sclsearch.tracking.records import RunRecord, experiment_name, json_text, short_settings
 from sclsearch.tracking.server import LEVEL, connect, masked, quietly, sqlite_uri, write_view
 from sclsearch.tracking.serving import LABEL, score_columns, text_columns
@@ -50,47 +51,50 @@ class TrackedStudy:
 
 
 def publish(
-    uri: str,
+    logger: MLflowLogger,
     found: Report,
     storage: Storage,
     page: "PageOptions",
     *,
     registered_name: str | None = None,
 ) -> TrackedStudy:
-    """Write the result of a study to MLflow; a repeated call changes nothing.
+    """Write the result of a study to MLflow by its closed logger; a repeated call changes nothing.
 
     The study's run gets the winner, the report and its HTML page; its experiment gets a table of
     all configurations. The winner becomes a model if its weights are stored, its method belongs to
     sclsearch and no configuration needs a further seed.
     """
     record = found.record
-    with quietly():
-        writer, client = Writer(uri), connect(uri)
-        results = _report_record(found, record)
-        writer.write(results)
-        experiment_id, run_id = writer.run_of(record.mlflow_name)
-        write_view(client, experiment_id)
-        tags = client.get_run(run_id).data.tags
-        warning = _write_page(writer, results, tags.get(PAGE_SOURCE), found, page)
-        own_method = bool(record.training.get("method_file"))
-        winner = found.winner
-        unready = winner is None or winner.untested or not found.weights or not found.finished
-        if own_method and registered_name is not None:
-            raise SclsearchError(
-                f"--register {registered_name}: MLflow cannot load a method that is in a file, "
-                f"as {found.method} of {found.study} is. Use `sclsearch export`."
-            )
-        registered = None
-        if registered_name is not None or not (own_method or unready):
-            model_id = log_winner(client, experiment_id, run_id, found, storage)
-            if registered_name is not None:
-                number = register(client, registered_name, model_id, run_id)
-                registered = f"{registered_name} version {number}"
-        return TrackedStudy(found.study, registered, warning)
+    results = _report_record(found, record)
+    shown = logger.writer.call(_write_report, results)
+    warning = _write_page(logger, results, shown, found, page)
+    own_method = bool(record.training.get("method_file"))
+    winner = found.winner
+    unready = winner is None or winner.untested or not found.weights or not found.finished
+    if own_method and registered_name is not None:
+        raise SclsearchError(
+            f"--register {registered_name}: MLflow cannot load a method that is in a file, "
+            f"as {found.method} of {found.study} is. Use `sclsearch export`."
+        )
+    registered = None
+    if registered_name is not None or not (own_method or unready):
+        model_id = _log_winner(logger, found, storage)
+        if registered_name is not None:
+            number = logger.writer.call(_register, results.study, registered_name, model_id)
+            registered = f"{registered_name} version {number}"
+    return TrackedStudy(found.study, registered, warning)
+
+
+def _write_report(writer: Writer, results: RunRecord) -> object:
+    """Write a report; return the digest of the data of MLflow's page, or None without a page."""
+    writer.write(results)
+    experiment_id, run_id = writer.run_of(results.study)
+    write_view(writer.client, experiment_id)
+    return writer.client.get_run(run_id).data.tags.get(PAGE_SOURCE)
 
 
 def _write_page(
-    writer: Writer, results: RunRecord, source: str | None, found: Report, options: "PageOptions"
+    logger: MLflowLogger, results: RunRecord, source: object, found: Report, options: "PageOptions"
 ) -> str | None:
     """Write the HTML page to a study's run, unless MLflow has a page of the same data.
 
@@ -106,14 +110,15 @@ def _write_page(
         page = page_html([found], options)
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
-    writer.write(
+    logger.writer.call(
+        Writer.write,
         RunRecord(
             results.study,
             tags={PAGE_SOURCE: shown},
             artifacts={PAGE: page},
             experiment=results.experiment,
             part="html",
-        )
+        ),
     )
     return None
 
@@ -131,20 +136,18 @@ def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> T
         raise DamagedError("\n".join(damaged))
     logger = MLflowLogger(uri, storage)
     logger.sync(state)
-    missing = logger.close(timeout=None)
-    if missing and not logger.answers:
-        raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
-    found = report(storage, store.name)
     try:
-        done = publish(uri, found, storage, page)
+        missing = logger.close(timeout=None, end=False)
+        if missing and not logger.answers:
+            raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
+        done = publish(logger, report(storage, store.name), storage, page)
         return replace(done, warning=missing) if missing else done
-    except SclsearchError:
-        raise
-    except Exception as error:
+    except TrackingError as error:
         raise SclsearchError(
-            f"{masked(uri)}: lacks the report of {store.name}: {failure_reason(error)}. "
-            "Repeat the command."
+            f"{masked(uri)}: lacks the report of {store.name}: {error}. Repeat the command."
         ) from error
+    finally:
+        logger.writer.end()
 
 
 def _report_record(found: Report, record: StudyRecord) -> RunRecord:
@@ -189,34 +192,46 @@ def check_model_name(name: str | None, uri: str | None) -> None:
         )
 
 
-def log_winner(
-    client: Any, experiment_id: str, run_id: str, found: Report, storage: Storage
-) -> str:
-    """Return the id of the winner's model; log it if MLflow lacks it.
+def _log_winner(logger: MLflowLogger, found: Report, storage: Storage) -> str:
+    """Return the id of the winner's model; log it if MLflow lacks it."""
+    winner, study = finished_winner(found), found.record.mlflow_name
+    if model_id := logger.writer.call(_find_model, study, winner.seeds[winner.reported[0]].key):
+        return str(model_id)
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "export"
+        # Also a useless winner: the run's description has the warning.
+        record = export(found, storage, folder, ExportOptions(force=True))
+        return str(logger.writer.call(_log_model, study, winner, record, folder))
 
-    Models of earlier winners are deleted unless they are registered.
-    """
-    from mlflow.entities import LoggedModelOutput, Metric
 
-    winner = finished_winner(found)
-    key = winner.seeds[winner.reported[0]].key
-    for model in _models_of(client, experiment_id, run_id):
+def _find_model(writer: Writer, study: str, key: str) -> str | None:
+    """Return the id of a seed run's model, if any; delete other models that are unregistered."""
+    for model in _models_of(writer.client, *writer.run_of(study)):
         # A killed process leaves a model that is not ready.
         if str(model.status) == "READY" and model.tags.get(KEY) == key:
             return str(model.model_id)
-        _delete_unless_registered(client, model)
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "model"
-        record = _save(found, storage, Path(scratch) / "export", folder)
-        model = client.create_logged_model(
-            experiment_id,
-            name=found.study.replace(".", "-"),
-            source_run_id=run_id,
-            tags={KEY: key},
-            params={name: str(value) for name, value in winner.values.items()},
-            model_type="text-classification" if record.labels else "text-regression",
-        )
-        client.log_model_artifacts(model.model_id, str(folder))
+        _delete_unless_registered(writer.client, model)
+    return None
+
+
+def _log_model(
+    writer: Writer, study: str, winner: ConfigurationLine, record: ExportRecord, exported: Path
+) -> str:
+    """Log an export as a model of the study's run; return its id."""
+    from mlflow.entities import LoggedModelOutput, Metric
+
+    client, (experiment_id, run_id) = writer.client, writer.run_of(study)
+    folder = exported.with_name("model")
+    _save(record, exported, folder)
+    model = client.create_logged_model(
+        experiment_id,
+        name=record.study.replace(".", "-"),
+        source_run_id=run_id,
+        tags={KEY: record.key},
+        params={name: str(value) for name, value in winner.values.items()},
+        model_type="text-classification" if record.labels else "text-regression",
+    )
+    client.log_model_artifacts(model.model_id, str(folder))
     client.finalize_logged_model(model.model_id, "READY")
     client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
     scores = {"val": winner.score, "test": winner.test_mean}
@@ -239,8 +254,9 @@ def _delete_unless_registered(client: Any, model: Any) -> None:
         client.delete_logged_model(model.model_id)
 
 
-def register(client: Any, name: str, model_id: str, run_id: str) -> str:
+def _register(writer: Writer, study: str, name: str, model_id: str) -> str:
     """Return the registry's version of a model; create name and version if they are missing."""
+    client, (_, run_id) = writer.client, writer.run_of(study)
     if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name)
     source = client.get_logged_model(model_id).artifact_location
@@ -251,9 +267,7 @@ def register(client: Any, name: str, model_id: str, run_id: str) -> str:
     return str(created.version)
 
 
-def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> ExportRecord:
-    # Also a useless winner: the run's description has the warning.
-    record = export(found, storage, exported, ExportOptions(force=True))
+def _save(record: ExportRecord, exported: Path, folder: Path) -> None:
     with warnings.catch_warnings():
         # MLflow warns of its own type hints, and of a model without an example input.
         warnings.simplefilter("ignore", UserWarning)
@@ -271,7 +285,6 @@ def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> Expo
             signature=ModelSignature(Schema(inputs), Schema(outputs)),
             pip_requirements=[f"sclsearch=={version('sclsearch')}"],
         )
-    return record
 
 
 def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:

@@ -39,15 +39,15 @@ class Writer:
     def __init__(self, uri: str) -> None:
         self.created = 0
         self._uri = uri
-        self._client: Any = None
+        self.client: Any = None
         self._studies: dict[str, _Study] = {}
 
     def write(self, record: RunRecord) -> None:
         """Update the run of a record."""
         with quietly():
-            if self._client is None:
+            if self.client is None:
                 prepare(self._uri)
-                self._client = connect(self._uri)
+                self.client = connect(self._uri)
             try:
                 self._write(record)
             except Exception:
@@ -71,11 +71,11 @@ class Writer:
             return
         run_id = run.info.run_id
         if record.name and record.name != run.info.run_name:
-            self._client.update_run(run_id, name=record.name)
+            self.client.update_run(run_id, name=record.name)
         if record.datasets:
-            self._client.log_inputs(run_id, _inputs(record.datasets))
+            self.client.log_inputs(run_id, _inputs(record.datasets))
         for path, text in record.artifacts.items():
-            self._client.log_text(run_id, text, path)
+            self.client.log_text(run_id, text, path)
         tags = {**record.tags, **mark}
         if record.description:
             tags[DESCRIPTION] = record.description
@@ -85,7 +85,7 @@ class Writer:
         run.data.tags.update(tags)
         if record.status is not None:
             end = time.time() if record.started is None else record.started + record.seconds
-            self._client.set_terminated(run_id, record.status, round(1000 * end))
+            self.client.set_terminated(run_id, record.status, round(1000 * end))
 
     def _log(self, run: Any, record: RunRecord, tags: Mapping[str, str]) -> None:
         from mlflow.entities import Metric, Param, RunTag
@@ -109,19 +109,19 @@ class Writer:
         ]
         params = [Param(name, str(value)) for name, value in record.params.items()]
         run_tags = [RunTag(name, text) for name, text in tags.items()]
-        self._client.log_batch(run.info.run_id, metrics=metrics, params=params, tags=run_tags)
+        self.client.log_batch(run.info.run_id, metrics=metrics, params=params, tags=run_tags)
         run.data.metrics.update(changed)
 
     def _next_step(self, run: Any, name: str) -> int:
         # MLflow shows the value of the highest step, independently of the drivers' clocks.
         there = name in run.data.metrics
-        return len(self._client.get_metric_history(run.info.run_id, name)) if there else 0
+        return len(self.client.get_metric_history(run.info.run_id, name)) if there else 0
 
     def _delete_outdated_tags(self, run: Any, tags: Mapping[str, str]) -> None:
         """Delete tags, such as a failure, of a seed run that was trained again."""
         for name in run.data.tags.keys() - tags.keys() - {LEVEL}:
             if not name.startswith(RESERVED):
-                self._client.delete_tag(run.info.run_id, name)
+                self.client.delete_tag(run.info.run_id, name)
 
     def _find(self, record: RunRecord, path: tuple[int, ...]) -> Any:
         study = record.study
@@ -130,7 +130,7 @@ class Writer:
         known, identity = self._studies[study], _identity(record, path)
         if identity in known.uncertain:
             query = f"tags.`{ID}` = '{identity}'"
-            found = self._client.search_runs([known.experiment_id], query)
+            found = self.client.search_runs([known.experiment_id], query)
             known.runs.update((identity, run) for run in found)
             known.uncertain.remove(identity)
         if identity not in known.runs:
@@ -148,23 +148,23 @@ class Writer:
                 if record.status is not None:
                     tags |= _mark(record)  # the run is complete only once it has this status
                 name = record.name or name
-            known.runs[identity] = self._client.create_run(
+            known.runs[identity] = self.client.create_run(
                 known.experiment_id, start, tags=tags, run_name=name
             )
             self.created += 1
         return known.runs[identity]
 
     def _find_study(self, study: str, experiment: str) -> _Study:
-        found = self._client.get_experiment_by_name(experiment)
+        found = self.client.get_experiment_by_name(experiment)
         if found is None:
             location = artifact_location(self._uri)
-            return _Study(self._client.create_experiment(experiment, location, tags=KIND), {})
+            return _Study(self.client.create_experiment(experiment, location, tags=KIND), {})
         if found.lifecycle_stage != "active":
             raise SclsearchError(
                 f"the experiment {experiment!r} is deleted there; restore it: "
                 f"mlflow experiments restore -x {found.experiment_id}"
             )
-        logged = runs_of(self._client, [found.experiment_id], study)
+        logged = runs_of(self.client, [found.experiment_id], study)
         return _Study(found.experiment_id, {run.data.tags[ID]: run for run in logged})
 
 

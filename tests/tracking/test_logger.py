@@ -247,7 +247,7 @@ def test_a_lost_answer_is_looked_up_once_and_nothing_is_written_twice(
 ) -> None:
     writer, calls, queries = Writer(uri), count(), list[str]()
     writer.write(study[0])
-    client = writer._client
+    client = writer.client
     for name in ("create_run", "log_batch"):
         request = getattr(client, name)
 
@@ -287,7 +287,7 @@ def test_a_killed_writer_process_is_replaced_and_no_record_is_lost(
     logger = MLflowLogger(uri, "storage")
     logger.put(study[0])
     wait_for("the first record", lambda: logger._written == 1, 60)
-    process = logger._writer._process
+    process = logger.writer._process
     assert process is not None
     process.kill()
     for record in study[1:]:

@@ -16,6 +16,7 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.reports.summary import summarize
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
+from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import (
     TrackedStudy,
     check_model_name,
@@ -63,8 +64,11 @@ def artifacts(shown: Shown, run: Any) -> dict[str, str]:
 def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
     """Write the study to MLflow, and its winner to the registry if a name is given."""
     track(storage, uri)
-    page = PageOptions(texts=False)
-    return publish(uri, report(storage, "mine"), storage, page, registered_name=name)
+    page, logger = PageOptions(texts=False), MLflowLogger(uri, storage)
+    try:
+        return publish(logger, report(storage, "mine"), storage, page, registered_name=name)
+    finally:
+        logger.close()
 
 
 def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_drawn(
@@ -75,7 +79,9 @@ def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_dra
         warning = str(track(trained, uri).warning)
     assert warning.startswith("MLflow lacks report.html of mine: ")
     assert artifacts(shown, study_run(shown)).keys() == {"report.json", "study.json"}
-    result = track(trained, uri)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "mlflow", None)  # a search does not wait for its import
+        result = track(trained, uri)
     assert (len(shown.runs()), result.registered, result.warning) == (4, None, None)
     selection = sclsearch.select("mine", storage=trained)
     score = finished_winner(selection).score
