@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+FIRST = 5
+"""Configurations of another study that a search begins with."""
 
 
 @overload
@@ -179,6 +181,9 @@ def chosen(
     else:
         spec = _new_spec(task, method, columns, {**changes, "searched": searched})
     check_data_dir(spec.task, run_options.data_dir)
+    if spec.start_from is not None:
+        best = select(spec.start_from, storage=run_options.storage).configurations[:FIRST]
+        spec = replace(spec, first=tuple(line.fields for line in best))
     return replace(spec, model=_study_encoder(spec.model, run_options)), run_options
 
 

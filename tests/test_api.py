@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from sclsearch import Callback, Classifier, compare, export, select, train, tune
+from sclsearch.api import chosen
 from sclsearch.arguments import declared, fields_of, type_text
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.commands import winner_spec
+from sclsearch.reports.commands import search_command, winner_spec
 from sclsearch.reports.report import finished_winner
 from sclsearch.search.prepare import prepare_methods
 from sclsearch.search.scheduler import Scheduler
@@ -71,6 +72,28 @@ def test_tune_on_a_finished_study_returns_the_stored_report(options: Options) ->
     assert tune(method="scl", rule="mean/best", **options).rule == "mean/best"
     assert select("mine", storage=options["storage"]).rule == "best"
     assert report == select("mine", storage=options["storage"], rule="mean")
+
+
+def test_a_search_starts_from_the_best_configurations_of_another_and_with_a_sampler_of_a_file(
+    options: Options,
+) -> None:
+    finish("scl", options)
+    first = select("mine", storage=options["storage"])
+    file = options["storage"].parent / "own.py"
+    file.write_text("def tpe(seed):\n    import optuna\n    return optuna.samplers.TPESampler()\n")
+    other = {**options, "study": "other", "start_from": "mine", "sampler": f"{file}:tpe"}
+    spec, run_options = chosen(
+        "demo", "scl", {n: v for n, v in other.items() if n not in {"progress", "task"}}
+    )
+    finish_study(spec, run_options, rising)
+    report = tune(method="scl", **other)
+    found = sorted(report.configurations, key=lambda line: line.number)
+    assert [line.values for line in found] == [line.values for line in first.configurations]
+    assert {line.origin for line in found} == {"start"}
+    assert f"--sampler {file}:tpe" in search_command(report)
+    file.write_text(file.read_text() + "#")
+    with pytest.raises(SclsearchError, match=r"sampler must stay 'own\.py:tpe .*', got 'own\.py"):
+        tune(method="scl", **other)
 
 
 def test_train_has_one_configuration_with_the_starting_point_and_the_settings(

@@ -5,7 +5,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from sclsearch.arguments import all_reasons, value_text
 from sclsearch.canonical import as_tuples, file_digest
 from sclsearch.errors import SclsearchError, first_line, suggestion
+from sclsearch.methods import is_own
 from sclsearch.methods.base import Method, Training
 
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
@@ -138,18 +139,37 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 def load_custom_method(place: str) -> type[Any]:
     """Import a custom method, `FILE.py:CLASS`, and return its class."""
+    found: type[Any] = _load(place, "--method", "class", inspect.isclass)
+    return found
+
+
+def load_custom_sampler(place: str) -> Callable[[int], object]:
+    """Import `FILE.py:FUNCTION`; return the function, which makes an Optuna sampler of a seed."""
+    found: Callable[[int], object] = _load(place, "--sampler", "function", inspect.isfunction)
+    return found
+
+
+def sampler_name(sampler: str) -> str:
+    """Return the name of a sampler in a study's identity: of a custom one, file and digest."""
+    file = Path(sampler.rpartition(":")[0]).expanduser()
+    return f"{Path(sampler).name} {file_digest(file)[:12]}" if is_own(sampler) else sampler
+
+
+def _load(place: str, option: str, kind: str, fits: Callable[[object], bool]) -> Any:
     path, _, name = place.rpartition(":")
     file = Path(path).expanduser().resolve()
     if not file.is_file():
-        raise SclsearchError(f"--method {place}: there is no file {path}. Write FILE.py:CLASS.")
-    module = _import(file, place)
-    classes = {n: c for n, c in vars(module).items() if inspect.isclass(c)}
-    if name not in classes:
-        own = [n for n, c in classes.items() if c.__module__ == module.__name__]
         raise SclsearchError(
-            f"--method {place}: {path} has no class {name!r}.{suggestion(name, own)}"
+            f"{option} {place}: there is no file {path}. Write FILE.py:{kind.upper()}."
         )
-    return classes[name]
+    module = _import(file, place, option)
+    found = {n: one for n, one in vars(module).items() if fits(one)}
+    if name not in found:
+        own = [n for n, one in found.items() if one.__module__ == module.__name__]
+        raise SclsearchError(
+            f"{option} {place}: {path} has no {kind} {name!r}.{suggestion(name, own)}"
+        )
+    return found[name]
 
 
 def check_custom_method(kind: type[Any], place: str) -> None:
@@ -193,11 +213,11 @@ def source_file(kind: type) -> Path:
         ) from error
 
 
-def _import(file: Path, place: str) -> ModuleType:
+def _import(file: Path, place: str, option: str) -> ModuleType:
     name = f"sclsearch_own_{file.stem}_{file_digest(file)[:8]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise SclsearchError(f"--method {place}: {file.name} is no Python file.")
+        raise SclsearchError(f"{option} {place}: {file.name} is no Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module here
     try:
@@ -207,6 +227,6 @@ def _import(file: Path, place: str) -> ModuleType:
         lines = [line.strip() for line in traceback.format_exc().splitlines()]
         origin = [line for line in lines if line.startswith(f'File "{file}"')][-1:]
         raise SclsearchError(
-            f"--method {place}: importing it failed: {'; '.join([lines[-1], *origin])}"
+            f"{option} {place}: importing it failed: {'; '.join([lines[-1], *origin])}"
         ) from error
     return module

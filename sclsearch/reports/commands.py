@@ -92,7 +92,8 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
     }
     if searched:
         named["--configs"] = max(report.configs, len(report.configurations))
-        named["--sampler"] = record.identity.get("sampler")
+        named["--sampler"] = origin.get("sampler")
+        named["--start-from"] = origin.get("start_from")
         named["--search-seed"] = record.identity.get("search_seed")
     options = [(name, str(value)) for name, value in named.items() if value is not None]
     by_hand = {**report.settings, **changed}

@@ -3,8 +3,9 @@
 import json
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, islice
 
 import optuna
@@ -13,9 +14,11 @@ from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from sclsearch.canonical import as_tuples, canonical
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import is_own
+from sclsearch.methods.fields import load_custom_sampler
 from sclsearch.randomness import seed_for
 from sclsearch.spaces.space import Choice, Parameter, Space
-from sclsearch.study.spec import Sampler
 
 ATTEMPTS = 20
 HISTORY = 500
@@ -47,9 +50,10 @@ class Proposals:
     finished.
     """
 
-    def __init__(self, space: Space, sampler: Sampler, search_seed: int) -> None:
+    def __init__(self, space: Space, sampler: str, search_seed: int) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.space, self.sampler, self.search_seed = space, sampler, search_seed
+        self._make_sampler = _sampler_maker(sampler)
         self._distributions = {name: _distribution(p) for name, p in space.parameters.items()}
         # Optuna's study is kept, because to add a trial takes longer than to propose from it.
         self._study: optuna.Study | None = None
@@ -75,7 +79,7 @@ class Proposals:
         # It reads no earlier trials, and to add them takes quadratic time.
         study = optuna.create_study() if self.sampler == "random" else self._study_of(known)
         # A sampler that only repeats configurations has converged, or the space is exhausted.
-        values = self._sample(study, _sampler(self.sampler, seed), seen, range(ATTEMPTS))
+        values = self._sample(study, self._make_sampler(seed), seen, range(ATTEMPTS))
         if values is None and space.size() is None:
             values = self._sample(optuna.create_study(), random, seen, count())
         return _next_unseen(space, seen) if values is None else (values, "sampled")
@@ -138,7 +142,21 @@ def _next_unseen(space: Space, seen: set[str], start: int = 0) -> tuple[Values, 
     return next(((values, "sampled") for values in unseen), None)
 
 
-def _sampler(kind: Sampler, seed: int) -> BaseSampler:
+def _sampler_maker(kind: str) -> Callable[[int], BaseSampler]:
+    if not is_own(kind):
+        return partial(_sampler, kind)
+    own = load_custom_sampler(kind)
+
+    def make(seed: int) -> BaseSampler:
+        found = own(seed)
+        if not isinstance(found, BaseSampler):
+            raise SclsearchError(f"--sampler {kind}: must return an Optuna sampler, got {found!r}.")
+        return found
+
+    return make
+
+
+def _sampler(kind: str, seed: int) -> BaseSampler:
     if kind == "random":
         return RandomSampler(seed=seed)
     if kind == "gp":

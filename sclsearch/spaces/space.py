@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -142,6 +142,13 @@ class Space:
         searched = [{n: v for n, v in values.items() if n in kept} for values in self.published]
         distinct = {canonical(values): values for values in searched if space.contains(values)}
         return dataclasses.replace(space, published=tuple(distinct.values()))
+
+    def starting_with(self, configurations: Iterable[Values]) -> "Space":
+        """Return the space with first configurations, of those of their fields that it searches."""
+        first = [{n: as_tuples(c[n]) for n in self.parameters if n in c} for c in configurations]
+        distinct = {canonical(one): one for one in [*first, *self.published] if self.contains(one)}
+        altered = self.altered or bool(first)
+        return dataclasses.replace(self, published=tuple(distinct.values()), altered=altered)
 
     def contains(self, values: Values) -> bool:
         return not self.field_errors(values)

@@ -13,9 +13,9 @@ from sclsearch.encoders.models import (
     model_folder,
 )
 from sclsearch.errors import SclsearchError, lookup
-from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
+from sclsearch.methods import METHODS, NamedMethod, find_method, is_own, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
-from sclsearch.methods.fields import build, field_validators, typed
+from sclsearch.methods.fields import build, field_validators, load_custom_sampler, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled
@@ -224,6 +224,9 @@ def _space(
     )
     if spec.searched:
         space = space.with_settings(spec.settings)
+        space = space.starting_with(spec.first)
+        if is_own(spec.sampler):
+            load_custom_sampler(spec.sampler)  # raises if there is no such function
         if spec.sampler == "grid":
             space.grid()  # raises if a parameter is a range
         if spec.sampler == "grid" and spec.search_seed:

@@ -53,6 +53,8 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "shown": list(spec.shown) if spec.restored else None,
         "paraphrases": spec.paraphrases and str(spec.paraphrases.resolve()),
         "precision": spec.precision,
+        "sampler": spec.sampler,
+        "start_from": spec.start_from,
     }
 
 

@@ -16,6 +16,7 @@ from annotated_types import Ge, Gt, Interval
 from pydantic import AfterValidator, BeforeValidator
 
 from sclsearch.arguments import DATA, Option, check_fields
+from sclsearch.methods import is_own
 from sclsearch.protocols.rows import Unlabeled
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage
 from sclsearch.tasks.custom import CustomTask, RowSource
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
 Ending = Literal["complete", "interrupted", "out of time"]
-Sampler = Literal["tpe", "gp", "random", "grid"]
+SAMPLERS = ("tpe", "gp", "random", "grid")
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
 CudaGraphs = Literal["auto", "off"]
@@ -67,6 +68,13 @@ def check_address(address: str) -> str:
             "submit --address http://HOST:8265 -- sclsearch tune … --address auto`)"
         )
     return address
+
+
+def check_sampler(sampler: str) -> str:
+    """Return the name of a sampler, or `FILE.py:FUNCTION`; raise ValueError for another text."""
+    if sampler not in SAMPLERS and not is_own(sampler):
+        raise ValueError(f"must be {', '.join(SAMPLERS)} or FILE.py:FUNCTION")
+    return sampler
 
 
 def gpu_share(share: float) -> float:
@@ -129,10 +137,14 @@ class StudySpec:
             augmentation).
         space: Search space: practical (any encoder and data), paper (its grid), or a YAML file.
             Default: paper if encoder, task and amount of data are the paper's, else practical.
-        sampler: Sampler used after the published configurations.
+        sampler: Sampler used after the published configurations: tpe, gp, random, grid, or
+            FILE.py:FUNCTION, which returns an Optuna sampler for a seed.
+        start_from: Study whose five best configurations are tried first, as far as the search space
+            contains them.
         search_seed: Seed of the sampler; it does not affect training.
         precision: Precision of matrix products. auto: bf16 on GPUs that are fast with it, else
             fp32. tf32: GPUs alone. Results of two precisions differ.
+        first: Fields of the configurations of `start_from`, best first.
         fresh: Number of new replicates beyond the protocol's, used instead of the protocol's own.
         first_fresh: Number of the first new replicate. None, or a number below the protocol's
             count, means the first one beyond the protocol's own.
@@ -163,9 +175,13 @@ class StudySpec:
         Literal["practical", "paper"] | Path | None,
         Option(panel=SEARCH, metavar="practical|paper|FILE", kind=str | None),
     ] = None
-    sampler: Annotated[Sampler, Option(panel=SEARCH, more=True)] = "tpe"
+    sampler: Annotated[
+        Annotated[str, AfterValidator(check_sampler)], Option(panel=SEARCH, more=True)
+    ] = "tpe"
+    start_from: Annotated[str | None, Option(panel=SEARCH, more=True, metavar="STUDY")] = None
     search_seed: Annotated[int, Option(panel=SEARCH, more=True)] = 0
     precision: Annotated[Precision, Option(panel=RESOURCES, more=True)] = "auto"
+    first: tuple[Mapping[str, object], ...] = ()
     fresh: int | None = None
     first_fresh: int | None = None
     searched: bool = True
@@ -302,7 +318,8 @@ class SearchKeywords(TypedDict, total=False):
     """Keyword arguments that a search has and the training of one configuration lacks."""
 
     configs: int | None
-    sampler: Sampler
+    sampler: str
+    start_from: str | None
     search_seed: int
     time_budget: float | str | None
     race: Band | None

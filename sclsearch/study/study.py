@@ -15,13 +15,12 @@ from sclsearch.encoders.models import encoder_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
-from sclsearch.methods.fields import build, resolved
+from sclsearch.methods.fields import build, resolved, sampler_name
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits, by_split
 from sclsearch.protocols.rows import Unlabeled, draw_rows
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.space import Choice, Space
 from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord
-from sclsearch.study.spec import Sampler
 from sclsearch.tasks.base import Index, TaskData, Texts
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.paraphrases import Paraphrases, ParaphraseSource
@@ -66,7 +65,7 @@ class Study:
     model: Path
     model_digest: str
     numerics: Numerics
-    sampler: Sampler
+    sampler: str  # name, or `FILE.py:FUNCTION`
     search_seed: int
     paraphrases: ParaphraseSource | None
 
@@ -95,7 +94,7 @@ class Study:
             "size": None if self.size is None else str(self.size),
             **{name: found for name, found in given.items() if found is not None},
             "space": self.space.spec(),
-            "sampler": self.sampler,
+            "sampler": sampler_name(self.sampler),
             "search_seed": self.search_seed,
         }
 

@@ -1,14 +1,15 @@
 """Tests of proposals: a configuration depends only on its number and the visible scores."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from sclsearch.canonical import canonical, digest
+from sclsearch.errors import SclsearchError
 from sclsearch.search import proposals as proposals_module
 from sclsearch.search.proposals import HISTORY, ObservedConfiguration, Proposals
 from sclsearch.spaces.space import Choice, Range, Space, Values
-from sclsearch.study.spec import Sampler
 
 WIDE = Space(
     method="supcl-seq",
@@ -36,7 +37,7 @@ def by_chance(values: Values) -> float:
 
 def searched(
     space: Space,
-    sampler: Sampler,
+    sampler: str,
     count: int,
     search_seed: int = 0,
     score: Callable[[Values], float] = by_chance,
@@ -62,7 +63,7 @@ def test_published_configurations_come_first_and_sampled_ones_differ_while_unfin
 
 @pytest.mark.parametrize(("sampler", "count"), [("tpe", 30), ("gp", 14), ("random", 30)])
 def test_proposals_are_inside_the_space_and_follow_from_scores_and_search_seed(
-    sampler: Sampler, count: int
+    sampler: str, count: int
 ) -> None:
     known = searched(WIDE, sampler, count)
     assert [WIDE.field_errors(one.values) for one in known] == [[]] * count
@@ -83,10 +84,25 @@ def test_tpe_proposes_configurations_where_scores_are_high() -> None:
     assert sum(float(str(one.values["tau"])) for one in late) / 15 > 0.7
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+OWN = """
+from optuna.samplers import TPESampler
+
+def few(seed):
+    return TPESampler(seed=seed, n_startup_trials=3)
+
+def none(seed):
+    return seed
+"""
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "own.py:few"])
 def test_a_search_proposes_what_it_would_propose_if_it_were_resumed(
-    sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+    sampler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
+    with pytest.raises(SclsearchError, match=r"--sampler own\.py:none: must return an Optuna"):
+        searched(WIDE, "own.py:none", 3)
     monkeypatch.setattr(proposals_module, "HISTORY", 20)
     monkeypatch.setattr(proposals_module, "BLOCK", 5)
     known: list[ObservedConfiguration] = []
@@ -115,7 +131,7 @@ def test_a_long_search_reads_the_best_and_the_latest_configurations() -> None:
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
-def test_a_finite_space_is_proposed_completely_without_repetition(sampler: Sampler) -> None:
+def test_a_finite_space_is_proposed_completely_without_repetition(sampler: str) -> None:
     known = searched(FINITE, sampler, 100)
     rest = [values for values in FINITE.grid() if values != FINITE.published[0]]
     expected = [canonical(values) for values in (FINITE.published[0], *rest)]

@@ -217,6 +217,7 @@ def test_max_length_may_be_a_choice_but_not_a_range(resolved: Resolved, own: Own
         ),
         ({"paraphrases": Path("mine.jsonl")}, "neither scl nor plain reads paraphrases"),
         ({"sampler": "grid"}, "--sampler grid: needs choices, but learning_rate in"),
+        ({"sampler": "mine.py:tpe"}, "--sampler mine.py:tpe: there is no file mine.py"),
         (
             {"sampler": "grid", "search_seed": 5, "settings": {"learning_rate": 1e-3}},
             "--search-seed 5: has no effect on --sampler grid",

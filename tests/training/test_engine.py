@@ -75,11 +75,12 @@ def test_patience_ends_the_training_after_evaluations_without_a_better_one(
 ) -> None:
     changes: Any = {"epochs": 16, "learning_rate": 0.005}
     whole, short = (train(*work_for("ce", patience=n, **changes)) for n in (0, 2))
-    ended = len(short.evaluations)
+    found: list[Any] = short.evaluations
+    ended = len(found)
     assert short.kept + 3 == ended < len(whole.evaluations)
-    assert short.evaluations == whole.evaluations[:ended]
-    loss = [-one["validation"]["log_loss"] for one in whole.evaluations[:ended]]
-    score = [value("accuracy", one["validation"]) for one in whole.evaluations[:ended]]
+    assert found == whole.evaluations[:ended]
+    loss = [-one["validation"]["log_loss"] for one in found]
+    score = [value("accuracy", one["validation"]) for one in found]
     ranks = list(zip(score, loss, strict=True))
     assert short.kept == max(range(ended), key=ranks.__getitem__)
     best = [max(ranks[: n + 1]) for n in range(ended)]
