@@ -220,7 +220,7 @@ class LastStart:
     """Race and number of configurations of a study's last start."""
 
     band: Annotated[float, Field(gt=0, lt=1e6)] | Literal["exact"] | None = None
-    configs: Count = 0  # in stores of earlier releases
+    configs: Count = 0  # unknown
 
 
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
