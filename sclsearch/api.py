@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from rich.console import Console
 
@@ -369,6 +369,8 @@ def export(
     refit: RefitRows | None = None,
     baseline: bool = False,
     seeds: int = 1,
+    calibrate: bool = False,
+    threshold: Literal["tune"] | None = None,
     data_dir: Path | str | None = None,
     method: "str | type[Method] | None" = None,
     force: bool = False,
@@ -395,6 +397,10 @@ def export(
         baseline: Export the linear model on the frozen encoder (logistic regression, or ridge
             regression for scores) instead of the winner; with `refit`, fitted on its rows.
         seeds: Number of models that a refit trains; several are exported as an ensemble.
+        calibrate: Divide the logits by a temperature fitted on the validation rows: temperature
+            scaling, Guo et al. (2017). `record.calibration` has it and the scores before and after.
+        threshold: With `tune`, predict the second of two classes from the probability that has the
+            best metric on the validation rows; None predicts the likelier class.
         data_dir: Folder of the task's files, if they moved.
         method: Custom method of the study, as `FILE.py:CLASS` or its class. `refit` and `baseline`
             need it, and the comparison with the stored predictions.
@@ -411,6 +417,8 @@ def export(
         refit=refit,
         baseline=baseline,
         seeds=seeds,
+        calibrate=calibrate,
+        threshold=threshold,
         data_dir=None if data_dir is None else expanded(Path(data_dir)),
         method=method,
         force=force,

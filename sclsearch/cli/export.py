@@ -19,6 +19,7 @@ from sclsearch.cli import options as o
 from sclsearch.cli.output import write
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
+from sclsearch.reports.calibration import calibration_lines
 from sclsearch.reports.commands import main_example, own_method_option
 from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.predictor import ExportRecord, Prediction, read_record
@@ -55,6 +56,8 @@ def export(
         typer.Option("--refit", metavar="[all]", rich_help_panel=REFIT),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS, rich_help_panel=REFIT)] = 1,
+    calibrate: bool = False,
+    threshold: Annotated[Literal["tune"] | None, typer.Option(metavar="tune")] = None,
     data_dir: o.DataDir = None,
     method: Annotated[str | None, typer.Option(metavar="FILE.py:CLASS")] = None,
     force: bool = False,
@@ -78,6 +81,10 @@ def export(
             search. Default: a model of the search.
         --seeds: Number of models that --refit trains. Several are exported as one that averages
             their probabilities.
+        --calibrate: Divide the logits by a temperature fitted on the validation rows, for
+            probabilities that are neither too sure nor too unsure.
+        --threshold: With `tune`, predict the second of two classes from the probability that has
+            the best metric on the validation rows. Default: the likelier class.
         --method: Custom method of the study, if it is in a file. --refit, --baseline and the
             comparison with the stored predictions need it.
         --force: Export a useless winner, too: one that predicts one class, or is not above a
@@ -97,6 +104,8 @@ def export(
         refit=refit,
         baseline=baseline,
         seeds=seeds,
+        calibrate=calibrate,
+        threshold=threshold,
         data_dir=data_dir,
         method=method,
         force=force,
@@ -105,6 +114,7 @@ def export(
     found = select(study, rule=rule, storage=storage)
     verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
     lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
+    lines += calibration_lines(record)
     write("".join(f"{line}\n" for line in lines))
     if push is not None:
         write(f"Uploaded to {push}\n")
@@ -166,8 +176,9 @@ def predict(
 ) -> None:
     """Predict labels for texts with an exported winner, batch by batch.
 
-    The class with the highest score is the label. Scores are logits, of lacon cosines,
-    of an ensemble probabilities. Rows with an empty text are left out and counted.
+    The class with the highest score is the label, unless the export has a threshold. Scores
+    are logits, of lacon cosines, of an ensemble probabilities. Rows with an empty text are left
+    out and counted.
 
     Options:
         folder: Folder written by `sclsearch export`.

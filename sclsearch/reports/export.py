@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from sclsearch.canonical import file_digest
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
+from sclsearch.reports.calibration import calibrate, scaled
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.predictor import (
     CARD_FILE,
@@ -89,9 +90,17 @@ class ExportOptions:
     data_dir: Path | None = None
     method: "str | type[Method] | None" = None
     force: bool = False
+    calibrate: bool = False
+    threshold: Literal["tune"] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if (self.calibrate or self.threshold) and (self.refit or self.baseline):
+            raise SclsearchError(
+                f"--{'calibrate' if self.calibrate else 'threshold'}: needs stored probabilities "
+                "of validation rows, but --refit trains on these rows, and --baseline has none. "
+                "Leave one out."
+            )
         if self.ensemble and self.refit:
             raise SclsearchError(
                 "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
@@ -249,6 +258,9 @@ def _check_predictions(
             found = np.array([prediction.label for prediction in predictor.predict(texts)])
             trained = np.array(one.predictions[split])
         close = CLOSE_ON_GPU if on_gpu or one.record.numerics.endswith("bf16") else CLOSE
+        if written.calibration and not written.members:
+            trained = scaled(np.asarray(trained), written.calibration.temperature)
+            close /= min(1.0, written.calibration.temperature or 1.0)
         if not np.allclose(found, trained[:ROWS_COMPARED], rtol=close, atol=close):
             raise SclsearchError(
                 f"{one.record.key[:12]}: the exported model predicts otherwise than the search on "
@@ -265,6 +277,8 @@ def _members(found: Report, seeds: Sequence[SeedLine], options: ExportOptions) -
     from sclsearch.reports.refit import train_again
 
     runs, store = RunStore(found.storage), StudyStore(found.storage, found.study)
+    chosen = options.calibrate or options.threshold
+    calibration = calibrate(found, seeds, options) if chosen else None
     members = []
     stored = runs.get_all([seed.key for seed in seeds])
     for seed, run in zip(seeds, stored, strict=True):
@@ -277,7 +291,8 @@ def _members(found: Report, seeds: Sequence[SeedLine], options: ExportOptions) -
         else:
             result = train_again(run, options.data_dir, options.method)
             trained = result.weights, result.predictions, result.probabilities
-        members.append(_Member(_described(found, seed), *trained))
+        described = replace(_described(found, seed), calibration=calibration)
+        members.append(_Member(described, *trained))
     return members
 
 
@@ -344,7 +359,9 @@ def _write_all(
     names = [f"seed-{member.record.replicate}" for member in members]
     for name, member in zip(names, members, strict=True):
         (folder / name).mkdir()
-        write_folder(folder / name, member.weights, begun, member.record)
+        # An ensemble is calibrated as a whole.
+        described = replace(member.record, calibration=None)
+        write_folder(folder / name, member.weights, begun, described)
     described = replace(members[0].record, members=tuple(names))
     if described.refit is None:
         described = replace(
@@ -365,6 +382,7 @@ def write_folder(
     format.
     """
     from sclsearch.reports.heads import (
+        OUT,
         as_sequence_classifier,
         label_fields,
         pooled_head,
@@ -376,6 +394,11 @@ def write_folder(
     new_modules = _beginning(stored, NEW_MODULES_PREFIX)
     pooling = None if is_own(described.place) else described.fields.get("pooling")
     head = pooled_head(encoder, new_modules, pooling)
+    if head and described.calibration and described.calibration.temperature:
+        # In the weights, every program applies it.
+        temperature = described.calibration.temperature
+        new_modules |= {name: new_modules[name] / temperature for name in OUT}
+        head = pooled_head(encoder, new_modules, pooling)
     config = _encoder_config(begun)
     mapped = head and as_sequence_classifier(config["model_type"], encoder, head)
     place = folder if mapped else folder / ENCODER

@@ -13,6 +13,7 @@ import numpy as np
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.protocols.base import NO_TEST_ROWS
+from sclsearch.reports.calibration import calibration_lines
 from sclsearch.reports.commands import loading_examples, loading_note
 from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
@@ -182,7 +183,7 @@ def write_model_card(
         values=values_of(found, winner),
         seeds=list(_seeds(record, winner)),
         classes=list(_classes(record, run)),
-        summary=list(_summary(found, winner, fresh, run)),
+        summary=[*_summary(found, winner, fresh, run), *calibration_lines(record)],
         comparison="" if record.baseline else baseline_comparison(found, study, storage),
         training=_training(record, run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),

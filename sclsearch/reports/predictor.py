@@ -18,6 +18,7 @@ from pydantic import Field
 from sclsearch.canonical import as_tuples, check_regular, counted, one_line, read_file
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
+from sclsearch.reports.calibration import Calibration, scaled
 from sclsearch.store.schema import Count, Like, Number, Text, Value
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.tables import character_fault, has_blank
@@ -113,6 +114,8 @@ class ExportRecord:
     # whose head has the same form.
     baseline: bool = False
     refit: Refit | None = None
+    # The temperature is in the weights of the head, but not for the format `sclsearch`.
+    calibration: Calibration | None = None
 
     def write(self, folder: Path) -> None:
         """Write the record to a folder."""
@@ -250,9 +253,10 @@ class Predictor:
         scores, probabilities = self._compute(rows)
         if not self.labels:
             return [Prediction(float(score), {}, {}) for score in scores]
+        threshold = self.record.calibration and self.record.calibration.threshold
         return [
             Prediction(
-                self.labels[int(own.argmax())],
+                self.labels[int(own.argmax() if threshold is None else likely[1] >= threshold)],
                 dict(zip(self.labels, own.tolist(), strict=True)),
                 dict(zip(self.labels, likely.tolist(), strict=True)),
             )
@@ -266,10 +270,12 @@ class Predictor:
             return empty, empty
         with self._lock:
             found = [one.compute(rows, self.batch_size, self._backend) for one in self._members]
-        if len(found) == 1:
-            return found[0]
-        mean: Scores = np.mean([probabilities for _, probabilities in found], axis=0)
-        return mean, mean
+        scores, likely = found[0]
+        if len(found) > 1:
+            likely = np.mean([probabilities for _, probabilities in found], axis=0)
+        if self.record.calibration and self.record.format == "sclsearch":
+            likely = scaled(likely, self.record.calibration.temperature)
+        return (likely if len(found) > 1 else scores), likely
 
 
 def text_rows(

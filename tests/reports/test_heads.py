@@ -22,7 +22,9 @@ from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.encoders.models import model_folder
 from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Model, Training
+from sclsearch.methods.lacon import LaCon
 from sclsearch.protocols.base import Rows
+from sclsearch.reports.calibration import Calibration
 from sclsearch.reports.commands import loading_examples
 from sclsearch.reports.export import write_folder
 from sclsearch.reports.predictor import ExportRecord, read_record
@@ -160,6 +162,19 @@ def test_a_head_of_any_layers_keeps_its_input(
     method: str, fields: dict[str, Any], form: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     assert check(exported(tiny_bert, tmp_path / "winner", method, **fields)) == form
+
+
+@pytest.mark.parametrize("pooling", ["head_hidden", "mean"])
+def test_the_temperature_is_in_the_weights_of_a_head(
+    pooling: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    record = replace(RECORD, calibration=Calibration(2.5, None, 9, {}))
+    export = exported(tiny_bert, tmp_path / "winner", "ce", record, pooling=pooling)
+    assert check(replace(export, scores=export.scores / 2.5)) != OWN
+    own = exported(tiny_bert, tmp_path / "own", "lacon", record)
+    assert check(own) == OWN
+    expected = LaCon().probabilities(torch.from_numpy(own.scores) / 2.5)
+    assert sclsearch.load(own.folder).predict_proba(TEXTS) == pytest.approx(expected, abs=1e-5)
 
 
 def test_more_classes_than_half_the_width_do_not_fit_a_relu_head(
