@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from rich.console import Console
 
 from sclsearch.arguments import expanded, fields_of, with_options
-from sclsearch.encoders.models import ALIASES
+from sclsearch.encoders.models import ALIASES, several_models
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison, compare_studies
@@ -94,10 +94,10 @@ def tune(
 ) -> Report | StudyComparison:
     """Search for the best configuration and return the report; the same call resumes the search.
 
-    Several methods are searched in turn, each with the same number of configurations and seeds. The
-    function then returns the paired comparison of their winners, whose reference is the first. An
-    error in one method does not stop the others. If `time_budget` ends the search early, some
-    configurations have no score.
+    Several methods, or several models, are searched in turn, each with the same number of
+    configurations and seeds. The function then returns the paired comparison of their winners,
+    whose reference is the first. An error in one does not stop the others. If `time_budget`
+    ends the search early, some configurations have no score.
 
     Example:
         >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
@@ -117,8 +117,11 @@ def tune(
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
     console = Terminal(stderr=True, quiet=not progress)
+    models = several_models(options.get("model"))
     if isinstance(method, Sequence) and not isinstance(method, str):
-        return _tuned_in_turn(method, task, options, console, callbacks)
+        return _tuned_in_turn(method, models, task, options, console, callbacks)
+    if len(models) > 1:
+        return _tuned_in_turn([method], models, task, options, console, callbacks)
     return _trained(*chosen(task, method, options), console, callbacks)
 
 
@@ -228,22 +231,24 @@ def _changed_task(
 
 def _tuned_in_turn(
     methods: "Sequence[AnyMethod]",
+    models: Sequence[str | Path | None],
     task: RowSource | CustomTask,
     options: Mapping[str, Any],
     console: Console,
     callbacks: Sequence[Callback],
 ) -> StudyComparison:
-    if len(methods) < 2:
+    if len(methods) * len(models) < 2:
         raise SclsearchError(
             f"--method: a list must have two or more methods, got {len(methods)}. Pass a single "
             "method without a list."
         )
-    spec, run_options = chosen(task, methods[0], options)
-    from sclsearch.search.prepare import prepare_methods
-    from sclsearch.search.run import run_methods
+    spec, run_options = chosen(task, methods[0], {**options, "model": models[0]})
+    from sclsearch.search.prepare import prepare_several, variants
+    from sclsearch.search.run import run_several
 
     reports, faults = list[Report](), list[str]()
-    for name, done in run_methods(prepare_methods(methods, spec, run_options), console, callbacks):
+    studies = prepare_several(variants(methods, models), spec, run_options)
+    for name, done in run_several(studies, console, callbacks):
         if isinstance(done, SclsearchError):
             faults.append(f"{name}: {done}")
         else:

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from sclsearch import Callback, Classifier, compare, export, select, train, tune
 from sclsearch.api import chosen
 from sclsearch.arguments import declared, fields_of, type_text
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import search_command, winner_spec
+from sclsearch.reports.comparison_tables import winner_table
 from sclsearch.reports.report import finished_winner
-from sclsearch.search.prepare import prepare_methods
+from sclsearch.search.prepare import prepare_several, variants
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyRecord
@@ -206,11 +208,35 @@ def test_several_methods_are_compared_and_callbacks_receive_the_events_of_each(
     assert recorder.events == [("study", "mine-ce"), *one, ("study", "mine-scl"), *one]
 
 
+def test_several_encoders_are_compared_with_size_and_speed_and_the_smallest_in_noise_is_named(
+    options: Options, tmp_path: Path
+) -> None:
+    first = Path(options["model"])
+    other = shutil.copytree(first, tmp_path / "other")
+    weights = load_file(other / "model.safetensors")
+    save_file({n: 0.9 * t for n, t in weights.items()}, other / "model.safetensors")
+    for model in (first, other):
+        finish("scl", options, model=str(model), study=f"mine-{model.name}")
+    found: Any = tune(method="scl", **{**options, "model": f"{first}, {other}"})
+    assert [one.study for one in found.studies] == ["mine-encoder", "mine-other"]
+    assert found.of_encoders
+    millions = sum(t.numel() for t in weights.values()) / 1e6
+    assert "encoder is the smallest encoder within noise of the best" in repr(found)
+    assert "No encoder is clearly best on demo." in repr(found)
+    table = winner_table(found)
+    assert [*table["encoder"]] == ["encoder", "other"]
+    assert [*table["weights"]] == [f"{millions:.3g} M"] * 2
+    assert all(float(speed) > 0 for speed in table["texts/s here"])
+    with pytest.raises(SclsearchError, match="model: only one of them may have several values"):
+        tune(method=["ce", "scl"], **{**options, "model": f"{first},{other}"})
+
+
 def test_the_smallest_space_limits_the_budget_of_all_methods_so_that_budgets_are_equal(
     options: Options,
 ) -> None:
     spec, run_options = described({"method": "ce", **options, "configs": 20, "space": "paper"})
-    searches = prepare_methods(["ce", "scl", "cssl"], spec, run_options, dry=True)
+    given = variants(["ce", "scl", "cssl"], [None])
+    searches = [*prepare_several(given, spec, run_options, dry=True).values()]
     assert [(search.configs, search.options.seeds) for search in searches] == [(6, 2)] * 3
     assert len({search.study.protocol.name for search in searches}) == 1
     assert [search.options.study for search in searches] == ["mine-ce", "mine-scl", "mine-cssl"]

@@ -35,8 +35,8 @@ from sclsearch.reports.terminal import (
     show_summary,
 )
 from sclsearch.search.plan import finished, plan_prepared
-from sclsearch.search.prepare import prepare_methods, unequal_rates
-from sclsearch.search.run import run, run_methods
+from sclsearch.search.prepare import prepare_several, unequal_rates
+from sclsearch.search.run import run, run_several
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -113,11 +113,11 @@ def _total(plan: Plan) -> str:
 
 
 def print_plans(
-    methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
+    given: Mapping[str, Mapping[str, Any]], spec: StudySpec, options: RunOptions, *, as_json: bool
 ) -> None:
-    """Print what each of several methods searches, its seed runs and time, and their sums."""
-    studies = prepare_methods(methods, spec, options, dry=True)
-    plans = [plan_prepared(one, partial(finished, options.storage)) for one in studies]
+    """Print what each of several studies searches, its seed runs and time, and their sums."""
+    studies = prepare_several(given, spec, options, dry=True)
+    plans = [plan_prepared(one, partial(finished, options.storage)) for one in studies.values()]
     warning, console = unequal_rates(studies), Terminal()
     if as_json:
         print_json({"plans": plans, "warning": warning})
@@ -125,29 +125,28 @@ def print_plans(
     if warning:
         console.print(f"{warning}\n", markup=False)
     notes = [note for note in plans[0]["notes"] if all(note in one["notes"] for one in plans)]
-    shared = _setup(plans[0])
-    if any(one["space"] != plans[0]["space"] for one in plans):
-        del shared["space"]
+    setups = [_setup(one) for one in plans]
+    shared = {n: v for n, v in setups[0].items() if all(one.get(n) == v for one in setups)}
     _show_setup(console, shared, notes)
     console.print()
-    for method, one in zip(methods, plans, strict=True):
-        console.print(f"[bold]{escape(method)}[/]  {escape(one['study'])}", soft_wrap=True)
-        if "space" not in shared:
-            console.print(f"  space: {one['space']}", markup=False, soft_wrap=True)
-        for name, values in one["searched"].items():
-            console.print(f"  {name}: {searched_values(values)}", markup=False, soft_wrap=True)
+    for name, one, setup in zip(studies, plans, setups, strict=True):
+        console.print(f"[bold]{escape(name)}[/]  {escape(one['study'])}", soft_wrap=True)
+        for what in setup.keys() - shared:
+            console.print(f"  {what}: {setup[what]}", markup=False, soft_wrap=True)
+        for field, values in one["searched"].items():
+            console.print(f"  {field}: {searched_values(values)}", markup=False, soft_wrap=True)
         for note in (note for note in one["notes"] if note not in notes):
             console.print(f"  {note}", markup=False, soft_wrap=True)
     counts = [[one[name] for name in ("seed_runs", "stored", "missing")] for one in plans]
     seconds = [one["time"].seconds if one["missing"] else 0.0 for one in plans]
     known = [one for one in seconds if one is not None]
     rows = [
-        (method, f"{one['configurations']} x {one['seeds']}", *map(str, count), duration(time))
-        for method, one, count, time in zip(methods, plans, counts, seconds, strict=True)
+        (name, f"{one['configurations']} x {one['seeds']}", *map(str, count), duration(time))
+        for name, one, count, time in zip(studies, plans, counts, seconds, strict=True)
     ]
     total = [str(sum(column)) for column in zip(*counts, strict=True)]
     rows.append(("together", "", *total, duration(sum(known)) if known else "unknown"))
-    headings = ("method", "configurations\nx seeds", "seed runs", "stored", "missing", "time")
+    headings = ("", "configurations\nx seeds", "seed runs", "stored", "missing", "time")
     console.print()
     console.print(grid(headings, rows))
 
@@ -183,19 +182,19 @@ def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
 
 
 def run_in_turn(
-    methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
+    given: Mapping[str, Mapping[str, Any]], spec: StudySpec, options: RunOptions, *, as_json: bool
 ) -> None:
-    """Search several methods in turn, print their reports and their comparison, and exit."""
+    """Search several studies in turn, print their reports and their comparison, and exit."""
     progress, console = Terminal(stderr=True), Terminal(quiet=as_json)
-    studies = prepare_methods(methods, spec, options)
+    studies = prepare_several(given, spec, options)
     reports: list[Report] = []
     errors: dict[str, str] = {}
     codes = {0}
     try:
-        for method, done in run_methods(studies, progress):
+        for name, done in run_several(studies, progress):
             if isinstance(done, SclsearchError):
-                errors[method] = str(done)
-                progress.print(f"{method}: {done}", style="red", markup=False, soft_wrap=True)
+                errors[name] = str(done)
+                progress.print(f"{name}: {done}", style="red", markup=False, soft_wrap=True)
                 continue
             reports.append(done.report())
             _show(console, reports[-1], done, MOST_IN_TURN)
@@ -205,7 +204,7 @@ def run_in_turn(
     except KeyboardInterrupt:
         progress.print(STOPPED)
         codes.add(INTERRUPTED)
-    comparison = _compared(reports, len(methods), progress)
+    comparison = _compared(reports, len(studies), progress)
     if as_json:
         compared = comparison.as_dict() if comparison else {}
         documents = [one.as_dict() for one in reports]
@@ -245,10 +244,10 @@ def _show(console: Console, found: Report, done: Scheduler, most: int) -> None:
     show_savings(console, found, skipped=done.skipped, reused=done.reused)
 
 
-def _compared(reports: Sequence[Report], methods: int, progress: Console) -> StudyComparison | None:
+def _compared(reports: Sequence[Report], studies: int, progress: Console) -> StudyComparison | None:
     some = sum(any(line.seeds for line in one.configurations) for one in reports)
     if some < 2:
-        progress.print(f"No comparison: {some} of {methods} methods have results.")
+        progress.print(f"No comparison: {some} of {studies} studies have results.")
         return None
     try:
         return compare_studies(reports)

@@ -9,6 +9,7 @@ import typer
 from sclsearch.cli import options as o
 from sclsearch.cli.options import repeat_options, spec_and_options
 from sclsearch.cli.output import write
+from sclsearch.encoders.models import several_models
 from sclsearch.methods import check_method_name
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder
 from sclsearch.study.spec import MOST_SEEDS, SEARCH, RunOptions, StudySpec
@@ -20,22 +21,24 @@ if TYPE_CHECKING:
 def tune(options: o.TuneOptions) -> None:
     """Search for the best configuration. Run the same command again to resume.
 
-    Several methods, as in --method ce,scl, run in turn with equal numbers of
-    configurations and seeds. The winners are then compared.
+    Several methods or several models, as in --method ce,scl, run in turn with equal
+    numbers of configurations and seeds. The winners are then compared.
 
     Example: sclsearch tune --method scl --task cola --train-size 100
     """
     methods = [name.strip() for name in options["method"].split(",")]
     for method in methods:
         check_method_name(method)
-    chosen = spec_and_options({**options, "method": methods[0]})
-    if len(methods) == 1:
+    models = several_models(options["model"])
+    chosen = spec_and_options({**options, "method": methods[0], "model": models[0]})
+    if len(methods) == len(models) == 1:
         _train(options, *chosen)
         return
     from sclsearch.cli.results import print_plans, run_in_turn
+    from sclsearch.search.prepare import variants
 
     act = print_plans if options["dry_run"] else run_in_turn
-    act(methods, *chosen, as_json=options["json_"])
+    act(variants(methods, models), *chosen, as_json=options["json_"])
 
 
 def train(

@@ -65,6 +65,13 @@ ALIASES: Mapping[str, Alias] = {
 }
 
 
+def several_models(names: str | Path | None) -> list[str | Path | None]:
+    """Return the encoders of `--model`; several are separated by commas."""
+    if isinstance(names, str) and not Path(names).exists():
+        return [name.strip() for name in names.split(",")]
+    return [names]
+
+
 def model_folder(name: str) -> Path:
     """Return the folder with a model's files; download them from the hub if necessary.
 

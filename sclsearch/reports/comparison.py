@@ -12,6 +12,7 @@ import numpy as np
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.variants import FRESH_REPLICATES
+from sclsearch.reports.encoder_costs import encoder_name
 from sclsearch.reports.notes import OTHERS_UNTESTED, Note, damage
 from sclsearch.reports.report import Report, finished_winner, report, tested_winner
 from sclsearch.selection.rules import mean_std, parse_rule
@@ -74,6 +75,7 @@ class ComparedStudy:
 
     study: str
     method: str
+    model: str
     number: int
     repeats: bool
     values: Mapping[str, Any]
@@ -116,6 +118,12 @@ class StudyComparison:
     @property
     def tested(self) -> bool:
         return self.reports[0].has_test
+
+    @property
+    def of_encoders(self) -> bool:
+        """True if the studies have one method, and each has another encoder."""
+        methods, models = ({getattr(one, n) for one in self.studies} for n in ("method", "model"))
+        return len(methods) == 1 and len(models) == len(self.studies)
 
     @property
     def ranked(self) -> list[ComparedStudy]:
@@ -193,6 +201,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
             ComparedStudy(
                 study=one.study,
                 method=one.method,
+                model=encoder_name(one),
                 number=winner.number,
                 repeats=one.repeats,
                 values=winner.values,
@@ -302,14 +311,19 @@ def _unequal(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         for one in reports
         if not one.repeats
     }
-    yield from filter(None, [learning_rate_warning(rates)])
+    encoders = len({one.method for one in reports}) == 1
+    # A practical space has learning rates for its encoder.
+    yield from filter(None, [] if encoders else [learning_rate_warning(rates)])
     for other in reports[1:]:
         if _rows(base, "train", seeds) != _rows(other, "train", seeds):
             yield f"{other.study} is trained on other rows than {base.study}"
         elif base.drawn[:seeds] != other.drawn[:seeds]:
             yield f"{other.study} has other seeds than {base.study}: pairs share nothing but rows"
         yield from _read_beside(base, other, seeds)
-        yield from _differing(_terms(other, base), _terms(base, other), base, other)
+        its, own = _terms(other, base), _terms(base, other)
+        if encoders:
+            its["encoder"] = own["encoder"] = ""
+        yield from _differing(its, own, base, other)
     if unequal := unequal_budgets(reports):
         yield (
             f"unequal budgets: {', '.join(unequal)}; larger searches tend to win. Give all "

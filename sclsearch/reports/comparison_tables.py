@@ -11,6 +11,7 @@ from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
+from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
@@ -75,7 +76,7 @@ def winner_table(found: StudyComparison) -> "pd.DataFrame":
     rows = [
         (
             one.study,
-            one.method,
+            *_kind(found, one),
             f"{one.validation:.4f}"
             if one.test_mean is None
             else with_spread(one.test_mean, one.test_std),
@@ -84,7 +85,15 @@ def winner_table(found: StudyComparison) -> "pd.DataFrame":
         )
         for one in found.studies
     ]
-    return text_frame(rows, ("study", "method", score, *["on fresh seeds"] * fresh, "winner"))
+    kind = ("encoder", "weights", "texts/s here") if found.of_encoders else ("method",)
+    return text_frame(rows, ("study", *kind, score, *["on fresh seeds"] * fresh, "winner"))
+
+
+def _kind(found: StudyComparison, one: ComparedStudy) -> tuple[str, ...]:
+    if not found.of_encoders:
+        return (one.method,)
+    report = found.report_of(one)
+    return one.model, weights_in_words(report), speed_in_words(report)
 
 
 def _confirmed(one: ComparedStudy) -> str:

@@ -19,6 +19,7 @@ from sclsearch.reports.comparison import (
     StudyComparison,
     confirmed_score,
 )
+from sclsearch.reports.encoder_costs import weights_of
 from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report, paired
 from sclsearch.reports.terminal import (
     rule_of,
@@ -184,11 +185,13 @@ def summarize_comparison(found: StudyComparison) -> Summary:
     finished = all(one.finished for one in found.reports)
     if verdict is not None and finished:
         name = name_of(found, best)
-        answer = f"No method is useful on {found.task}. {name} is the best, but {verdict.fault}"
+        what = "encoder" if found.of_encoders else "method"
+        answer = f"No {what} is useful on {found.task}. {name} is the best, but {verdict.fault}"
         cause, command = f"Likely cause: {verdict.cause}.", _for_all(found, best, verdict.command)
         return Summary(answer, cause, "search again:", command)
     tied = [one for one in others if found.pair(best, one).adjusted > ALPHA]
-    certainty = " ".join(_certainty_of_best(found, best, others))
+    sizes = [_smallest(found, [best, *tied])] if found.of_encoders else []
+    certainty = " ".join([*_certainty_of_best(found, best, others), *filter(None, sizes)])
     answer = ("" if finished else "So far: ") + _best(found, best, others, tied)
     return Summary(answer, certainty, *_next_of_all(found))
 
@@ -200,11 +203,29 @@ def _for_all(found: StudyComparison, best: ComparedStudy, command: str) -> str:
     alike = all(one.settings == reports[0].settings for one in reports)
     if not alike or any(map(method_option, reports)):
         return command
+    if found.of_encoders:
+        own, models = found.report_of(best).model_place, [one.model_place for one in reports]
+        return command.replace(f"--model {own} ", f"--model {','.join(models)} ", 1)
     return command.replace(f"--method {best.method} ", f"--method {','.join(methods)} ", 1)
 
 
+def _smallest(found: StudyComparison, near: Sequence[ComparedStudy]) -> str:
+    """Return which of the encoders within noise of the best is the smallest, if known."""
+    sizes = {name_of(found, one): weights_of(found.report_of(one).model_place) for one in near}
+    known = {name: size for name, size in sizes.items() if size is not None}
+    if len(known) < len(near) or len(near) == 1:
+        return ""
+    least = min(known, key=known.__getitem__)
+    return (
+        f"{least} is the smallest encoder within noise of the best: {known[least] / 1e6:.3g} "
+        "million weights."
+    )
+
+
 def name_of(found: StudyComparison, one: ComparedStudy) -> str:
-    """Return the method of a study, or the study's name if another study has the same method."""
+    """Return the method of a study, or the encoder, or the study's name if these are not unique."""
+    if found.of_encoders:
+        return one.model
     methods = [other.method for other in found.studies]
     return one.method if methods.count(one.method) == 1 else one.study
 
@@ -230,8 +251,9 @@ def _best(
     have = "have" if equal else "has"
     near = joined([name_of(found, one) for one in tied if one not in equal])
     chance = f", but the lead over {near} may be chance" if near else ""
+    what = "encoder" if found.of_encoders else "method"
     return (
-        f"No method is clearly best on {found.task}. {first} {have} the highest {score}{chance}."
+        f"No {what} is clearly best on {found.task}. {first} {have} the highest {score}{chance}."
         f"{baseline}"
     )
 
@@ -245,7 +267,7 @@ def _certainty_of_best(
     if min(1.0, tests * smallest_p(pair.comparison.n)) > ALPHA:
         pairs = counted(pair.comparison.n, "seed")
         yield (
-            f"With {pairs} no difference between {len(found.studies)} methods can be significant; "
+            f"With {pairs} no difference between {len(found.studies)} studies can be significant; "
             f"that takes at least {fewest} seeds."
         )
         return
@@ -253,7 +275,7 @@ def _certainty_of_best(
         f"{name_of(found, best)} minus {name_of(found, others[0])}: "
         f"{100 * pair.comparison.difference:+.1f} points{_spread(pair.comparison)}, "
         f"p = {pair.adjusted:.3f}, "
-        "adjusted for all pairs of methods."
+        "adjusted for all pairs of studies."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -286,53 +286,69 @@ def _score_notes(study: Study, splits: Splits) -> list[str]:
     ]
 
 
-def prepare_methods(
-    methods: "Sequence[str | type[Method]]",
+def variants(
+    methods: "Sequence[str | type[Method]]", models: Sequence[str | Path | None]
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the fields in which studies that run in turn differ, by name: methods or encoders.
+
+    Raises:
+        SclsearchError: There are several of both, or one is given twice.
+    """
+    given: dict[str, Mapping[str, Any]]
+    if len(models) > 1:
+        given = {Path(str(one)).name: {"model": one} for one in models}
+    else:
+        given = {find_method(one).name: {"method": one} for one in methods}
+    if len(given) < len(methods) * len(models):
+        raise SclsearchError(
+            "--method, --model: only one of them may have several values, with different names, "
+            f"got {', '.join(map(str, (*methods, *models)))}. Name each once."
+        )
+    return given
+
+
+def prepare_several(
+    given: Mapping[str, Mapping[str, Any]],
     spec: StudySpec,
     options: RunOptions,
     *,
     dry: bool = False,
-) -> list[Scheduler]:
-    """Return one study per method, with equal protocols, seeds and numbers of configurations.
+) -> dict[str, Scheduler]:
+    """Return one study for each of the `variants`.
 
-    All methods use the given protocol, or else the default protocol of the first method. If spaces
-    have fewer configurations than requested, every method gets as many as the smallest space has.
-    The name of a study is `options.study` and the method's name.
+    They have equal protocols, seeds and numbers of configurations. All use the given protocol, or
+    else the default protocol of the first. If spaces have fewer configurations than requested,
+    every study gets as many as the smallest space has. The name of a study is `options.study` and
+    that of the method or of the encoder.
 
     Raises:
-        SclsearchError: A method is given twice, a space file is given, or a study is invalid.
+        SclsearchError: Several methods have a space file, or a study is invalid.
     """
-    names = [find_method(method).name for method in methods]
-    if len(set(names)) < len(names):
+    if isinstance(spec.space, Path) and any("method" in one for one in given.values()):
         raise SclsearchError(
-            f"--method: must name different methods, got {', '.join(names)}. Name each once."
-        )
-    if isinstance(spec.space, Path):
-        raise SclsearchError(
-            f"--space {spec.space}: is the space of one method, got {len(names)} methods. Leave it "
+            f"--space {spec.space}: is the space of one method, got {len(given)} methods. Leave it "
             "out, or search each method alone and compare the studies."
         )
-    studies = list[Scheduler]()
+    studies: dict[str, Scheduler] = {}
     protocol = spec.protocol
-    for name, method in zip(names, methods, strict=True):
+    for name, changes in given.items():
         own = replace(options, study=options.study and f"{options.study}-{name}")
         try:
-            studies.append(
-                prepare_study(replace(spec, method=method, protocol=protocol), own, dry=dry)
-            )
-            check_new(studies[-1])
+            changed: Any = {**changes, "protocol": protocol}
+            studies[name] = prepare_study(replace(spec, **changed), own, dry=dry)
+            check_new(studies[name])
         except SclsearchError as error:
             raise SclsearchError(f"{name}: {error}") from error
-        protocol = studies[-1].study.protocol.name
-    configs = min(one.configs for one in studies)
-    return [replace(one, configs=configs) for one in studies]
+        protocol = studies[name].study.protocol.name
+    configs = min(one.configs for one in studies.values())
+    return {name: replace(one, configs=configs) for name, one in studies.items()}
 
 
-def unequal_rates(studies: Sequence[Scheduler]) -> str:
-    """Return a warning if the methods do not tune the learning rate alike; else an empty text."""
+def unequal_rates(studies: Mapping[str, Scheduler]) -> str:
+    """Return a warning if the studies do not tune the learning rate alike; else an empty text."""
     rates: dict[str, object] = {}
-    for study in (one.study for one in studies):
-        searched = study.space.parameters.get("learning_rate")
-        default = study.defaults["learning_rate"].value
-        rates[study.method.name] = default if searched is None else searched.spec()
+    for name, one in studies.items():
+        searched = one.study.space.parameters.get("learning_rate")
+        default = one.study.defaults["learning_rate"].value
+        rates[name] = default if searched is None else searched.spec()
     return learning_rate_warning(rates)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -121,22 +121,22 @@ class _LiveCurves(Callback):
         self._logger.show(self._state, task, evaluation)
 
 
-def run_methods(
-    studies: Sequence[Scheduler], console: Console, callbacks: Sequence[Callback] = ()
+def run_several(
+    studies: Mapping[str, Scheduler], console: Console, callbacks: Sequence[Callback] = ()
 ) -> Iterator[tuple[str, Scheduler | SclsearchError]]:
-    """Run the studies of several methods in turn; yield each method with its study or its error.
+    """Run studies in turn; yield the name of each with the study or its error.
 
-    An error ends only the search of its method. An interruption also ends those that follow. Each
-    method may use an equal share of the time that is left of the time budget.
+    An error ends only its own search. An interruption also ends those that follow. Each study may
+    use an equal share of the time that is left of the time budget.
     """
-    budget = studies[0].options.time_budget
+    budget = next(iter(studies.values())).options.time_budget
     deadline = None if budget is None else time.monotonic() + budget
     advised = False
-    for position, one in enumerate(studies):
-        left, name = len(studies) - position, one.study.method.name
+    for position, (name, one) in enumerate(studies.items()):
+        left = len(studies) - position
         console.print(f"{name} ({position + 1} of {len(studies)})", style="bold", markup=False)
         share = None if deadline is None else max(deadline - time.monotonic(), 0.0) / left
-        # The advice is the same for every method; a search that trains nothing does not print it.
+        # The advice is the same for every study; a search that trains nothing does not print it.
         advice = () if advised else one.advice
         options = replace(one.options, time_budget=share)
         try:

@@ -191,7 +191,7 @@ def test_an_event_in_one_method_keeps_the_results_of_the_others(
     result = sclsearch(*both, "--configs", "3")
     assert result.returncode == code
     assert message in result.stderr
-    assert "No comparison: 1 of 2 methods have results." in result.stderr
+    assert "No comparison: 1 of 2 studies have results." in result.stderr
     assert "So far: #1 is the best of 2 finished configurations" in result.stdout
 
 

@@ -94,7 +94,6 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     write_study(BASE, name="again", settings=tau, values=[{}], fresh=7)
     storage = write_study(BASE, name="alike", settings=tau)
     assert notes("base", "better") == (
-        "encoder: roberta in better, minilm in base",
         "unequal budgets: configurations, seed runs; larger searches tend to win. Give all "
         "searches the budget of the largest",
         "set by hand: epochs=3, tau=0.1 in better, tau=0.1 in base",

@@ -84,7 +84,7 @@ def _best_study(found: Sequence[StudyResults], compared: StudyComparison) -> Ans
         "Validation scores chose the winner of each search; these are their test scores, mean "
         f"± std over {counted(compared.seeds, 'seed')}. "
         f"Lead: {rows[0][0]} minus the row, in points, paired by seed. p: permutation test, Holm's "
-        "correction for all pairs of methods."
+        "correction for all pairs."
     )
     table = Table("answer", caption, text_frame(rows, header), bold=(0,))
     summary = summarize_comparison(compared)

@@ -243,6 +243,7 @@ def trend_plot(
     lines: Mapping[str, Mapping[str, tuple[float, float | None]]],
     setting: str,
     scored: str,
+    labels: Sequence[str],
 ) -> "Figure":
     """Return scores over a setting, with bands of ± the standard deviation; the last line is grey.
 
@@ -266,7 +267,7 @@ def trend_plot(
             low, high = mean - np.nan_to_num(std), mean + np.nan_to_num(std)
             axes.fill_between(at, low, high, color=color, alpha=0.15, lw=0)
             axes.plot(at, mean, color=color, marker=marker, ms=5, lw=1.6, ls=dashes, label=name)
-    axes.set_xticks(numbers, values)
+    axes.set_xticks(numbers, labels)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel=setting, ylabel=scored)
     figure.legend(loc="outside lower center", ncols=3)

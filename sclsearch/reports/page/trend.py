@@ -9,6 +9,7 @@ from pathlib import Path
 from sclsearch.canonical import counted, shown
 from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison_tables import text_frame
+from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.page.answer import Answer
 from sclsearch.reports.page.plots import Plot, Table, as_number, trend_plot
 from sclsearch.reports.page.sections import StudyResults
@@ -160,7 +161,15 @@ def answer(trend: Trend) -> Answer:
     )
     if baselines:
         caption += f" Baseline: {' or '.join(sorted({name for _, name in baselines.values()}))}."
-    figure = trend_plot(trend.values, scores, trend.setting, scored)
+    labels = trend.values
+    if trend.setting == "encoder":
+        costs = {
+            value: f"{weights_in_words(one.report)}, {speed_in_words(one.report)} texts/s here"
+            for line in trend.lines.values()
+            for value, one in line.items()
+        }
+        labels = [f"{Path(value).name}\n{costs[value]}" for value in labels]
+    figure = trend_plot(trend.values, scores, trend.setting, scored, labels)
     return Answer(
         f"How does the {scored} on {report.task} depend on the {trend.setting}?",
         _summary(trend, names, scored),
