@@ -17,7 +17,7 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export import push as push_to
-from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, Predictor, RefitRows
+from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, OnnxType, Predictor, RefitRows
 from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import Terminal
@@ -379,6 +379,7 @@ def export(
     data_dir: Path | str | None = None,
     method: "str | type[Method] | None" = None,
     force: bool = False,
+    onnx: OnnxType | None = None,
     push: str | None = None,
 ) -> ExportRecord:
     """Write a study's winner, with a model card, to a folder and return its description.
@@ -410,6 +411,8 @@ def export(
         method: Custom method of the study, as `FILE.py:CLASS` or its class. `refit` and `baseline`
             need it, and the comparison with the stored predictions.
         force: Export a winner that is useless by `Report.verdict`, too.
+        onnx: `float32` also writes `onnx/model.onnx`, `int8` also `onnx/model_int8.onnx` with
+            quantized weights, for programs without torch; `record.onnx` has their scores.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload. A
             missing repository becomes a private one; other files of an existing one are deleted.
 
@@ -427,6 +430,7 @@ def export(
         data_dir=None if data_dir is None else expanded(Path(data_dir)),
         method=method,
         force=force,
+        onnx=onnx,
     )
     found = select(study, rule=rule, storage=storage)
     target = expanded(Path(folder))

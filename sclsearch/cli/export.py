@@ -22,7 +22,7 @@ from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.calibration import calibration_lines
 from sclsearch.reports.commands import main_example, own_method_option
 from sclsearch.reports.comparison import confirmed_score
-from sclsearch.reports.predictor import ExportRecord, Prediction, read_record
+from sclsearch.reports.predictor import ExportRecord, OnnxType, Prediction, read_record
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import MOST_SEEDS
 from sclsearch.tasks.custom import known_delimiter
@@ -61,6 +61,7 @@ def export(
     data_dir: o.DataDir = None,
     method: Annotated[str | None, typer.Option(metavar="FILE.py:CLASS")] = None,
     force: bool = False,
+    onnx: Annotated[OnnxType | None, typer.Option(metavar="[int8]")] = None,
     storage: o.Storage = DEFAULT_STORAGE,
     push: Annotated[str | None, typer.Option(metavar="OWNER/NAME")] = None,
 ) -> None:
@@ -89,6 +90,9 @@ def export(
             comparison with the stored predictions need it.
         --force: Export a useless winner, too: one that predicts one class, or is not above a
             baseline. Default: refuse it.
+        --onnx: Also write `onnx/model.onnx`, for programs without torch, and compare it with torch
+            on validation rows; with `--onnx int8` also `onnx/model_int8.onnx`, with quantized
+            weights. Needs pip install 'sclsearch[onnx]'.
         --push: Upload the folder to this repository of the Hugging Face hub with HF_TOKEN. A
             missing one becomes private; other files of an existing one are deleted. Default: no
             upload. Example: me/my-classifier.
@@ -109,12 +113,13 @@ def export(
         data_dir=data_dir,
         method=method,
         force=force,
+        onnx=onnx,
         push=push,
     )
     found = select(study, rule=rule, storage=storage)
     verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
     lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
-    lines += calibration_lines(record)
+    lines += [*calibration_lines(record), *record.onnx_lines]
     write("".join(f"{line}\n" for line in lines))
     if push is not None:
         write(f"Uploaded to {push}\n")

@@ -31,8 +31,8 @@ from sclsearch.study.spec import SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 
 HELP_ALL = "--help-all"
-REFIT, REFIT_ROWS = "--refit", ("validation", "all")
-"""Option whose value may be left out, and its values; the first is the default."""
+OPTIONAL = {"--refit": ("validation", "all"), "--onnx": ("float32", "int8")}
+"""Options whose value may be left out, with their values; the first is the default."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,7 +84,7 @@ def _described(one: Parameter, helps: Mapping[str, tuple[str, str]]) -> Paramete
 
 
 class HomeCommand(TyperCommand):
-    """Command with `--help-all`, `--refit` without a value, and checks of all values.
+    """Command with `--help-all`, `--refit` and `--onnx` without a value, and checks of all values.
 
     It expands `~` in paths, because shells do not expand `--option=~/folder`.
     """
@@ -96,7 +96,7 @@ class HomeCommand(TyperCommand):
             args = ["--help"]
         following = [*args, ""][1:]
         args = [
-            f"{REFIT}={REFIT_ROWS[0]}" if word == REFIT and after not in REFIT_ROWS else word
+            f"{word}={OPTIONAL[word][0]}" if after not in OPTIONAL.get(word, [after]) else word
             for word, after in zip(args, following, strict=True)
         ]
         return super().parse_args(ctx, args)

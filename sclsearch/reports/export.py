@@ -11,6 +11,7 @@ import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +30,7 @@ from sclsearch.reports.predictor import (
     PARTS,
     ExportRecord,
     Format,
+    OnnxType,
     RefitRows,
     write_json,
 )
@@ -61,6 +63,7 @@ CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "pro
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
 FROM_REPORT = ("method", "task", "size", "protocol", "study", "rule", "seeds", "metric", "data")
 """Fields that the description of an export takes from the report."""
+ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 ROWS_COMPARED = 100
 """Rows whose predictions an export compares with the stored ones."""
 CLOSE, CLOSE_ON_GPU = 1e-3, 0.05
@@ -92,6 +95,7 @@ class ExportOptions:
     force: bool = False
     calibrate: bool = False
     threshold: Literal["tune"] | None = None
+    onnx: OnnxType | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -100,6 +104,11 @@ class ExportOptions:
                 f"--{'calibrate' if self.calibrate else 'threshold'}: needs stored probabilities "
                 "of validation rows, but --refit trains on these rows, and --baseline has none. "
                 "Leave one out."
+            )
+        missing = [name for name in ONNX_PACKAGES if self.onnx and not find_spec(name)]
+        if missing:
+            raise SclsearchError(
+                f"--onnx: needs {', '.join(missing)}. Run pip install 'sclsearch[onnx]'."
             )
         if self.ensemble and self.refit:
             raise SclsearchError(
@@ -189,6 +198,10 @@ def export(
         members = _refitted(found, options, options.refit)
     with new_folder(folder) as part:
         written = _write_all(part, members, begun, ensemble=options.ensemble or len(members) > 1)
+        if options.onnx:
+            from sclsearch.reports.onnx import add_onnx
+
+            written = add_onnx(part, found, options)
         write_model_card(part, written, found, record, storage, begun)
         write_digests(part)
         if not (options.baseline or options.refit):

@@ -183,7 +183,11 @@ def write_model_card(
         values=values_of(found, winner),
         seeds=list(_seeds(record, winner)),
         classes=list(_classes(record, run)),
-        summary=[*_summary(found, winner, fresh, run), *calibration_lines(record)],
+        summary=[
+            *_summary(found, winner, fresh, run),
+            *calibration_lines(record),
+            *record.onnx_lines,
+        ],
         comparison="" if record.baseline else baseline_comparison(found, study, storage),
         training=_training(record, run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),

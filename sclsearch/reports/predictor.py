@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from html import escape
 from itertools import islice
@@ -42,6 +42,8 @@ Scores = npt.NDArray[np.float32]
 CARD_FILE = "README.md"
 RefitRows = Literal["validation", "all"]
 """Rows of a refit: those for training and validation, or also those for the test."""
+OnnxType = Literal["float32", "int8"]
+"""Type of the weights of the ONNX file, or with `int8` of a second one."""
 Format = Literal["transformers", "transformers-code", "sclsearch"]
 """Way in which transformers loads the whole classifier: by a class of its own, by the code in the
 export, or not at all."""
@@ -116,10 +118,17 @@ class ExportRecord:
     refit: Refit | None = None
     # The temperature is in the weights of the head, but not for the format `sclsearch`.
     calibration: Calibration | None = None
+    # Score on validation rows, difference from torch and size of each ONNX file.
+    onnx: Mapping[Text, Mapping[Text, Number]] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write the record to a folder."""
         write_json(folder / CARD, asdict(self))
+
+    @property
+    def onnx_lines(self) -> Iterator[str]:
+        for file, one in self.onnx.items():
+            yield f"`{file}`: {', '.join(f'{name} {number:.4g}' for name, number in one.items())}."
 
 
 def read_record(folder: Path) -> ExportRecord:
@@ -194,14 +203,14 @@ class Predictor:
         bf16 = record.numerics.endswith("bf16") and fast_bf16(self.device)
         self._backend = Backend(self.device, bf16)
         self._rows = partial(text_rows, task=record.task, pair=record.pair)
-        self._members = members
+        self.members = members
         for one in members:
             one.model.to(self.device)
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the weights on the CPU; they are read onto the GPU if there is one."""
-        members = [replace(one, model=deepcopy(one.model).cpu()) for one in self._members]
+        members = [replace(one, model=deepcopy(one.model).cpu()) for one in self.members]
         return Predictor, (self.record, members, self.batch_size)
 
     def __repr__(self) -> str:
@@ -269,7 +278,7 @@ class Predictor:
             empty = np.zeros((0, len(self.labels)) if self.labels else 0, np.float32)
             return empty, empty
         with self._lock:
-            found = [one.compute(rows, self.batch_size, self._backend) for one in self._members]
+            found = [one.compute(rows, self.batch_size, self._backend) for one in self.members]
         scores, likely = found[0]
         if len(found) > 1:
             likely = np.mean([probabilities for _, probabilities in found], axis=0)
