@@ -54,7 +54,9 @@ def test_only_processes_with_a_certificate_of_the_cluster_can_join_it(
                 return False
         return True
 
-    start(f"{Path(sys.executable).parent / 'ray'} {RAY} --port={port} --node-ip-address={host}")
+    head = start(
+        f"{Path(sys.executable).parent / 'ray'} {RAY} --port={port} --node-ip-address={host}"
+    )
     wait_for("the head", lambda: reached(own / "ray.key", own / "ray.crt"))
     assert not reached()
     assert not reached(foreign / "ray.key", foreign / "ray.crt")
@@ -66,3 +68,5 @@ def test_only_processes_with_a_certificate_of_the_cluster_can_join_it(
         refused = start(f"{sys.executable} -c '{code}'", certificate)
         _, found = refused.communicate(timeout=60)  # Ray alone would wait longer
         assert "or it rejects this machine's token or certificate" in found
+    head.terminate()
+    head.communicate()

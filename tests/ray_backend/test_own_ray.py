@@ -10,24 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.run import run_prepared
 from tests.processes import Processes
-from tests.studies import Prepare
 
 LISTENS = "0A"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-def test_a_study_for_an_accelerator_that_no_node_has_is_not_stored(prepare: Prepare) -> None:
-    scheduler = prepare(accelerator="L4", tracking="none")
-    with pytest.raises(SclsearchError, match=r"^--accelerator L4: no node has this accelerator\."):
-        run_prepared(scheduler, Console(quiet=True))
-    assert scheduler.store.record() is None
 
 
 @pytest.fixture(scope="module")

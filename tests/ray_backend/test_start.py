@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
+from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend import start
 from sclsearch.ray_backend.start import (
     OWNER,
@@ -21,7 +23,9 @@ from sclsearch.ray_backend.start import (
     nvidia_driver,
     unusable_gpu,
 )
+from sclsearch.search.run import run_prepared
 from sclsearch.store.lock import pid_namespace, process_start
+from tests.studies import Prepare
 
 
 def test_an_unusable_gpu_driver_is_reported_with_both_versions(
@@ -64,6 +68,15 @@ def test_a_start_that_fails_for_a_folder_names_it_and_the_variable(
         check=False,
     )
     assert re.search(message, done.stderr.splitlines()[-1])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_study_for_an_accelerator_that_no_node_has_is_not_stored(prepare: Prepare) -> None:
+    scheduler = prepare(accelerator="L4", tracking="none")
+    with pytest.raises(SclsearchError, match=r"^--accelerator L4: no node has this accelerator\."):
+        run_prepared(scheduler, Console(quiet=True))
+    assert scheduler.store.record() is None
 
 
 Leave = Callable[..., Path]
