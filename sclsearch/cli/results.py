@@ -131,7 +131,7 @@ def print_plans(
     console.print()
     for name, one, setup in zip(studies, plans, setups, strict=True):
         console.print(f"[bold]{escape(name)}[/]  {escape(one['study'])}", soft_wrap=True)
-        for what in setup.keys() - shared:
+        for what in (name for name in setup if name not in shared):
             console.print(f"  {what}: {setup[what]}", markup=False, soft_wrap=True)
         for field, values in one["searched"].items():
             console.print(f"  {field}: {searched_values(values)}", markup=False, soft_wrap=True)

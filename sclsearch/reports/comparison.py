@@ -122,8 +122,7 @@ class StudyComparison:
     @property
     def of_encoders(self) -> bool:
         """True if the studies have one method, and each has another encoder."""
-        methods, models = ({getattr(one, n) for one in self.studies} for n in ("method", "model"))
-        return len(methods) == 1 and len(models) == len(self.studies)
+        return _of_encoders(self.reports)
 
     @property
     def ranked(self) -> list[ComparedStudy]:
@@ -159,6 +158,11 @@ class StudyComparison:
         from sclsearch.reports.comparison_tables import comparison_html
 
         return comparison_html(self)
+
+
+def _of_encoders(reports: Sequence[Report]) -> bool:
+    methods, models = {one.method for one in reports}, {encoder_name(one) for one in reports}
+    return len(methods) == 1 and len(models) == len(reports)
 
 
 def _mean(one: ComparedStudy) -> float:
@@ -311,7 +315,7 @@ def _unequal(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         for one in reports
         if not one.repeats
     }
-    encoders = len({one.method for one in reports}) == 1
+    encoders = _of_encoders(reports)
     # A practical space has learning rates for its encoder.
     yield from filter(None, [] if encoders else [learning_rate_warning(rates)])
     for other in reports[1:]:

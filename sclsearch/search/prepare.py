@@ -346,6 +346,8 @@ def prepare_several(
 
 def unequal_rates(studies: Mapping[str, Scheduler]) -> str:
     """Return a warning if the studies do not tune the learning rate alike; else an empty text."""
+    if len({one.study.method.name for one in studies.values()}) == 1:
+        return ""  # a practical space has learning rates for its encoder
     rates: dict[str, object] = {}
     for name, one in studies.items():
         searched = one.study.space.parameters.get("learning_rate")
