@@ -17,6 +17,8 @@ from sclsearch.objectives import prediction_loss
 Terms = Mapping[str, Tensor]
 """Terms of a loss by name: weighted scalars. Their sum is minimized; each is logged."""
 Rate = Annotated[float, Ge(0), Lt(1)]
+LORA_LR = 10.0
+"""Multiplier of the encoder's learning rate with LoRA."""
 Pooling = Literal["head_hidden", "cls_raw", "cls_pooled", "mean"]
 """Input of the head's linear layer: its own dense+tanh layer on the first token's state, that state
 itself, the output of BERT's pretrained pooler, or the mean over tokens."""
@@ -53,6 +55,9 @@ class Training:
             in chunks of 8,192.
         patience: Evaluations in a row without a better one after which the training ends; 0 for
             never. The learning rate falls as if it did not end.
+        lora_rank: Rank of the updates of the encoder's linear layers, by LoRA; 0 trains all
+            weights. The updates learn at 10 times `learning_rate`. For large encoders, which then
+            take less memory and disk.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -67,6 +72,7 @@ class Training:
     head_lr_mult: Annotated[float, Gt(0)] = 1.0
     chunk_tokens: Annotated[int, Ge(0)] = 0
     patience: Annotated[int, Ge(0)] = 0
+    lora_rank: Annotated[int, Ge(0)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,8 @@ class Stage:
             raise ValueError(f"{self.name}: a stage that reads paraphrases cannot cache features")
 
     def lr_multiplier_of(self, module: str) -> float:
+        if not module:  # the encoder
+            return LORA_LR if self.training.lora_rank else 1.0
         with_encoder = module == "head" and self.frozen_pooling is None
         return self.lr_scales.get(module, self.training.head_lr_mult if with_encoder else 1.0)
 

@@ -394,6 +394,7 @@ def write_folder(
     `begun` is the folder of the encoder that was fine-tuned. The result is the description with the
     format.
     """
+    from sclsearch.encoders.lora import merged
     from sclsearch.reports.heads import (
         OUT,
         as_sequence_classifier,
@@ -403,6 +404,7 @@ def write_folder(
     )
     from sclsearch.training.evaluation import save_tensors
 
+    stored = merged(stored, begun, described.base)
     encoder = _beginning(stored, ENCODER_PREFIX)
     new_modules = _beginning(stored, NEW_MODULES_PREFIX)
     pooling = None if is_own(described.place) else described.fields.get("pooling")

@@ -11,6 +11,7 @@ import numpy as np
 from sclsearch.canonical import digest
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_tokenizer
+from sclsearch.encoders.lora import check_peft
 from sclsearch.encoders.models import encoder_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
@@ -202,6 +203,8 @@ class Study:
         for values in self.space.covering():
             method, training = self._built(values)
             method.check(encoder)
+            if training.lora_rank:
+                check_peft()
             if training.head_lr_mult != 1:
                 self._check_head(method, training, encoder)
 

@@ -13,6 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.lora import add_adapter, stored, train_weights
 from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Terms
@@ -78,6 +79,9 @@ def train(
     backend = backend_for(spec.numerics)
     with backend.stream():
         encoder = load_encoder(spec.model, spec.model_name, backend.device)
+        if rank := spec.training.lora_rank:
+            torch.manual_seed(seed_for(spec.replicate.initialization, "adapter"))
+            add_adapter(encoder, rank)
         notes = (*encoder.notes, *spec.method.check(encoder), *_truncation_notes(spec, tokens))
         result, first = TrainingResult(notes), 0
         if checkpoint.state is not None:
@@ -115,10 +119,10 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     weights = _class_weights(tokens, rows, classes).to(device) if balanced else None
     model = Model(encoder, stage.new_modules(encoder, classes), weights).to(device)
     frozen = stage.frozen_pooling is not None
-    encoder.requires_grad_(not frozen)
+    train_weights(encoder, training=not frozen, adapter=training.lora_rank > 0)
     encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
-    if not frozen and not stage.full_vocabulary:
+    if not frozen and not stage.full_vocabulary and not training.lora_rank:
         kept_tokens = torch.from_numpy(occurring(spec, tokens)).to(device)
         vocabulary = SubsetEmbedding.install(encoder.model, kept_tokens)
     resumed, checkpoint.state = checkpoint.state, None
@@ -227,7 +231,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:
-        result.weights = {n: tensor.detach().cpu() for n, tensor in model.state_dict().items()}
+        result.weights = {n: tensor.cpu() for n, tensor in stored(model.state_dict()).items()}
 
 
 def make_update(

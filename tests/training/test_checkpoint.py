@@ -35,7 +35,7 @@ def resumed_at_each(work: Work, file: Path) -> tuple[TrainingResult, list[tuple[
 CASES: Any = [
     *[("ce", {"keep": "best"}), ("ce", {"keep": "last", "class_weights": "balanced"})],
     *[("scl", {"lam": 1.0}), ("supcl-seq", {"view_mode": "official_code"}), ("lacon", {})],
-    *[("cmlm", {}), ("cssl", {"chunk_tokens": 64, "patience": 1})],
+    *[("cmlm", {}), ("cssl", {"chunk_tokens": 64, "patience": 1}), ("scl", {"lora_rank": 2})],
 ]
 
 

@@ -329,6 +329,7 @@ def embed_test_rows(
     those projections. The embeddings of other methods are the pooled states that the head reads.
     """
     from sclsearch.encoders.load import load_encoder, load_tokenizer
+    from sclsearch.encoders.lora import merged
     from sclsearch.methods.base import Model, encoder_pooling
     from sclsearch.methods.lacon import LabelMatching, vectors_of
     from sclsearch.training.data import tokenize_task
@@ -338,7 +339,7 @@ def embed_test_rows(
     classes = len(study.data.task.labels)
     encoder = load_encoder(study.model, study.model_name)
     model = Model(encoder, spec.stages[-1].new_modules(encoder, classes))
-    model.load_state_dict(weights)
+    model.load_state_dict(merged(weights, study.model, study.model_name))
     backend = backend_here()
     rows = spec.splits.test
     if len(rows.index) > MOST_ROWS:
