@@ -85,6 +85,7 @@ def test_every_command_has_a_help_without_cut_words_at_80_columns(
     assert re.findall(r"\S*\S…", result.stdout) == []
     assert "--sampler" not in result.stdout
     assert name != "tune" or "--sampler" in sclsearch(name, "--help-all").stdout
+    assert name != "export" or "'sclsearch[onnx]'" in result.stdout
 
 
 def test_errors_print_square_brackets_and_the_storage_may_be_set_in_the_environment(
