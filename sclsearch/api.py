@@ -190,8 +190,22 @@ def chosen(
     return replace(spec, model=_study_encoder(spec.model, run_options)), run_options
 
 
+def in_turn(
+    methods: "Sequence[AnyMethod]", models: Sequence[str | Path | None], options: RunOptions
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the fields of studies that run in turn; the name of a study stands for its encoder."""
+    from sclsearch.search.prepare import variants
+
+    given = variants(methods, models)
+    if len(models) == 1:
+        return given
+    return {name: {"model": _study_encoder(one["model"], options)} for name, one in given.items()}
+
+
 def _study_encoder(model: str | Path | None, options: RunOptions) -> str | Path | None:
     """Return the encoder of a study's winner if the model is the name of a study."""
+    if len(several_models(model)) > 1:
+        raise SclsearchError(f"--model {model}: must be one encoder; only tune takes several.")
     if not isinstance(model, str) or "/" in model or model in ALIASES or Path(model).exists():
         return model
     storage = storage_folder(options.storage, make=False)
@@ -243,11 +257,11 @@ def _tuned_in_turn(
             "method without a list."
         )
     spec, run_options = chosen(task, methods[0], {**options, "model": models[0]})
-    from sclsearch.search.prepare import prepare_several, variants
+    from sclsearch.search.prepare import prepare_several
     from sclsearch.search.run import run_several
 
     reports, faults = list[Report](), list[str]()
-    studies = prepare_several(variants(methods, models), spec, run_options)
+    studies = prepare_several(in_turn(methods, models, run_options), spec, run_options)
     for name, done in run_several(studies, console, callbacks):
         if isinstance(done, SclsearchError):
             faults.append(f"{name}: {done}")

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 import sclsearch
 from sclsearch.arguments import with_options
+from sclsearch.encoders.models import several_models
 from sclsearch.reports.predictor import text_rows
 from sclsearch.study.spec import DEFAULT_METHOD, ClassifierKeywords, RunOptions, StudySpec
 from sclsearch.tasks import load_task
@@ -79,6 +80,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         if isinstance(self.method, list | tuple) or "," in str(self.method):
             raise ValueError(f"method: must be one, got {self.method!r}. Use tune for several.")
+        if len(several_models(self.model)) > 1:
+            raise ValueError(f"model: must be one, got {self.model!r}. Use tune for several.")
         X, y = check_X_y(X, y, dtype=object, ensure_2d=False, estimator=self)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)

@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from sclsearch import Callback, Classifier, compare, export, select, train, tune
-from sclsearch.api import chosen
+from sclsearch.api import chosen, in_turn
 from sclsearch.arguments import declared, fields_of, type_text
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import search_command, winner_spec
@@ -93,6 +93,13 @@ def test_a_search_starts_from_the_best_configurations_of_another_and_with_a_samp
     assert [line.values for line in found] == [line.values for line in first.configurations]
     assert {line.origin for line in found} == {"start"}
     assert f"--sampler {file}:tpe" in search_command(report)
+    with pytest.raises(SclsearchError, match="mine: none of its 2 best configurations is in"):
+        tune(method="supcl-seq", **{**options, "study": "none", "start_from": "mine"})
+    for body, message in (("1 / 0", "for seed 0 it raised ZeroDivisionError"), ("0", "got 0")):
+        wrong = file.with_name("wrong.py")
+        wrong.write_text(f"def make(seed):\n    return {body}\n")
+        with pytest.raises(SclsearchError, match=message):
+            tune(method="scl", **{**options, "study": "none", "sampler": f"{wrong}:make"})
     file.write_text(file.read_text() + "#")
     with pytest.raises(SclsearchError, match=r"sampler must stay 'own\.py:tpe .*', got 'own\.py"):
         tune(method="scl", **other)
@@ -227,8 +234,20 @@ def test_several_encoders_are_compared_with_size_and_speed_and_the_smallest_in_n
     assert [*table["encoder"]] == ["encoder", "other"]
     assert [*table["weights"]] == [f"{millions:.3g} M"] * 2
     assert all(float(speed) > 0 for speed in table["texts/s here"])
-    with pytest.raises(SclsearchError, match="model: only one of them may have several values"):
-        tune(method=["ce", "scl"], **{**options, "model": f"{first},{other}"})
+    run_options = RunOptions(storage=options["storage"])
+    given = in_turn(["scl"], [str(other), "mine-encoder"], run_options)
+    assert [*given] == ["other", "mine-encoder"]
+    assert Path(given["mine-encoder"]["model"]).parent.name == "encoders"
+    copied = shutil.copytree(first, tmp_path / "copied")
+    for methods, models, message in (
+        (["ce", "scl"], f"{first},{other}", "only one of them may have several values, got 2"),
+        ("scl", f"{first},{first}", f"model: their names must differ, got {first}, {first}"),
+        ("scl", f"{first},{copied}", "model encoder,copied: two have the same weights"),
+    ):
+        with pytest.raises(SclsearchError, match=message):
+            tune(method=methods, **{**options, "model": models, "study": "copies"})
+    with pytest.raises(SclsearchError, match="must be one encoder; only tune takes several"):
+        train(task="demo", model=f"{first},{other}")
 
 
 def test_the_smallest_space_limits_the_budget_of_all_methods_so_that_budgets_are_equal(

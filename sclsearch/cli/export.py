@@ -40,8 +40,8 @@ REFIT = "Training on more rows"
 STDIN = Path("-")
 ROW = "row"
 """Name of the column with the number of a row, from 1."""
-SHOWN_ROWS = 10
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+SHOWN_ROWS = 10
 """Most rows with an empty text that a message names."""
 
 

@@ -34,11 +34,11 @@ def tune(options: o.TuneOptions) -> None:
     if len(methods) == len(models) == 1:
         _train(options, *chosen)
         return
+    from sclsearch.api import in_turn
     from sclsearch.cli.results import print_plans, run_in_turn
-    from sclsearch.search.prepare import variants
 
     act = print_plans if options["dry_run"] else run_in_turn
-    act(variants(methods, models), *chosen, as_json=options["json_"])
+    act(in_turn(methods, models, chosen[1]), *chosen, as_json=options["json_"])
 
 
 def train(

@@ -68,7 +68,7 @@ ALIASES: Mapping[str, Alias] = {
 def several_models(names: str | Path | None) -> list[str | Path | None]:
     """Return the encoders of `--model`; several are separated by commas."""
     if isinstance(names, str) and not Path(names).exists():
-        return [name.strip() for name in names.split(",")]
+        return [name.strip() for name in names.split(",") if name.strip()] or [names]
     return [names]
 
 

@@ -72,7 +72,7 @@ class Training:
     head_lr_mult: Annotated[float, Gt(0)] = 1.0
     chunk_tokens: Annotated[int, Ge(0)] = 0
     patience: Annotated[int, Ge(0)] = 0
-    lora_rank: Annotated[int, Ge(0)] = 0
+    lora_rank: Annotated[int, Interval(ge=0, le=1024)] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
         "--protocol": origin.get("protocol"),
         "--scale": origin.get("scale"),
         "--splits": origin.get("splits"),
+        "--metric": origin.get("metric"),
         "--train-size": size,
         "--shots": shots,
         "--unlabeled": origin.get("unlabeled"),
@@ -92,6 +93,7 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
     }
     if searched:
         named["--configs"] = max(report.configs, len(report.configurations))
+        named["--space"] = origin.get("space_option")
         named["--sampler"] = origin.get("sampler")
         named["--start-from"] = origin.get("start_from")
         named["--search-seed"] = record.identity.get("search_seed")
@@ -144,7 +146,10 @@ def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, s
         return
     if record.format != "sclsearch":
         code = "" if record.format == "transformers" else ", and the code in pooled_classifier.py"
-        heading = f"With transformers alone{code}, with the same predictions:"
+        same = "with the same predictions"
+        if record.thresholded:
+            same = "which predicts the likelier class"
+        heading = f"With transformers alone{code}, {same}:"
         yield heading, main_example(name, record)
     if record.format == "transformers":
         return
@@ -167,7 +172,7 @@ def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, s
 
 def main_example(name: str, record: "ExportRecord") -> str:
     """Return three lines of Python that classify a text, by transformers if it can load that."""
-    if record.members or record.format == "sclsearch":
+    if record.members or record.format == "sclsearch" or record.thresholded:
         return _with_sclsearch(name, record)
     quoted = json.dumps(name, ensure_ascii=False)
     texts = '{"text": "A fine film.", "text_pair": "A good film."}' if record.pair else TEXTS

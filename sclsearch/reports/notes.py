@@ -15,6 +15,7 @@ from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report,
 from sclsearch.selection.significance import in_points
 from sclsearch.store.studies import uneven_seeds
 from sclsearch.study.state import SearchState
+from sclsearch.tasks.metrics import METRICS
 
 OTHER_WINNERS = {"mean": "2.4 %", "top-k": "3.5 %"}
 """Highest share of other winners in recorded searches of one size, see `benchmarks/race.md`."""
@@ -205,13 +206,16 @@ def _mixed_devices(state: SearchState) -> Iterator[Note]:
 def verdict(report: Report, state: SearchState) -> Verdict | None:
     """Return the verdict on a study's winner; None if it is fine, or if there is none.
 
-    A winner is useless if it predicts one class in most seeds, if its mean score is not above that
-    of the majority class, or if it is below that of a linear model on the frozen encoder.
+    A winner is useless if it predicts one class in most seeds and the metric reads predicted
+    classes, if its mean score is not above that of the majority class, or if it is below that of a
+    linear model on the frozen encoder.
     """
     winner = report.winner
     if winner is None:
         return None
-    fault = _collapse(_confusions(state, winner)) or _below(report)
+    ranked = METRICS[report.metric].needs == "probabilities"
+    fault = "" if ranked else _collapse(_confusions(state, winner))
+    fault = fault or _below(report)
     if not fault:
         return None
     if report.repeats:

@@ -126,6 +126,10 @@ class ExportRecord:
         write_json(folder / CARD, asdict(self))
 
     @property
+    def thresholded(self) -> bool:
+        return self.calibration is not None and self.calibration.threshold is not None
+
+    @property
     def onnx_lines(self) -> Iterator[str]:
         for file, one in self.onnx.items():
             yield f"`{file}`: {', '.join(f'{name} {number:.4g}' for name, number in one.items())}."

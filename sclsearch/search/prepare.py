@@ -299,10 +299,16 @@ def variants(
         given = {Path(str(one)).name: {"model": one} for one in models}
     else:
         given = {find_method(one).name: {"method": one} for one in methods}
-    if len(given) < len(methods) * len(models):
+    if len(methods) > 1 and len(models) > 1:
         raise SclsearchError(
-            "--method, --model: only one of them may have several values, with different names, "
-            f"got {', '.join(map(str, (*methods, *models)))}. Name each once."
+            f"--method, --model: only one of them may have several values, got {len(methods)} "
+            f"methods and {len(models)} models. Name one method, or one model."
+        )
+    if len(given) < len(methods) * len(models):
+        several = map(str, models if len(models) > 1 else methods)
+        raise SclsearchError(
+            f"--{'model' if len(models) > 1 else 'method'}: their names must differ, got "
+            f"{', '.join(several)}."
         )
     return given
 
@@ -340,6 +346,9 @@ def prepare_several(
         except SclsearchError as error:
             raise SclsearchError(f"{name}: {error}") from error
         protocol = studies[name].study.protocol.name
+    encoders = {one.study.model_digest for one in studies.values()}
+    if "model" in next(iter(given.values())) and len(encoders) < len(given):
+        raise SclsearchError(f"--model {','.join(given)}: two have the same weights. Name one.")
     configs = min(one.configs for one in studies.values())
     return {name: replace(one, configs=configs) for name, one in studies.items()}
 

@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from sclsearch.canonical import as_tuples, canonical
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.methods.fields import load_custom_sampler
 from sclsearch.randomness import seed_for
@@ -148,11 +148,21 @@ def _sampler_maker(kind: str) -> Callable[[int], BaseSampler]:
     own = load_custom_sampler(kind)
 
     def make(seed: int) -> BaseSampler:
-        found = own(seed)
+        try:
+            found = own(seed)
+        except Exception as error:
+            raise SclsearchError(
+                f"--sampler {kind}: for seed {seed} it raised {type(error).__name__}: "
+                f"{first_line(error)}. It must take a seed and return an Optuna sampler."
+            ) from error
         if not isinstance(found, BaseSampler):
-            raise SclsearchError(f"--sampler {kind}: must return an Optuna sampler, got {found!r}.")
+            raise SclsearchError(
+                f"--sampler {kind}: must return an Optuna sampler, such as "
+                f"optuna.samplers.TPESampler(seed=seed), got {found!r}."
+            )
         return found
 
+    make(0)  # raises before the search begins
     return make
 
 

@@ -143,10 +143,14 @@ class Space:
         distinct = {canonical(values): values for values in searched if space.contains(values)}
         return dataclasses.replace(space, published=tuple(distinct.values()))
 
-    def starting_with(self, configurations: Iterable[Values]) -> "Space":
-        """Return the space with first configurations, of those of their fields that it searches."""
-        first = [{n: as_tuples(c[n]) for n in self.parameters if n in c} for c in configurations]
-        distinct = {canonical(one): one for one in [*first, *self.published] if self.contains(one)}
+    def matching(self, configurations: Iterable[Values]) -> list[Values]:
+        """Return the searched fields of those configurations that the space contains."""
+        found = [{n: as_tuples(c[n]) for n in self.parameters if n in c} for c in configurations]
+        return [values for values in found if self.contains(values)]
+
+    def starting_with(self, first: Iterable[Values]) -> "Space":
+        """Return the space with first configurations, which it contains."""
+        distinct = {canonical(one): one for one in [*first, *self.published]}
         altered = self.altered or bool(first)
         return dataclasses.replace(self, published=tuple(distinct.values()), altered=altered)
 

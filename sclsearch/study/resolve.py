@@ -224,7 +224,14 @@ def _space(
     )
     if spec.searched:
         space = space.with_settings(spec.settings)
-        space = space.starting_with(spec.first)
+        first = space.matching(spec.first)
+        if spec.first and not first:
+            raise SclsearchError(
+                f"--start-from {spec.start_from}: none of its {len(spec.first)} best "
+                f"configurations is in this search space of {method.name}. Name a study that "
+                "searches the same hyperparameters, or leave it out."
+            )
+        space = space.starting_with(first)
         if is_own(spec.sampler):
             load_custom_sampler(spec.sampler)  # raises if there is no such function
         if spec.sampler == "grid":

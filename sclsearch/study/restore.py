@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import as_tuples, canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import find_method, find_recorded_method
+from sclsearch.methods import find_method, find_recorded_method, is_own
 from sclsearch.methods.fields import field_errors
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyRecord
@@ -27,6 +27,7 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
 
     It names the resolved method, model and protocol, and what reports print beside them.
     """
+    own = is_own(spec.sampler)
     return {
         "method": study.method.place,
         "task": spec.task
@@ -47,13 +48,14 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "data_dir": data_dir and str(data_dir.resolve()),
         "source": study.data.source,
         "space": study.space.note,
+        "space_option": _plain(spec.space),
         "rule": str(study.rule),
         # A restored configuration has every field set, but the user set none of them.
         "settings": {} if spec.restored else dict(spec.settings),
         "shown": list(spec.shown) if spec.restored else None,
         "paraphrases": spec.paraphrases and str(spec.paraphrases.resolve()),
         "precision": spec.precision,
-        "sampler": spec.sampler,
+        "sampler": _plain(Path(spec.sampler).expanduser()) if own else spec.sampler,
         "start_from": spec.start_from,
     }
 

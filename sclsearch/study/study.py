@@ -125,7 +125,7 @@ class Study:
         if not task.own:
             usual = f"metric: {metric.name}, not the usual {task.metric} of {task.name}"
             return [usual] if metric.name != task.metric else []
-        if metric.binary:
+        if metric.binary or (metric.name == "average_precision" and len(task.labels) == 2):
             last = reprlib.repr(task.labels[1])
             return [f"{metric.name} is of the class {last}, the last by name"]
         if metric.name != "accuracy":
@@ -205,6 +205,11 @@ class Study:
             method.check(encoder)
             if training.lora_rank:
                 check_peft()
+            if training.patience and self.protocol.keep == "last":
+                raise SclsearchError(
+                    f"patience: protocol {self.protocol.name} reports the last evaluation, not the "
+                    "best, so no training ends early. Leave it out."
+                )
             if training.head_lr_mult != 1:
                 self._check_head(method, training, encoder)
 

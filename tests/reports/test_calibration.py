@@ -91,6 +91,8 @@ def test_an_export_applies_both_and_states_the_scores_before_and_after(
     assert more >= score
     assert ensemble or own.scores["test accuracy"][0] == pytest.approx(before.test)
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    assert "import sclsearch" in printed  # transformers does not apply the threshold
+    assert "with the same predictions" not in card
     for text in (
         f"validation log loss {loss:.4f} → {less:.4f}",
         f"temperature {own.temperature:.3g}",

@@ -33,18 +33,20 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
         "unlabeled": 60,
         "paraphrases": "p.jsonl",
         "precision": "tf32",
+        "metric": "mcc",
         "data_dir": "my data",
         "rule": "top-2",
     }
     storage = write_study(*[[(70, 60)] * 3] * 4, settings={"dropouts": [0, 0.1]})
     found = report(storage, "made-up")
-    record = replace(found.record, origin={**found.record.origin, **given})
+    origin = {**found.record.origin, **given, "space_option": "mine.yaml"}
+    record = replace(found.record, origin=origin)
     command = search_command(replace(found, record=record))
     assert command.startswith("sclsearch tune --method scl --task cola --model 'my bert' ")
     words = shlex.split(command)
     options = {name: words[place + 1] for place, name in enumerate(words) if name[:2] == "--"}
     expected = {f"--{name.replace('_', '-')}": str(value) for name, value in given.items()}
-    expected |= {"--configs": "4", "--seeds": "3", "--study": "made-up"}
+    expected |= {"--configs": "4", "--seeds": "3", "--study": "made-up", "--space": "mine.yaml"}
     assert expected.items() <= options.items()
     assert (options["--set"], options["--storage"]) == ("dropouts=[0,0.1]", str(storage))
     assert parsed(command)

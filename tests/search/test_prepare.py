@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,9 +66,14 @@ def test_every_listed_value_must_fit_the_encoder(
     study = resolved(method="lacon", space=space)
     with pytest.raises(SclsearchError, match=r"^heads: must divide the width .* 16, got 5"):
         study.check(load_encoder(tiny_bert, "tiny"))
-    study = resolved(method="lacon", space=None, settings={"head_lr_mult": 10.0})
-    with pytest.raises(SclsearchError, match=r"^head_lr_mult: lacon trains no module"):
-        study.check(load_encoder(tiny_bert, "tiny"))
+    cases: Any = (
+        ("lacon", {"head_lr_mult": 10.0}, "head_lr_mult: lacon trains no module"),
+        ("supcl-seq", {"patience": 2}, "patience: protocol supcl-seq reports the last evaluation"),
+    )
+    for method, settings, message in cases:
+        study = resolved(method=method, space=None, protocol="supcl-seq", settings=settings)
+        with pytest.raises(SclsearchError, match=f"^{message}"):
+            study.check(load_encoder(tiny_bert, "tiny"))
 
 
 def test_a_regression_has_a_correlation_needs_a_method_for_it_and_notes_unusual_scores(
