@@ -17,7 +17,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
@@ -203,10 +203,11 @@ def encoders_of(records: Records) -> list[str]:
     return list(dict.fromkeys(encoder for encoder, *_ in records))
 
 
-def places(records: Records) -> Iterator[tuple[str, str, int]]:
-    """Yield recorded encoders with each condition."""
-    for encoder, (task, examples) in product(encoders_of(records), CONDITIONS):
-        yield encoder, task, examples
+def places(records: Records) -> list[tuple[str, str, int]]:
+    """Return the encoders and conditions that have a record, in order."""
+    every = product(encoders_of(records), CONDITIONS)
+    recorded = {key[:3] for key in records}
+    return [place for encoder, pair in every if (place := (encoder, *pair)) in recorded]
 
 
 def paired(a: Correct, b: Correct, alpha: float) -> Comparison:
@@ -302,12 +303,13 @@ def scores(records: Records) -> str:
 
 def sentences(records: Records) -> str:
     """Return what differences and rivals say."""
-    found, every = [*measured(records).values()], [*places(records)]
+    found, every = [*measured(records).values()], places(records)
+    possible = len(METHODS) * len(CONDITIONS) * len(encoders_of(records))
     signs = [one.sign for one in found]
     text = (
-        f"Of {len(signs)} comparisons with `{BASE}`, {signs.count(1)} show a gain, "
-        f"{signs.count(-1)} a loss, and {signs.count(0)} are inconclusive; "
-        f"{len(every) * len(METHODS) - len(signs)} were not measured."
+        f"{len(signs)} comparisons with `{BASE}`: {signs.count(1)} with a gain, "
+        f"{signs.count(-1)} with a loss, {signs.count(0)} inconclusive; "
+        f"{possible - len(signs)} were not measured."
     )
     if halves := [(one.interval[1] - one.interval[0]) / 2 for one in found if one.sign == 0]:
         least = np.floor(1_000 * median(halves)) / 10
@@ -315,9 +317,11 @@ def sentences(records: Records) -> str:
     full = [place for place in every if all((*place, name) in records for name in ALL)]
     best = [max(ALL, key=lambda name: records[(*place, name)]["accuracy"]) for place in full]
     won = sum(name in (LOGISTIC, SETFIT) for name in best)
-    return (
-        f"{text}\n{LOGISTIC.capitalize()} or {SETFIT} scores highest in {won} of {len(full)} cases."
-    )
+    if full:
+        text += (
+            f"\n{LOGISTIC.capitalize()} or {SETFIT} scores highest in {won} of {len(full)} cases."
+        )
+    return text
 
 
 def filled(text: str, records: Records) -> str:

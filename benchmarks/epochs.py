@@ -28,6 +28,7 @@ from sclsearch.selection.rules import Top
 CURVES = Path(__file__).with_name("curves.csv")
 ORDERS = 20
 """Random orders of the configurations of each search."""
+PATIENCE = {f"`patience={k}`, all seeds": k for k in (1, 2, 3)}
 Numbers = npt.NDArray[np.float64]
 Search = Callable[[Numbers], tuple[int, float]]
 """Function from validation scores, `[C, n, T]`, to the chosen configuration and its cost, the share
@@ -42,7 +43,8 @@ recorded curves of {studies} searches: {runs} seed runs of {configs} configurati
 
 - **updates**: share of those that all seed runs take.
 - **difference**: score of the chosen configuration on the left-out seed minus that of the choice by
-  all seed runs, in points, with its standard error over searches.
+  all seed runs, in points, with its standard error over searches. With `patience`, the left-out
+  seed run ends early, too.
 - **same**: share of the choices that equal the choice by all seed runs.
 
 A *trial* is one seed run, as in most sweeps, or one configuration that trains all its seeds at once
@@ -79,8 +81,8 @@ def everything(scores: Numbers, seeds: int | None = None) -> tuple[int, float]:
     return int(read.max(2).mean(1).argmax()), read.size / scores.size
 
 
-def stopped(scores: Numbers, patience: int) -> tuple[int, float]:
-    """Return the choice by seed runs that end after evaluations without a better one."""
+def stopped(scores: Numbers, patience: int) -> tuple[Numbers, float]:
+    """Return scores `[C, n]` and cost of seed runs that end after evaluations without a better."""
     finals, cost = np.zeros(scores.shape[:2]), 0
     for place in np.ndindex(finals.shape):
         best, since = -1.0, 0
@@ -90,7 +92,13 @@ def stopped(scores: Numbers, patience: int) -> tuple[int, float]:
             if since == patience:
                 break
         finals[place] = best
-    return int(finals.mean(1).argmax()), cost / scores.size
+    return finals, cost / scores.size
+
+
+def impatient(scores: Numbers, patience: int) -> tuple[int, float]:
+    """Return the choice by the seed runs of `stopped`."""
+    finals, cost = stopped(scores, patience)
+    return int(finals.mean(1).argmax()), cost
 
 
 def over_seeds(scores: Numbers) -> tuple[int, float]:
@@ -133,7 +141,7 @@ def searches(evaluations: int) -> Mapping[str, Search]:
     return {
         "all seed runs": everything,
         "`--race 2.5`": over_seeds,
-        **{f"`patience={k}`, all seeds": partial(stopped, patience=k) for k in (1, 2, 3)},
+        **{name: partial(impatient, patience=k) for name, k in PATIENCE.items()},
         "one seed": partial(everything, seeds=1),
         **{
             f"{n}, a trial is a seed run": partial(pruned, make=p, seeds=1)
@@ -143,20 +151,21 @@ def searches(evaluations: int) -> Mapping[str, Search]:
     }
 
 
-def replayed(study: Numbers, search: Search) -> Numbers:
-    """Return cost, difference and agreement of a search, over left-out seeds and orders, `[3]`."""
+def replayed(study: Numbers, search: Search, patience: int) -> Numbers:
+    """Return cost, difference and agreement of a search, over left-out seeds and orders, `[3]`.
+
+    The chosen configuration trains the left-out seed with the patience of its search.
+    """
     found, draw = [], np.random.default_rng(0)
     for seed in range(study.shape[1]):
         for _ in range(ORDERS):
             scores = study[draw.permutation(len(study))]
             others = np.delete(scores, seed, axis=1)
             others = others[:, draw.permutation(others.shape[1])]
-            finals, (expected, _), (chosen, cost) = (
-                scores[:, seed].max(1),
-                everything(others),
-                search(others),
-            )
-            found.append((cost, finals[chosen] - finals[expected], chosen == expected))
+            (expected, _), (chosen, cost) = everything(others), search(others)
+            own, whole = scores[chosen, None, None, seed], scores[expected, seed].max()
+            final, _ = stopped(own, patience or scores.shape[2])
+            found.append((cost, final.item() - whole, chosen == expected))
     averages: Numbers = np.array(found, float).mean(axis=0)
     return averages
 
@@ -173,7 +182,7 @@ def main() -> None:
     studies, rows = [*read().values()], []
     configs, _, evaluations = studies[0].shape
     for name, search in searches(evaluations).items():
-        found = np.array([replayed(scores, search) for scores in studies])
+        found = np.array([replayed(scores, search, PATIENCE.get(name, 0)) for scores in studies])
         cost, difference, same = found.mean(0)
         error = found[:, 1].std(ddof=1) / np.sqrt(len(studies)) if len(studies) > 1 else 0.0
         points = f"{100 * difference:+.2f} ± {100 * error:.2f}"
