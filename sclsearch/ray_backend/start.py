@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -30,28 +31,25 @@ from ray.exceptions import RayError
 from sclsearch.errors import SclsearchError, first_sentence, suggestion
 from sclsearch.methods import NamedMethod
 from sclsearch.ray_backend.signals import restored_signal_handlers
-from sclsearch.store.lock import UNREADABLE, pid_namespace, process_start
 
 RAYLET, GCS = ray_constants.PROCESS_TYPE_RAYLET, ray_constants.PROCESS_TYPE_GCS_SERVER
 PREFIX = "sclsearch-ray-"
-OWNER = "owner.json"
+OWNER = "owner"
 
 
 @contextmanager
 def scratch_folder(session: Path | None) -> Iterator[Path]:
-    """Yield a folder for Ray Tune, with a record of this process.
+    """Yield a folder for Ray Tune, with a file that this process locks while it lives.
 
     `session` is the folder of a Ray that belongs to this process; None on a cluster.
     """
-    with TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
-        owner = {
-            "pid": os.getpid(),
-            "process_start": process_start(os.getpid()),
-            "host": socket.gethostname(),
-            "pid_namespace": pid_namespace(),
-            "session": session and str(session),
-        }
-        Path(name, OWNER).write_text(json.dumps(owner), encoding="utf-8")
+    with (
+        TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name,
+        Path(name, OWNER).open("w", encoding="utf-8") as owner,
+    ):
+        flock(owner, LOCK_EX)
+        owner.write(str(session or ""))
+        owner.flush()
         yield Path(name)
 
 
@@ -61,17 +59,16 @@ def delete_dead_sessions() -> None:
         try:
             if not _is_own(folder):
                 continue
-            owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-            if _is_dead(owner):
-                session = Path(owner["session"] or "none")
-                of_ray = session.parent.name == "ray" and session.name.startswith("session_")
-                if of_ray and _is_own(session):
-                    shutil.rmtree(session, ignore_errors=True)
-                    os.utime(folder)
-                # A Ray process that still ends may create the session again: the record stays.
-                elif time.time() - folder.stat().st_mtime > _END_SECONDS:
-                    shutil.rmtree(folder, ignore_errors=True)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            with (folder / OWNER).open(encoding="utf-8") as owner:
+                flock(owner, LOCK_EX | LOCK_NB)  # fails while the search lives
+                session = Path(owner.read())
+            if session.match("ray/session_*") and _is_own(session):
+                shutil.rmtree(session, ignore_errors=True)
+                os.utime(folder)
+            # A Ray process that still ends may create the session again: the record stays.
+            elif time.time() - folder.stat().st_mtime > _END_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+        except (OSError, ValueError):
             continue
 
 
@@ -81,19 +78,6 @@ def _is_own(folder: Path) -> bool:
         found = folder.lstat()
         return S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
     return False
-
-
-def _is_dead(owner: dict[str, Any]) -> bool:
-    """Return True if the owner process is certainly gone.
-
-    Machines and containers may share the folder. A process of another machine counts as alive.
-    """
-    ours, theirs = pid_namespace(), owner["pid_namespace"]
-    if theirs == ours:
-        return process_start(owner["pid"]) not in {owner["process_start"], UNREADABLE}
-    if ours is None or theirs is None or owner["host"] != socket.gethostname():
-        return False
-    return str(theirs).split()[0] != ours.split()[0]  # this machine has restarted since
 
 
 ENVIRONMENT = {
@@ -362,24 +346,24 @@ def fitting_here(cpus: int, gpus: float) -> int:
     return _fitting_on(_here(gpus), cpus, gpus)
 
 
-def check_room_here(cpus: int, gpus: float) -> None:
-    """Raise SclsearchError if a local Ray would have no room for one seed run."""
-    if not fitting_here(cpus, gpus):
-        raise _no_room(_here(gpus), cpus, gpus)
+def check_room_here(cpus: int, gpus: float, there: Mapping[str, float] | None = None) -> None:
+    """Raise SclsearchError if this machine, or its Ray, has no room for one seed run.
+
+    `there` are the resources of a Ray that runs; before it starts, those of the machine count.
+    """
+    there = _here(gpus) if there is None else there
+    if not _fitting_on(there, cpus, gpus):
+        raise SclsearchError(
+            f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run does not fit into "
+            f"this machine, which has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} "
+            "GPUs. Give smaller numbers."
+        )
 
 
 def _here(gpus: float) -> dict[str, float]:
     import torch
 
     return {"CPU": cores(), "GPU": torch.cuda.device_count() if gpus else 0}
-
-
-def _no_room(there: Mapping[str, float], cpus: int, gpus: float) -> SclsearchError:
-    return SclsearchError(
-        f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run does not fit into this "
-        f"machine, which has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs. Give "
-        "smaller numbers."
-    )
 
 
 def at_a_time(
@@ -389,9 +373,9 @@ def at_a_time(
 
     A cluster may grow with the requests, so its default is at least `CLUSTER_SLOTS`.
     """
+    if not joined:
+        check_room_here(cpus, gpus, ray.cluster_resources())
     here = fitting(cpus, gpus, accelerator)
-    if not here and not joined:
-        raise _no_room(ray.cluster_resources(), cpus, gpus)
     return given or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
 
 

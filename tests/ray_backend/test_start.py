@@ -1,30 +1,26 @@
 """Tests before the start of Ray: GPUs of this machine, and sessions of killed searches."""
 
-import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend import start
 from sclsearch.ray_backend.start import (
     OWNER,
     PREFIX,
     delete_dead_sessions,
     nvidia_driver,
+    scratch_folder,
     unusable_gpu,
 )
 from sclsearch.search.run import run_prepared
-from sclsearch.store.lock import pid_namespace, process_start
 from tests.studies import Prepare
 
 
@@ -80,42 +76,27 @@ def test_a_study_for_an_accelerator_that_no_node_has_is_not_stored(prepare: Prep
 
 
 Leave = Callable[..., Path]
-BOOT, NAMESPACE = (pid_namespace() or " ").split(" ", 1)
 
 
 @pytest.fixture
 def leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
-    """Return a function that writes the folder of a search, by default of a killed one."""
-    monkeypatch.setattr(start, "gettempdir", lambda: str(tmp_path))
+    """Return a function that writes the folder of a killed search."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    def leave(name: str = "a", **changes: Any) -> Path:
-        session = tmp_path / "ray" / f"session_{name}"
-        session.mkdir(parents=True)
+    def leave(name: str = "a", session: Path | None = None) -> Path:
+        own = tmp_path / "ray" / f"session_{name}"
+        own.mkdir(parents=True)
         folder = tmp_path / f"{PREFIX}{name}"
         folder.mkdir()
-        owner = {
-            "pid": os.getpid(),
-            "process_start": "another process had this number",
-            "host": socket.gethostname(),
-            "pid_namespace": pid_namespace(),
-            "session": str(session),
-        }
-        (folder / OWNER).write_text(json.dumps({**owner, **changes}), encoding="utf-8")
+        (folder / OWNER).write_text(str(session or own), encoding="utf-8")
         return folder
 
     return leave
 
 
-@pytest.mark.parametrize(
-    "owner",
-    [{}, {"pid_namespace": f"another-boot {NAMESPACE}", "process_start": None}],
-    ids=["killed", "before a restart"],
-)
-def test_folder_and_session_of_a_dead_search_are_removed(
-    owner: dict[str, Any], leave: Leave, tmp_path: Path
-) -> None:
-    (leave("unreadable") / OWNER).write_text("[]", encoding="utf-8")
-    folder = leave(**owner)
+def test_folder_and_session_of_a_dead_search_are_removed(leave: Leave, tmp_path: Path) -> None:
+    (leave("unreadable") / OWNER).write_bytes(b"\xff")
+    folder = leave()
     delete_dead_sessions()
     assert not (tmp_path / "ray" / "session_a").exists()
     (tmp_path / "ray" / "session_a").mkdir()  # by a Ray process that was still ending
@@ -128,23 +109,15 @@ def test_folder_and_session_of_a_dead_search_are_removed(
     assert not folder.exists()
 
 
-@pytest.mark.parametrize(
-    "owner",
-    [
-        {"process_start": process_start(os.getpid())},
-        {"pid_namespace": f"{BOOT} pid:[1]"},
-        {"pid_namespace": "another-boot pid:[1]", "host": "elsewhere"},
-        {"pid_namespace": None},
-    ],
-    ids=["running", "another container", "another machine", "another system"],
-)
-def test_the_folder_of_a_search_that_may_still_run_is_kept(
-    owner: dict[str, Any], leave: Leave, tmp_path: Path
-) -> None:
-    folder = leave(**owner)
-    delete_dead_sessions()
-    assert folder.exists()
-    assert (tmp_path / "ray" / "session_a").exists()
+def test_folder_and_session_of_a_search_that_runs_are_kept(leave: Leave, tmp_path: Path) -> None:
+    session = tmp_path / "ray" / "session_a"
+    leave()
+    with scratch_folder(session) as folder:
+        (tmp_path / f"{PREFIX}a" / OWNER).unlink()
+        os.utime(folder, (0, 0))
+        delete_dead_sessions()
+        assert folder.exists()
+        assert session.exists()
 
 
 def test_a_link_to_the_folder_of_a_dead_search_or_to_its_session_is_not_followed(
@@ -157,10 +130,10 @@ def test_a_link_to_the_folder_of_a_dead_search_or_to_its_session_is_not_followed
     victim = tmp_path / "victim"
     victim.mkdir()
     (tmp_path / "ray" / "session_victim").symlink_to(victim)
-    leave("b", session=str(tmp_path / "ray" / "session_victim"))
+    leave("b", tmp_path / "ray" / "session_victim")
     elsewhere = tmp_path / "session_c"
     elsewhere.mkdir()
-    leave("c", session=str(elsewhere))
+    leave("c", elsewhere)
     delete_dead_sessions()
     assert elsewhere.exists()
     assert (tmp_path / "ray" / "session_a").exists()
