@@ -213,7 +213,7 @@ def _study_encoder(model: str | Path | None, options: RunOptions) -> str | Path 
         return model
     from sclsearch.reports.export import export_encoder
 
-    return str(export_encoder(report(storage, model), storage))
+    return str(export_encoder(report(storage, model)))
 
 
 def _new_spec(
@@ -448,7 +448,7 @@ def export(
     )
     found = select(study, rule=rule, storage=storage)
     target = expanded(Path(folder))
-    record = export_winner(found, storage_folder(storage, make=False), target, options)
+    record = export_winner(found, target, options)
     if push is not None:
         push_to(target, push)
     return record

@@ -279,7 +279,7 @@ def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.in
             found = _trained(one.first, console, deadline)
             if isinstance(found, CellScore):
                 return found
-            spec, note = _on_fine_tuned_encoder(one.spec, one.options, found)
+            spec, note = _on_fine_tuned_encoder(one.spec, found)
             one = replace(one, spec=spec, note=note, first=None)
         found = _trained(one, console, deadline)
     except SclsearchError as error:
@@ -365,11 +365,9 @@ def _class_number(cell: Cell, options: RunOptions) -> int | None:
     return int(order[0 if cell.column.of_class == "minority" else -1])
 
 
-def _on_fine_tuned_encoder(
-    spec: StudySpec, options: RunOptions, found: Report
-) -> tuple[StudySpec, str]:
+def _on_fine_tuned_encoder(spec: StudySpec, found: Report) -> tuple[StudySpec, str]:
     record = describe_winner(found)
-    folder = export_encoder(found, options.storage)
+    folder = export_encoder(found)
     note = (
         f"encoder first fine-tuned on {record.task} by {record.method}: seed {record.replicate}, "
         f"the best of {record.seeds} by validation, {record.metric} {record.validation:.4f}"

@@ -15,8 +15,7 @@ from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
-from sclsearch.store.storage import Storage
-from sclsearch.store.studies import StudyRecord, StudyStore, study_names
+from sclsearch.store.studies import StudyStore, study_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,7 +199,7 @@ def comparison_html(found: StudyComparison) -> str:
     return "\n".join([*lines, winner_table(found).to_html(index=False, border=0)])
 
 
-def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> str:
+def baseline_comparison(found: Report) -> str:
     """Return a paragraph that compares a winner with that of cross-entropy alone.
 
     The storage may have a finished study of `ce` with the same task, training size, model, protocol
@@ -208,7 +207,7 @@ def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> 
     """
     if found.method == BASELINE or not found.has_test:
         return ""
-    pairs = [_with_baseline(found, study, storage, name) for name in study_names(storage)]
+    pairs = [_with_baseline(found, name) for name in study_names(found.storage)]
     pair = max(filter(None, pairs), key=lambda one: one.studies[0].seed_runs, default=None)
     if pair is None:
         return (
@@ -226,16 +225,14 @@ def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> 
     )
 
 
-def _with_baseline(
-    found: Report, study: StudyRecord, storage: Storage, name: str
-) -> StudyComparison | None:
+def _with_baseline(found: Report, name: str) -> StudyComparison | None:
     try:
-        record = StudyStore(storage, name).record()
+        record = StudyStore(found.storage, name).record()
         if record is None or record.training["method"] != BASELINE or record.repeats:
             return None
         same = ("task", "size", "model", "protocol")
-        if any(record.identity[key] != study.identity[key] for key in same):
+        if any(record.identity[key] != found.record.identity[key] for key in same):
             return None
-        return compare_studies([report(storage, name), found])
+        return compare_studies([report(found.storage, name), found])
     except SclsearchError:  # unfinished, damaged, or of other rows
         return None

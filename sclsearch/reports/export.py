@@ -127,16 +127,12 @@ class ExportOptions:
             )
 
 
-def describe_winner(found: Report) -> ExportRecord:
-    """Return the description of the winner's best seed."""
+def describe_winner(found: Report, seed: SeedLine | None = None) -> ExportRecord:
+    """Return the description of a seed run of the winner, by default of its best one."""
     winner = finished_winner(found)
-    return _described(found, winner.seeds[winner.reported[0]])
-
-
-def _described(found: Report, seed: SeedLine) -> ExportRecord:
-    winner = finished_winner(found)
-    record = found.record
-    origin, own = record.origin, record.origin["task"]
+    seed = seed or winner.seeds[winner.reported[0]]
+    origin = found.record.origin
+    own = origin["task"]
     run = RunStore(found.storage).get(seed.key)
     base = base_model(found.model_place)
     # Not the bare name: a folder `minilm` is not the encoder `minilm`.
@@ -149,7 +145,7 @@ def _described(found: Report, seed: SeedLine) -> ExportRecord:
         base=base,
         fields=winner.fields,
         place=Path(place).name if Path(place).is_absolute() else place,
-        method_digest=record.training.get("method_file", ""),
+        method_digest=found.record.training.get("method_file", ""),
         labels=tuple(origin.get("labels", ())),
         pair=origin.get("pair", False),
         columns=() if isinstance(own, str) else tuple(own["text"]),
@@ -158,9 +154,7 @@ def _described(found: Report, seed: SeedLine) -> ExportRecord:
     )
 
 
-def export(
-    found: Report, storage: Storage, folder: Path, options: ExportOptions = ExportOptions()
-) -> ExportRecord:
+def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()) -> ExportRecord:
     """Write the winner's encoder in float32, its new modules and a model card to a folder.
 
     Config and tokenizer come from the encoder that was fine-tuned. A model of the search is read
@@ -185,39 +179,37 @@ def export(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
             f"{len(winner.reported)}. Pass --rule top-3, for example."
         )
-    record = found.record
-    members: list[_Member] = []
-    if not (options.baseline or options.refit):
-        seeds = [winner.seeds[position] for position in winner.reported]
-        members = _members(found, seeds if options.ensemble else seeds[:1], options)
-    begun = _begun_with(record)
+    begun = _begun_with(found.record)
     check_writable(LocalPath(folder.parent))
     if options.baseline:
         members = [_linear(found, options)]
     elif options.refit:
         members = _refitted(found, options, options.refit)
+    else:
+        seeds = [winner.seeds[position] for position in winner.reported]
+        members = _members(found, seeds if options.ensemble else seeds[:1], options)
     with new_folder(folder) as part:
-        written = _write_all(part, members, begun, ensemble=options.ensemble or len(members) > 1)
+        written = _write_all(part, members, begun)
         if options.onnx:
             from sclsearch.reports.onnx import add_onnx
 
             written = add_onnx(part, found, options)
-        write_model_card(part, written, found, record, storage, begun)
+        write_model_card(part, written, found, begun)
         write_digests(part)
         if not (options.baseline or options.refit):
-            _check_predictions(part, written, members, options, storage)
+            _check_predictions(part, written, members, found, options)
         _check_empty(folder)  # another export may have written it meanwhile
     return written
 
 
-def export_encoder(found: Report, storage: Storage) -> Path:
+def export_encoder(found: Report) -> Path:
     """Return the folder of a winner's best model in the storage; write it first if it is missing.
 
     A search with this folder as its model begins with the fine-tuned encoder and a new head.
     """
-    folder = encoder_place(storage, describe_winner(found))
+    folder = encoder_place(found.storage, describe_winner(found))
     if not folder.exists():
-        export(found, storage_folder(storage), folder, ExportOptions(force=True))
+        export(found, folder, ExportOptions(force=True))
     return folder
 
 
@@ -236,15 +228,15 @@ def _check_predictions(
     folder: Path,
     written: ExportRecord,
     members: Sequence[_Member],
+    found: Report,
     options: ExportOptions,
-    storage: Storage,
 ) -> None:
     from sclsearch.reports.predictor import load
     from sclsearch.study.restore import restore_seed_run
 
-    (run,) = RunStore(storage).get_all([members[0].record.key])
+    run = RunStore(found.storage).get(members[0].record.key)
     assert run is not None
-    store = StudyStore(storage, written.study)
+    store = StudyStore(found.storage, found.study)
     try:
         study, _ = restore_seed_run(run, options.data_dir, options.method)
     except SclsearchError as error:
@@ -254,8 +246,8 @@ def _check_predictions(
         if not one.probabilities:
             continue
         split = "test" if "test" in one.probabilities else "validation"
-        read = getattr(study.splits(one.record.replicate), split)
-        texts = [study.data.splits[read.split].texts[row] for row in read.index[:ROWS_COMPARED]]
+        rows = getattr(study.splits(one.record.replicate), split)
+        texts = rows.texts(study.data)[:ROWS_COMPARED]
         on_gpu = one.record.numerics.startswith("cuda")
         remedy = (
             f"Delete {store.weights(one.record.key)} and export again: the seed run then trains "
@@ -266,15 +258,15 @@ def _check_predictions(
         except SclsearchError as error:
             raise SclsearchError(f"{one.record.key[:12]}: damaged weights. {remedy}") from error
         if written.labels:
-            found, trained = predictor.predict_proba(texts), one.probabilities[split]
+            read, trained = predictor.predict_proba(texts), one.probabilities[split]
         else:
-            found = np.array([prediction.label for prediction in predictor.predict(texts)])
+            read = np.array([prediction.label for prediction in predictor.predict(texts)])
             trained = np.array(one.predictions[split])
         close = CLOSE_ON_GPU if on_gpu or one.record.numerics.endswith("bf16") else CLOSE
         if written.calibration and not written.members:
             trained = scaled(np.asarray(trained), written.calibration.temperature)
             close /= min(1.0, written.calibration.temperature or 1.0)
-        if not np.allclose(found, trained[:ROWS_COMPARED], rtol=close, atol=close):
+        if not np.allclose(read, trained[:ROWS_COMPARED], rtol=close, atol=close):
             raise SclsearchError(
                 f"{one.record.key[:12]}: the exported model predicts otherwise than the search on "
                 f"{split} rows. {remedy}"
@@ -304,7 +296,7 @@ def _members(found: Report, seeds: Sequence[SeedLine], options: ExportOptions) -
         else:
             result = train_again(run, options.data_dir, options.method)
             trained = result.weights, result.predictions, result.probabilities
-        described = replace(_described(found, seed), calibration=calibration)
+        described = replace(describe_winner(found, seed), calibration=calibration)
         members.append(_Member(described, *trained))
     return members
 
@@ -364,10 +356,8 @@ def _begun_with(record: StudyRecord) -> Path:
     return folder
 
 
-def _write_all(
-    folder: Path, members: Sequence[_Member], begun: Path, *, ensemble: bool
-) -> ExportRecord:
-    if not ensemble:
+def _write_all(folder: Path, members: Sequence[_Member], begun: Path) -> ExportRecord:
+    if len(members) == 1:
         return write_folder(folder, members[0].weights, begun, members[0].record)
     names = [f"seed-{member.record.replicate}" for member in members]
     for name, member in zip(names, members, strict=True):

@@ -28,8 +28,6 @@ from sclsearch.reports.terminal import (
     with_spread,
 )
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.storage import Storage
-from sclsearch.store.studies import StudyRecord
 from sclsearch.tasks.metrics import scores_by_class
 
 if TYPE_CHECKING:
@@ -128,8 +126,6 @@ def write_model_card(
     folder: Path,
     record: ExportRecord,
     found: Report,
-    study: StudyRecord,
-    storage: Storage,
     base_folder: Path,
 ) -> None:
     """Write the model card of an export to its folder.
@@ -143,11 +139,11 @@ def write_model_card(
     winner, fresh = finished_winner(found), confirmed_score(found)
     if record.baseline:
         winner, fresh = linear_baseline(found), None
-    run = RunStore(storage).get(record.key)
+    run = RunStore(found.storage).get(record.key)
     license_ = _license(record.base, base_folder)
     task = re.sub(r"[\\`*\[\]<>|&]", r"\\\g<0>", one_line(record.task))  # no Markdown, no HTML
     record = replace(record, task=task)
-    space = study.identity["space"]
+    space = found.record.identity["space"]
     fixed = (space.get("fixed") or {}).items()
     card = ModelCard.from_template(
         _card_data(record, winner, fresh, license_),
@@ -188,7 +184,7 @@ def write_model_card(
             *calibration_lines(record),
             *record.onnx_lines,
         ],
-        comparison="" if record.baseline else baseline_comparison(found, study, storage),
+        comparison="" if record.baseline else baseline_comparison(found),
         training=_training(record, run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
         limits=list(_limits(record, found, license_)),

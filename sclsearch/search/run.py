@@ -192,7 +192,7 @@ def _publish(logger: MLflowLogger, scheduler: Scheduler, console: Console) -> No
         if logger.answers:
             # Anyone may read a shared server: the page there has no texts of the task.
             page = PageOptions(texts=False)
-            done = publish(logger, found, scheduler.storage, page, registered_name=name)
+            done = publish(logger, found, page, registered_name=name)
             missing[1:] = []
             if done.warning is not None:
                 console.print(done.warning, style="yellow", markup=False, soft_wrap=True)

@@ -18,7 +18,7 @@ from sclsearch.selection.rules import parse_rule
 from sclsearch.store.lock import check_no_driver
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import DamagedError, Storage, storage_path
-from sclsearch.store.studies import StudyRecord, StudyStore, existing_study
+from sclsearch.store.studies import StudyStore, existing_study
 from sclsearch.study.state import stored_state
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.process import TrackingError
@@ -45,7 +45,6 @@ class TrackedStudy:
     the reason why MLflow lacks the HTML page, if it does.
     """
 
-    study: str
     registered: str | None
     warning: str | None
 
@@ -53,7 +52,6 @@ class TrackedStudy:
 def publish(
     logger: MLflowLogger,
     found: Report,
-    storage: Storage,
     page: "PageOptions",
     *,
     registered_name: str | None = None,
@@ -64,11 +62,10 @@ def publish(
     all configurations. The winner becomes a model if its weights are stored, its method belongs to
     sclsearch and no configuration needs a further seed.
     """
-    record = found.record
-    results = _report_record(found, record)
+    results = _report_record(found)
     shown = logger.writer.call(_write_report, results)
     warning = _write_page(logger, results, shown, found, page)
-    own_method = bool(record.training.get("method_file"))
+    own_method = bool(found.record.training.get("method_file"))
     winner = found.winner
     unready = winner is None or winner.untested or not found.weights or not found.finished
     if own_method and registered_name is not None:
@@ -78,11 +75,11 @@ def publish(
         )
     registered = None
     if registered_name is not None or not (own_method or unready):
-        model_id = _log_winner(logger, found, storage)
+        model_id = _log_winner(logger, found)
         if registered_name is not None:
             number = logger.writer.call(_register, results.study, registered_name, model_id)
             registered = f"{registered_name} version {number}"
-    return TrackedStudy(found.study, registered, warning)
+    return TrackedStudy(registered, warning)
 
 
 def _write_report(writer: Writer, results: RunRecord) -> object:
@@ -140,7 +137,7 @@ def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> T
         missing = logger.close(timeout=None, end=False)
         if missing and not logger.answers:
             raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
-        done = publish(logger, report(storage, store.name), storage, page)
+        done = publish(logger, report(storage, store.name), page)
         return replace(done, warning=missing) if missing else done
     except TrackingError as error:
         raise SclsearchError(
@@ -150,13 +147,13 @@ def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> T
         logger.writer.end()
 
 
-def _report_record(found: Report, record: StudyRecord) -> RunRecord:
+def _report_record(found: Report) -> RunRecord:
     winner = found.winner
     return RunRecord(
-        record.mlflow_name,
+        found.record.mlflow_name,
         tags={} if winner is None else {"winner": short_settings(winner.values)},
         artifacts={"report.json": json_text(asdict(found))},
-        experiment=experiment_name(record),
+        experiment=experiment_name(found.record),
         description=study_text(found),
         part="report",
     )
@@ -192,7 +189,7 @@ def check_model_name(name: str | None, uri: str | None) -> None:
         )
 
 
-def _log_winner(logger: MLflowLogger, found: Report, storage: Storage) -> str:
+def _log_winner(logger: MLflowLogger, found: Report) -> str:
     """Return the id of the winner's model; log it if MLflow lacks it."""
     winner, study = finished_winner(found), found.record.mlflow_name
     if model_id := logger.writer.call(_find_model, study, winner.seeds[winner.reported[0]].key):
@@ -200,7 +197,7 @@ def _log_winner(logger: MLflowLogger, found: Report, storage: Storage) -> str:
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "export"
         # Also a useless winner: the run's description has the warning.
-        record = export(found, storage, folder, ExportOptions(force=True))
+        record = export(found, folder, ExportOptions(force=True))
         return str(logger.writer.call(_log_model, study, winner, record, folder))
 
 

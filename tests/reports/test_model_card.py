@@ -11,7 +11,6 @@ import sclsearch
 from sclsearch.reports.export import describe_winner
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.store.studies import existing_study
 from tests.reports.conftest import WriteStudy
 
 TAU = {"name": "tau", "type": "choice", "values": [0.1, 0.2, 0.3]}
@@ -19,12 +18,11 @@ TAU = {"name": "tau", "type": "choice", "values": [0.1, 0.2, 0.3]}
 
 def card_of(storage: Path, folder: Path, **changes: Any) -> str:
     """Return the model card of the study `made-up`."""
-    _, record = existing_study(storage, "made-up")
     found = report(storage, "made-up")
     described = replace(describe_winner(found), labels=("no", "yes"))
     described = replace(described, **changes)
     folder.mkdir(exist_ok=True)
-    write_model_card(folder, described, found, record, storage, folder)
+    write_model_card(folder, described, found, folder)
     return (folder / "README.md").read_text(encoding="utf-8")
 
 

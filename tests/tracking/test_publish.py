@@ -66,7 +66,7 @@ def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
     track(storage, uri)
     page, logger = PageOptions(texts=False), MLflowLogger(uri, storage)
     try:
-        return publish(logger, report(storage, "mine"), storage, page, registered_name=name)
+        return publish(logger, report(storage, "mine"), page, registered_name=name)
     finally:
         logger.close()
 
