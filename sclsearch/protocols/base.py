@@ -40,6 +40,10 @@ class Rows:
         """Return the rows at some places among these."""
         return Rows(self.split, self.index[places])
 
+    def some(self, most: int) -> "Rows":
+        """Return at most `most` of the rows, at equal distances."""
+        return Rows(self.split, self.index[:: -(-len(self.index) // most) or 1])
+
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.split.encode() + b"\n" + self.index.tobytes()).hexdigest()

@@ -186,20 +186,17 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     base, seeds = reports[0], min(one.seeds for one in reports)
     for other in reports[1:]:
         _check(base, other, seeds)
-    tests = [[seed.test for seed in tested_winner(one).seeds[:seeds]] for one in reports]
+    winners = list(map(tested_winner, reports))
     pairs: list[Comparison | None] = [None] * len(reports)
     adjusted: list[float | None] = [None] * len(reports)
     if base.has_test:
-        found = [
-            compare(own, tests[0], _subsets(base, other, seeds), largest=METRICS[base.metric].span)
-            for other, own in zip(reports[1:], tests[1:], strict=True)
-        ]
+        found = [_difference(other, base, seeds) for other in reports[1:]]
         pairs[1:], adjusted[1:] = found, holm([one.p for one in found])
     confirmations = list(map(confirmed_score_and_notes, reports))
     studies = []
-    rows = zip(reports, tests, pairs, adjusted, confirmations, strict=True)
-    for one, own, pair, p, (confirmed, _) in rows:
-        winner, scores = finished_winner(one), [test for test in own if test is not None]
+    rows = zip(reports, winners, pairs, adjusted, confirmations, strict=True)
+    for one, winner, pair, p, (confirmed, _) in rows:
+        scores = [seed.test for seed in winner.seeds[:seeds] if seed.test is not None]
         mean, std = mean_std(scores) if scores else (None, None)
         studies.append(
             ComparedStudy(
@@ -227,25 +224,25 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         studies=tuple(studies),
         notes=(*_notes(reports, seeds), *chain.from_iterable(notes for _, notes in confirmations)),
         reports=tuple(reports),
-        pairs=_pairs([reports[place] for place in ranked], [tests[place] for place in ranked]),
+        pairs=_pairs([reports[place] for place in ranked], seeds),
     )
 
 
-def _pairs(reports: Sequence[Report], tests: Sequence[Sequence[float | None]]) -> tuple[Pair, ...]:
+def _difference(one: Report, other: Report, seeds: int) -> Comparison:
+    """Return the test of the winners' test scores, those of `one` minus those of `other`."""
+    own, its = ([seed.test for seed in finished_winner(x).seeds[:seeds]] for x in (one, other))
+    return compare(own, its, _subsets(other, one, seeds), largest=METRICS[one.metric].span)
+
+
+def _pairs(reports: Sequence[Report], seeds: int) -> tuple[Pair, ...]:
     """Return the tests of all pairs of reports, in the order of their scores."""
     if not reports[0].has_test:
         return ()
-    largest, seeds = METRICS[reports[0].metric].span, len(tests[0])
-    pairs = [
-        (
-            one.study,
-            other.study,
-            compare(own, its, _subsets(other, one, seeds), largest=largest),
-        )
-        for (one, own), (other, its) in combinations(zip(reports, tests, strict=True), 2)
-    ]
-    adjusted = holm([found.p for *_, found in pairs])
-    return tuple(Pair(*pair, p) for pair, p in zip(pairs, adjusted, strict=True))
+    found = [(a, b, _difference(a, b, seeds)) for a, b in combinations(reports, 2)]
+    adjusted = holm([one.p for *_, one in found])
+    return tuple(
+        Pair(a.study, b.study, one, p) for (a, b, one), p in zip(found, adjusted, strict=True)
+    )
 
 
 def _with_search(

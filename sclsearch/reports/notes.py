@@ -96,7 +96,14 @@ def report_notes(report: Report, state: SearchState, stored: int) -> tuple[Note,
 
     `stored` is the number of configurations that the study has, damaged ones apart.
     """
-    notes = [*damage(report), *_not_shown(len(state.configurations), stored)]
+    notes = damage(report)
+    if len(state.configurations) < stored:
+        notes.append(
+            Note(
+                f"shown: the first {len(state.configurations)} of {stored} stored configurations; "
+                "show, report and export read all of them"
+            )
+        )
     if lacking := seeds_lacking(report):
         notes.append(Note(lacking, "seeds"))
     winner = report.winner
@@ -122,14 +129,6 @@ def damage(report: Report) -> list[Note]:
         doubt(f"{left_out}; another configuration may be the winner. Run the search again"),
         *(Note(message, "damage") for message in report.damaged),
     ]
-
-
-def _not_shown(shown: int, stored: int) -> Iterator[Note]:
-    if shown < stored:
-        yield Note(
-            f"shown: the first {shown} of {stored} stored configurations; show, report and "
-            "export read all of them"
-        )
 
 
 def untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> str:
@@ -224,9 +223,8 @@ def verdict(report: Report, state: SearchState) -> Verdict | None:
     unknown: Cause = ("unknown; the page shows learning curves and wrong texts", {})
     cause, changes = next(_causes(report, state, winner), unknown)
     one_seed = "; one seed may also be chance" if report.seeds == 1 else ""
-    if changes or one_seed:
-        return Verdict(fault, f"{cause}{one_seed}", search_command(report, changes))
-    return Verdict(fault, cause, study_command("report", report))
+    new_search = search_command(report, changes) if changes or one_seed else ""
+    return Verdict(fault, f"{cause}{one_seed}", new_search or study_command("report", report))
 
 
 def against_baselines(report: Report, state: SearchState) -> tuple[AgainstBaseline, ...]:

@@ -43,8 +43,7 @@ def add_onnx(folder: Path, found: "Report", options: "ExportOptions") -> ExportR
             model has other outputs than torch.
     """
     winner = restore_winner(found, options.data_dir, options.method)
-    data, rows = winner.study.data, winner.spec.splits.validation
-    rows = rows.take(np.arange(0, len(rows.index), -(-len(rows.index) // ROWS)))
+    data, rows = winner.study.data, winner.spec.splits.validation.some(ROWS)
     texts, loaded = rows.texts(data), load(folder, options.method, "cpu")
     # A model that was trained in bfloat16 is compared in float32, too.
     model = Predictor(replace(loaded.record, numerics=""), loaded.members, BATCH, "cpu")

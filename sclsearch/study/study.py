@@ -276,9 +276,9 @@ class Study:
     def sampled_ids(self, splits: Splits) -> list[list[int]]:
         """Return the token ids of some training and test texts of a replicate, not truncated."""
         texts = [
-            self.data.splits[rows.split].texts[row]
+            text
             for rows in (splits.train, splits.test)
-            for row in rows.index[:: -(-len(rows.index) // SAMPLE) or 1]
+            for text in rows.some(SAMPLE).texts(self.data)
         ]
         columns = map(list, zip(*texts, strict=True))
         ids: list[list[int]] = load_tokenizer(self.model)(*columns, verbose=False)["input_ids"]

@@ -12,6 +12,7 @@ from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.randomness import stream
+from sclsearch.reports.calibration import BINS
 from sclsearch.reports.comparison_tables import text_frame
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Section, Table
@@ -36,8 +37,6 @@ Restored = tuple["Study", "SeedRunSpec"] | str
 Bin = tuple[float, float, int]
 """Mean confidence, accuracy and number of rows of a bin."""
 
-BINS = 15
-"""Number of equal-width bins of the confidence, as in Guo et al. (2017)."""
 MOST_MISTAKES = 20
 MOST_ROWS = 2000
 """Number of test rows above which a random subset is embedded, because of t-SNE's time."""
