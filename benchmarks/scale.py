@@ -245,11 +245,11 @@ def search_cost(
         tuner.fit(
             scheduler,
             worker_context(scheduler),
-            options,
             scratch=scratch,
             gpus=0,
             concurrency=AT_ONCE,
             tick=lambda *_: logger.sync(scheduler.state, ended=False),
+            stopping=lambda: None,
         )
         logger.close(0)
     begun = time.monotonic()

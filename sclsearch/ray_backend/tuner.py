@@ -9,12 +9,12 @@ import math
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import cloudpickle, tune
@@ -30,7 +30,7 @@ from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import first_line
-from sclsearch.ray_backend.failures import WorkerFailure, WorkerFailures
+from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.ray_backend.signals import END_SIGNAL, announce_ctrl_c
 from sclsearch.ray_backend.start import ACCELERATOR, check_own_ray, present_nodes, send_own_code
 from sclsearch.ray_backend.worker import (
@@ -40,13 +40,14 @@ from sclsearch.ray_backend.worker import (
     save_context,
     seed_run_trial,
 )
-from sclsearch.selection.rules import SeedRunId
 from sclsearch.store import remote
 from sclsearch.store.remote import StorageError, UnavailableError
-from sclsearch.store.runs import SeedRun
-from sclsearch.study.spec import Ending, RunOptions
-from sclsearch.study.state import SeedRunTask
+from sclsearch.study.spec import Ending
 from sclsearch.training.device import is_out_of_memory
+
+if TYPE_CHECKING:
+    from sclsearch.search.scheduler import Scheduler
+    from sclsearch.study.state import SeedRunTask
 
 LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
 """Ray has no exception type for an actor whose machine is lost."""
@@ -141,30 +142,6 @@ A finished trial took longer than its seed run, which excludes the start of the 
 """
 
 
-class SeedRunQueue(Protocol):
-    """Interface of the search for Ray Tune: it chooses the next seed run and receives results."""
-
-    worker_failures: WorkerFailures
-
-    @property
-    def running(self) -> Mapping[SeedRunId, SeedRunTask]: ...
-
-    @property
-    def complete(self) -> bool: ...
-
-    def stop_retries(self) -> None: ...
-
-    def next(self) -> SeedRunTask | None: ...
-
-    def evaluated(self, task: SeedRunTask, evaluation: Mapping[str, Any]) -> None: ...
-
-    def finish(
-        self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
-    ) -> None: ...
-
-    def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None: ...
-
-
 class Outage:
     """Outage of an object store during a search: when to try again, and when to give up."""
 
@@ -201,17 +178,11 @@ class _Stateless:
 class SeedSearcher(_Stateless, Searcher):
     """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each."""
 
-    def __init__(
-        self,
-        scheduler: SeedRunQueue,
-        deadline: float = math.inf,
-        *,
-        timed: bool = False,
-        accelerator: str | None = None,
-    ) -> None:
+    def __init__(self, scheduler: "Scheduler") -> None:
         super().__init__(metric="key", mode="max")
-        self.accelerator = accelerator
-        self.scheduler, self.deadline, self.timed = scheduler, deadline, timed
+        self.scheduler, self.options = scheduler, scheduler.options
+        budget = self.options.time_budget
+        self.deadline = math.inf if budget is None else time.monotonic() + budget
         self.tasks: dict[str, SeedRunTask] = {}
         self.causes: dict[str, WorkerFailure] = {}
         self.fault: Exception | None = None
@@ -234,7 +205,7 @@ class SeedSearcher(_Stateless, Searcher):
             "weights": task.weights,
             # Near the limit of the GPU's memory, an update fits that a graph does not.
             "graphs": not self.scheduler.worker_failures.count(task.id),
-            "timed": self.timed,
+            "timed": self.options.trial_timeout is not None,
         }
 
     @property
@@ -259,7 +230,9 @@ class SeedSearcher(_Stateless, Searcher):
                 return
             self.scheduler.record_failure(task, failure)
             if failure.cause == "node-unfit":
-                self.scheduler.worker_failures.check_nodes(_training_nodes(self.accelerator))
+                self.scheduler.worker_failures.check_nodes(
+                    _training_nodes(self.options.accelerator)
+                )
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
@@ -318,15 +291,10 @@ class Watchdog(_Stateless, TrialProgressCallback):
     to obey.
     """
 
-    def __init__(
-        self,
-        searcher: SeedSearcher,
-        timeout: float | None,
-        tick: Tick,
-        stopping: Callable[[], object],
-    ) -> None:
+    def __init__(self, searcher: SeedSearcher, tick: Tick, stopping: Callable[[], object]) -> None:
         self.searcher, self.tick, self.stopping = searcher, tick, stopping
         self.begun = False
+        timeout = searcher.options.trial_timeout
         self.timeout = math.inf if timeout is None else timeout
         self.running: dict[str, tuple[Trial, float]] = {}
         self.training: dict[str, float] = {}  # start of training by trial, if there is a timeout
@@ -384,38 +352,32 @@ class Watchdog(_Stateless, TrialProgressCallback):
 
 
 def fit(
-    scheduler: SeedRunQueue,
+    scheduler: "Scheduler",
     context: WorkerContext,
-    options: RunOptions,
     *,
     scratch: Path,
     gpus: float,
     concurrency: int,
     tick: Tick,
-    stopping: Callable[[], object] = lambda: None,
+    stopping: Callable[[], object],
 ) -> Ending:
     """Train the scheduler's remaining seed runs; return how the run ended.
 
     Ctrl-C and `END_SIGNAL` end it in order: it abandons running seed runs and loses no finished
-    one. `scratch` is the folder of `started_ray`; `gpus` and `concurrency` are the values of
-    `options` resolved for this cluster.
+    one. `scratch` is the folder of `started_ray`; `gpus` and `concurrency` are the options of
+    the search resolved for this cluster.
     """
     patch_tune()
     scheduler.stop_retries()  # they would hold up all workers and Ctrl-C
-    budget = math.inf if options.time_budget is None else options.time_budget
-    timed = options.trial_timeout is not None
-    accelerator = options.accelerator
-    searcher = SeedSearcher(
-        scheduler, time.monotonic() + budget, timed=timed, accelerator=accelerator
-    )
-    watchdog = Watchdog(searcher, options.trial_timeout, tick, stopping)
+    options, searcher = scheduler.options, SeedSearcher(scheduler)
+    watchdog = Watchdog(searcher, tick, stopping)
     send_own_code(context.study.method)
     if options.address is None:
         trainable = partial(seed_run_trial, context=save_context(context, scratch))
     else:
         trainable = tune.with_parameters(seed_run_trial, context=context)
     # A node has one unit of its type of accelerator: the share of a seed run only selects nodes.
-    kind = {} if accelerator is None else {f"{ACCELERATOR}{accelerator}": 0.0001}
+    kind = {f"{ACCELERATOR}{options.accelerator}": 0.0001} if options.accelerator else {}
     tuner = tune.Tuner(
         tune.with_resources(
             trainable,

@@ -85,22 +85,15 @@ def commit() -> str | None:
 
     A container image has no checkout; its build sets SCLSEARCH_COMMIT instead.
     """
-    folder = Path(__file__).parents[1]
-    if not (folder.parent / ".git").exists():
+    folder = Path(__file__).parents[2]
+    if not (folder / ".git").exists():
         return os.environ.get("SCLSEARCH_COMMIT") or None
-    found = _git(folder, "rev-parse", "HEAD")
-    dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return f"{found}-dirty" if found and dirty else found or None
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.check_output(
+            command, cwd=folder, stderr=subprocess.DEVNULL, text=True, timeout=10
+        ).strip()
+    return None
 
 
 LIVE_SECONDS = 30.0

@@ -329,7 +329,6 @@ def _train(
                 return tuner.fit(
                     scheduler,
                     context,
-                    options,
                     scratch=scratch,
                     gpus=gpus,
                     concurrency=concurrency,

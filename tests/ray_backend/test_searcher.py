@@ -122,7 +122,7 @@ def test_an_evaluation_of_a_running_trial_reaches_the_callbacks(
     scheduler.callbacks = [callback]
     searcher = SeedSearcher(scheduler)
     searcher.suggest("a")
-    watchdog = Watchdog(searcher, None, lambda *_: None, lambda: None)
+    watchdog = Watchdog(searcher, lambda *_: None, lambda: None)
     reported: list[dict[str, Any]] = []
     monkeypatch.setattr("sclsearch.ray_backend.worker.LIVE_SECONDS", 0.0)
     _seldom(reported.append)({"update": 20})
@@ -138,10 +138,10 @@ def test_a_timeout_counts_from_the_start_of_training_and_no_wall_clock_matters(
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1e12)
     monkeypatch.setattr("sclsearch.ray_backend.tuner._TICK_SECONDS", 0.0)
-    searcher = SeedSearcher(prepare(), time.monotonic() + 60)
+    searcher = SeedSearcher(prepare(time_budget=60, trial_timeout=1e-9))
     killed: list[str] = []
     monkeypatch.setattr("ray.kill", killed.append)
-    watchdog = Watchdog(searcher, 0.0, lambda *_: None, lambda: None)
+    watchdog = Watchdog(searcher, lambda *_: None, lambda: None)
     state = SimpleNamespace(ray_actor="its actor")
     trial: Any = SimpleNamespace(trial_id="a", temporary_state=state)
     watchdog.on_trial_start(trial=trial)
