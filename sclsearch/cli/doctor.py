@@ -36,7 +36,7 @@ from sclsearch.tracking.server import (
     connect,
     masked,
     pages,
-    prepare,
+    prepare_database,
     sqlite_file,
     tracking_uri,
     ui_command,
@@ -226,7 +226,7 @@ def ui(
             )
     command, environment = ui_command(uri, port)
     _check_free(port)
-    prepare(uri)
+    prepare_database(uri)
     _write_missing_runs(storage, uri)
     server = f"http://127.0.0.1:{port}"
     experiments = pages(uri, server) or [("no study", f"{server}/#/experiments?{PARAMETERS}")]
@@ -238,16 +238,14 @@ def ui(
 
 
 def _write_missing_runs(storage: str, uri: str) -> None:
-    from sclsearch.reports.page import PageOptions
     from sclsearch.tracking.publish import track_study
 
-    # Anyone may read a shared server: the page there has no texts of the task.
-    page, names = PageOptions(texts=False), study_names(storage)
+    names = study_names(storage)
     if names:
         write("Writing to MLflow the studies that it lacks …\n", error=True)
     for name in names:
         try:
-            warning = track_study(storage, name, uri, page).warning
+            warning = track_study(storage, name, uri)
         except SclsearchError as error:
             warning = str(error)
         if warning:

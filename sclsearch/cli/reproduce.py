@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,7 +28,6 @@ from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
     from sclsearch.papers.reproduce import PlannedCell
-    from sclsearch.store.storage import Storage
 
 
 def reproduce(
@@ -70,7 +68,7 @@ def reproduce(
             "\n".join([f"{table}: no selected cell can be trained.", *reasons.values()])
         )
     if resources["dry_run"]:
-        _show_costs(planned, options.storage, as_json=resources["json_"])
+        _show_costs(planned, as_json=resources["json_"])
     else:
         _train_and_show(found, planned, options, as_json=resources["json_"])
 
@@ -84,13 +82,11 @@ def _check_alone(context: typer.Context) -> None:
             )
 
 
-def _show_costs(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
+def _show_costs(planned: "Sequence[PlannedCell]", *, as_json: bool) -> None:
     from sclsearch.papers.reproduce import cost_of, distinct_studies
     from sclsearch.papers.terminal import show_costs
-    from sclsearch.search.plan import finished
 
-    stored = cache(partial(finished, storage))
-    costs = [(one, cost_of(one, stored)) for one in distinct_studies(planned)]
+    costs = [(one, cost_of(one)) for one in distinct_studies(planned)]
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
         costs_with_tasks = [

@@ -5,7 +5,6 @@ This module imports the search at once; the commands import it when they start o
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from shutil import which
 from textwrap import shorten
@@ -34,7 +33,7 @@ from sclsearch.reports.terminal import (
     show_savings,
     show_summary,
 )
-from sclsearch.search.plan import finished, plan_prepared
+from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_several, unequal_rates
 from sclsearch.search.run import run, run_several
 from sclsearch.search.scheduler import Scheduler
@@ -117,7 +116,7 @@ def print_plans(
 ) -> None:
     """Print what each of several studies searches, its seed runs and time, and their sums."""
     studies = prepare_several(given, spec, options, dry=True)
-    plans = [plan_prepared(one, partial(finished, options.storage)) for one in studies.values()]
+    plans = [plan_prepared(one, timed=True) for one in studies.values()]
     warning, console = unequal_rates(studies), Terminal()
     if as_json:
         print_json({"plans": plans, "warning": warning})

@@ -1,7 +1,6 @@
 """Commands that train: `tune`, `train`, `confirm` and `rerun`."""
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -100,11 +99,10 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
     if not values["dry_run"]:
         run_search(spec, options, as_json=values["json_"])
         return
-    from sclsearch.search.plan import finished, plan_prepared
+    from sclsearch.search.plan import plan_prepared
     from sclsearch.search.prepare import prepare_study
 
-    prepared = prepare_study(spec, options, dry=True)
-    planned = plan_prepared(prepared, partial(finished, options.storage))
+    planned = plan_prepared(prepare_study(spec, options, dry=True), timed=True)
     print_plan(planned, as_json=values["json_"])
 
 
@@ -125,7 +123,7 @@ def confirm(
     """
     from sclsearch.cli.results import print_plan, run_confirmations
     from sclsearch.papers.confirm import prepare_confirmation
-    from sclsearch.search.plan import finished, plan_prepared
+    from sclsearch.search.plan import plan_prepared
 
     options = repeat_options(resources, rule=rule, custom_method=method)
     if not resources["dry_run"]:
@@ -133,5 +131,4 @@ def confirm(
         return
     for study in studies:
         _, prepared = prepare_confirmation(study, seeds, options, dry=True)
-        planned = plan_prepared(prepared, partial(finished, options.storage))
-        print_plan(planned, as_json=resources["json_"])
+        print_plan(plan_prepared(prepared, timed=True), as_json=resources["json_"])

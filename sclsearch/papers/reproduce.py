@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -244,8 +244,8 @@ class StudyCost:
     reason: str = ""
 
 
-def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> StudyCost:
-    """Return the remaining cost of a cell's study; `finished` returns finished seed runs."""
+def cost_of(one: PlannedCell) -> StudyCost:
+    """Return the remaining cost of a cell's study."""
     if one.spec is None:
         return StudyCost(reason=one.reason)
     try:
@@ -253,20 +253,18 @@ def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Stud
         if folder is None and one.first is not None:
             # The encoder is not trained yet, so no stored seed run uses it.
             with TemporaryDirectory() as empty:
-                found = _plan(one.spec, replace(one.options, storage=Path(empty)), finished)
+                found = _plan(one.spec, replace(one.options, storage=Path(empty)), timed=True)
                 return StudyCost("", found["seed_runs"], found["missing"], found["time"])
         spec = one.spec if folder is None else replace(one.spec, model=str(folder))
-        found = _plan(spec, one.options, finished)
+        found = _plan(spec, one.options, timed=True)
         return StudyCost(found["study"], found["seed_runs"], found["missing"], found["time"])
     except SclsearchError as error:
         return StudyCost(reason=first_line(error))
 
 
-def _plan(
-    spec: StudySpec, options: RunOptions, finished: Callable[[], Sequence[SeedRun]] | None = None
-) -> dict[str, Any]:
+def _plan(spec: StudySpec, options: RunOptions, *, timed: bool = False) -> dict[str, Any]:
     prepared = replace(prepare_study(spec, options, dry=True), weights=False)
-    return plan_prepared(prepared, finished)
+    return plan_prepared(prepared, timed=timed)
 
 
 def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:
@@ -385,7 +383,7 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
         return None
     rule = parse_rule(found["rule"])
     done = report(storage, study, rule, found["seeds"], found["configurations"])
-    folder = encoder_place(storage, describe_winner(done))
+    folder = encoder_place(done)
     return folder if folder.exists() else None
 
 

@@ -38,10 +38,8 @@ from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_w
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import (
     LocalPath,
-    Storage,
     check_writable,
     new_folder,
-    storage_folder,
     storage_path,
 )
 from sclsearch.store.studies import StudyRecord, StudyStore
@@ -207,19 +205,20 @@ def export_encoder(found: Report) -> Path:
 
     A search with this folder as its model begins with the fine-tuned encoder and a new head.
     """
-    folder = encoder_place(found.storage, describe_winner(found))
+    folder = encoder_place(found)
     if not folder.exists():
         export(found, folder, ExportOptions(force=True))
     return folder
 
 
-def encoder_place(storage: Storage, record: ExportRecord) -> Path:
-    """Return the folder of a fine-tuned encoder, one per seed run, whether it exists or not."""
+def encoder_place(found: Report) -> Path:
+    """Return the folder of a winner's best encoder in its storage, whether it exists or not."""
     # In the storage, so that the workers of a cluster can read it.
-    place = storage_path(storage_folder(storage, make=False)).local
+    place, record = storage_path(found.storage).local, describe_winner(found)
     if place is None:
         raise SclsearchError(
-            f"--storage {storage}: a fine-tuned encoder needs a folder that all machines can read."
+            f"--storage {found.storage}: a fine-tuned encoder needs a folder that all machines can "
+            "read."
         )
     return place / "encoders" / f"{Path(record.task).name}-{record.key[:12]}"
 

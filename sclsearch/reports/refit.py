@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -87,6 +86,7 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
     import torch
 
     from sclsearch.training.data import rows_of
+    from sclsearch.training.device import used_threads
     from sclsearch.training.engine import train
     from sclsearch.training.evaluation import NonFiniteLossError
     from sclsearch.training.optimizer import updates_per_epoch
@@ -102,7 +102,7 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
     for seed in range(seeds):
         own = replace(spec, replicate=all_seeds(seed), last_updates=updates)
         try:
-            with torch.random.fork_rng(), _threads(threads):
+            with torch.random.fork_rng(), used_threads(threads):
                 result = train(own, tokens, test=False)
         except NonFiniteLossError as error:
             raise SclsearchError(f"--refit: {error} Choose another winner by --rule.") from error
@@ -122,11 +122,12 @@ def train_again(
     """
     import torch
 
+    from sclsearch.training.device import used_threads
     from sclsearch.training.engine import train
 
     study, spec = restore_seed_run(run, data_dir, method)
     tokens = study.tokenized([spec.splits])[spec.training.max_length]
-    with torch.random.fork_rng(), _threads(int(run.environment.get("threads", 1))):
+    with torch.random.fork_rng(), used_threads(int(run.environment.get("threads", 1))):
         result = train(spec, tokens)
     if warning := run.difference(with_result(run, result), spec.metric):
         _LOG.warning("%s", warning)
@@ -161,19 +162,6 @@ def refit_rows(winner: RestoredWinner, rows: RefitRows) -> tuple[TaskData, Split
         Splits(Rows("train", labeled), none, none, unlabeled=unlabeled),
         Refit(rows=first, test_rows=len(labeled) - first),
     )
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Compute on a number of threads, on which results depend, during the body."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def linear_baseline(found: Report) -> ConfigurationLine:

@@ -3,8 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -12,31 +11,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from sclsearch.canonical import canonical
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.scl import CE
 from sclsearch.search.prepare import check_new
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.storage import Storage, storage_folder
 from sclsearch.study.study import Study
-from sclsearch.tracking.server import check as check_tracking
-from sclsearch.tracking.server import find_tracking_uri, masked
-from sclsearch.training.device import GraphedUpdates, Update, backend_for, is_out_of_memory
+from sclsearch.tracking.server import find_tracking_uri, masked, prepare_database
+from sclsearch.training.device import (
+    GraphedUpdates,
+    Update,
+    backend_for,
+    is_out_of_memory,
+    used_threads,
+)
 from sclsearch.training.engine import make_update
 from sclsearch.training.optimizer import adamw
 from sclsearch.training.spec import Numerics, seed_run_costs
 
-STORED = "stored seed runs"
-MEASURED = "a timed update of the encoder"
 TOKENS = {"cpu": 512, "cuda": 16384}
 """Most tokens of the batch that is timed, by device."""
-OWN = frozenset({"rows", "fields", "seeds"})
-SAME_SIZE = ("protocol", "scale", "train_size", "shots", "unlabeled")
-
-Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,84 +43,39 @@ class Estimate:
     basis: str  # source of the estimate, or why there is none; empty if nothing is missing
 
 
-def finished(storage: Storage) -> list[SeedRun]:
-    """Return all valid seed runs that did not fail, without predictions to save memory."""
-    found = RunStore(storage_folder(storage, make=False)).all()
-    return [replace(run, predictions={}) for run in found if run.failure is None]
-
-
-def estimate(scheduler: Scheduler, stored: Callable[[], Sequence[SeedRun]]) -> Estimate:
+def estimate(scheduler: Scheduler) -> Estimate:
     """Return the estimated time to train and to test the missing seed runs, after `refill`.
 
-    Stored seed runs count if they differ from the study's only in searched fields, in their seeds
-    and in their rows. If there are none, the function times one update of the encoder and
-    multiplies it by the number of rows that a seed run reads. `stored` returns successful seed runs
-    of any study; it is called only if something is missing.
+    The function times one update of the encoder and multiplies it by the number of rows that a seed
+    run reads.
     """
-    at_once, threads = scheduler.at_once, scheduler.options.cpus_per_trial
-    queued = [] if scheduler.decided else [one.configuration for one in scheduler.queue.values()]
-    numbers = {number for number, _ in scheduler.to_repeat}
-    known = queued or [one for one in scheduler.state.configurations if one.number in numbers]
-    if not known:
+    at_once = scheduler.at_once
+    waves, again = (math.ceil(n / at_once) for n in (scheduler.remaining, scheduler.repeated))
+    if not waves + again:
         return Estimate(0.0, at_once, "")
-    fields = list({one.number: one.fields for one in known}.values())
-    alike = [run for run in stored() if _alike(scheduler, run, fields[0])]
     try:
-        each = _stored(scheduler, fields[0], alike) or _measured(scheduler, fields, threads)
+        each = _measured(scheduler)
     except (SclsearchError, RuntimeError, MemoryError) as error:
         if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
             raise
         return Estimate(None, at_once, first_line(error))
     training, test = (statistics.mean(part) for part in zip(*each, strict=True))
-    seed_run = training + scheduler.tests_all * test
-    waves, again = (math.ceil(n / at_once) for n in (scheduler.remaining, scheduler.repeated))
-    seconds = waves * seed_run + again * (training + test)
-    return Estimate(seconds, at_once, STORED if alike else MEASURED)
+    seconds = waves * (training + scheduler.tests_all * test) + again * (training + test)
+    return Estimate(seconds, at_once, "a timed update of the encoder")
 
 
-def _alike(scheduler: Scheduler, run: SeedRun, fields: Fields) -> bool:
-    origin, searched = scheduler.record.origin, scheduler.study.space.parameters
-    fixed = [
-        canonical({name: value for name, value in one.items() if name not in searched})
-        for one in (run.identity["fields"], fields)
-    ]
-    shared = {name: value for name, value in run.identity.items() if name not in OWN}
-    return (
-        shared == scheduler.record.training
-        and all(run.origin.get(name) == origin.get(name) for name in SAME_SIZE)
-        and fixed[0] == fixed[1]
-        and run.environment.get("threads") == scheduler.options.cpus_per_trial
-    )
-
-
-def _stored(
-    scheduler: Scheduler, fields: Fields, runs: Sequence[SeedRun]
-) -> list[tuple[float, float]]:
-    """Return the seconds of training and of the test of stored seed runs.
-
-    A seed run stores their sum. Its parts are those that its rows should take.
-    """
-    training, test = seed_run_costs(scheduler.study.seed_run_spec(fields, 0, scheduler.splits[0]))
-    each = []
-    for run in runs:
-        per_row = run.seconds / (training if run.untested else training + test)
-        each.append((per_row * training, per_row * test))
-    return each
-
-
-def _measured(
-    scheduler: Scheduler, each: Sequence[Fields], threads: int
-) -> list[tuple[float, float]]:
-    study, splits = scheduler.study, scheduler.splits[0]
+def _measured(scheduler: Scheduler) -> list[tuple[float, float]]:
+    """Return the seconds of training and of the test of a seed run of each configuration."""
+    study, splits, cpus = scheduler.study, scheduler.splits[0], scheduler.options.cpus_per_trial
     lengths = [len(ids) for ids in study.sampled_ids(splits)]
     seconds = []
-    for fields in each:
-        spec = study.seed_run_spec(fields, 0, splits)
+    for configuration in scheduler.state.configurations:
+        spec = study.seed_run_spec(configuration.fields, 0, splits)
         length = math.ceil(np.minimum(lengths, spec.training.max_length).mean())
         most = TOKENS[spec.numerics.partition("-")[0]] // length
         rows = max(min(spec.training.batch_size, most), 1)
         shape = rows, length, spec.training.chunk_tokens
-        update = _update_seconds(spec.model, spec.model_name, spec.numerics, threads, *shape)
+        update = _update_seconds(spec.model, spec.model_name, spec.numerics, cpus, *shape)
         training, test = seed_run_costs(spec)
         seconds.append((update / rows * training, update / rows * test))
     return seconds
@@ -138,45 +88,38 @@ def _update_seconds(
     """Return the seconds of one update by cross-entropy; the batch may have any content."""
     backend = backend_for(numerics)
     device = backend.device
-    seconds, before = [], torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with backend.stream():
-            encoder = load_encoder(folder, name).to(device)
-            encoder.chunk_tokens = chunk
-            (stage,) = CE(pooling="mean").stages(Training())
-            model = Model(encoder, stage.new_modules(encoder, 2)).to(device).train()
-            optimizer = adamw(model, stage)
-            ids = torch.ones(rows, length, dtype=torch.int64, device=device)
-            batch = Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))
-            update: Update = partial(make_update, model, stage, optimizer, backend)
-            if device.type == "cuda":  # the second update is captured, the third is replayed
-                update = GraphedUpdates(update, chunk)
-            for _ in range(3):  # the first update is the slowest
-                started = time.perf_counter()
-                update(batch)["ce"].item()  # waits for the device
-                seconds.append(time.perf_counter() - started)
-    finally:
-        torch.set_num_threads(before)
+    seconds = []
+    with used_threads(threads), backend.stream():
+        encoder = load_encoder(folder, name).to(device)
+        encoder.chunk_tokens = chunk
+        (stage,) = CE(pooling="mean").stages(Training())
+        model = Model(encoder, stage.new_modules(encoder, 2)).to(device).train()
+        optimizer = adamw(model, stage)
+        ids = torch.ones(rows, length, dtype=torch.int64, device=device)
+        batch = Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))
+        update: Update = partial(make_update, model, stage, optimizer, backend)
+        if device.type == "cuda":  # the second update is captured, the third is replayed
+            update = GraphedUpdates(update, chunk)
+        for _ in range(3):  # the first update is the slowest
+            started = time.perf_counter()
+            update(batch)["ce"].item()  # waits for the device
+            seconds.append(time.perf_counter() - started)
     return min(seconds)
 
 
-def plan_prepared(
-    scheduler: Scheduler, finished: Callable[[], Sequence[SeedRun]] | None = None
-) -> dict[str, Any]:
+def plan_prepared(scheduler: Scheduler, *, timed: bool = False) -> dict[str, Any]:
     """Return the plan of a study that was prepared with `dry=True`, as `--json` prints it.
 
     In a race, `missing` is an estimate. `repeated` counts the winner's seed runs that train again
-    at the end, for test scores or weights. `finished` returns seed runs for the time estimate; None
-    skips the estimate.
+    at the end, for test scores or weights. Only if `timed` has the plan an estimate of the time.
     """
     study, storage, splits = scheduler.study, scheduler.storage, scheduler.splits[0]
     tracking = find_tracking_uri(scheduler.options.tracking, storage)
     if tracking is not None:
-        check_tracking(tracking)
+        prepare_database(tracking, dry=True)
     check_new(scheduler)
     scheduler.refill()
-    time = None if finished is None else estimate(scheduler, finished)
+    time = estimate(scheduler) if timed else None
     searched, task = study.space.parameters, study.data.task
     rows = (splits.train, splits.validation, splits.test, splits.unlabeled)
     return {

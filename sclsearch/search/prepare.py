@@ -15,7 +15,7 @@ from sclsearch.canonical import canonical
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text, find_method
-from sclsearch.protocols.base import Rows, Splits
+from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import Scheduler, open_configurations_for
 from sclsearch.selection.rules import Band, Race
@@ -143,6 +143,8 @@ def check_new(scheduler: Scheduler) -> None:
     Raises:
         SclsearchError: This machine cannot train any seed run of the study.
     """
+    from sclsearch.ray_backend.start import check_accelerator, check_room_here, started_ray
+
     if scheduler.store.record() is not None:
         return
     study, options = scheduler.study, scheduler.options
@@ -157,8 +159,6 @@ def check_new(scheduler: Scheduler) -> None:
             f"embeddings of {len(encoder.embeddings)} tokens. Take both files from one checkpoint."
         )
     if options.address is None:
-        with held_ctrl_c():
-            from sclsearch.ray_backend.start import check_room_here
         check_room_here(options.cpus_per_trial, gpus_each(study, options))
         if study.numerics == "cpu-bf16" and not fast_bf16(backend_for(study.numerics).device):
             raise SclsearchError(
@@ -166,8 +166,6 @@ def check_new(scheduler: Scheduler) -> None:
                 "14 times slower than fp32. Pass fp32, or leave it out."
             )
     if options.accelerator is not None and not scheduler.dry:
-        with held_ctrl_c():
-            from sclsearch.ray_backend.start import check_accelerator, started_ray
         with started_ray(options.address):
             check_accelerator(options.accelerator)
 
@@ -178,7 +176,9 @@ def check_custom_method(study: Study, splits: Splits) -> None:
     Raises:
         SclsearchError: The method raises an exception.
     """
-    some = Splits(_few(splits.train), _few(splits.validation), _few(splits.test))
+    read = (splits.train, splits.validation, splits.test)
+    first, second, third = (rows.some(CHECKED_ROWS) for rows in read)
+    some = Splits(first, second, third)
     values = next(iter(study.space.published), {})
     spec = replace(study.seed_run_spec(values, 0, some), max_updates=1, numerics="cpu-fp32")
     tokens = study.tokenized([some])[spec.training.max_length]
@@ -194,10 +194,6 @@ def check_custom_method(study: Study, splits: Splits) -> None:
             f"--method {study.method.place}: one update on {len(some.train.index)} rows failed: "
             f"{error_text(error, study.method).rstrip('.')}. Correct the method."
         ) from error
-
-
-def _few(rows: Rows) -> Rows:
-    return Rows(rows.split, rows.index[:: -(-len(rows.index) // CHECKED_ROWS) or 1])
 
 
 def _check_paraphrases(

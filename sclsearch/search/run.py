@@ -30,8 +30,7 @@ from sclsearch.study.spec import CHECKPOINT_SECONDS, NO_TRACKING, Ending, RunOpt
 from sclsearch.study.state import SearchState, SeedRunTask
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import check_model_name, publish
-from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri
-from sclsearch.tracking.server import check as check_database
+from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri, prepare_database
 from sclsearch.tracking.writer import failure_reason
 from sclsearch.training.device import backend_for, is_out_of_memory
 from sclsearch.training.evaluation import baselines
@@ -61,8 +60,10 @@ def run_prepared(
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
+    from sclsearch.ray_backend.start import unusable_gpu
+
     study, store, options = scheduler.study, scheduler.store, scheduler.options
-    if options.gpus_per_trial is None and options.address is None and (warning := _no_gpu()):
+    if options.gpus_per_trial is None and options.address is None and (warning := unusable_gpu()):
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     new = store.record() is None
     if new:
@@ -71,7 +72,7 @@ def run_prepared(
     uri = find_tracking_uri(options.tracking, scheduler.storage)
     check_model_name(options.register, uri)
     if uri is not None:
-        check_database(uri)
+        prepare_database(uri, dry=True)
     with sole_driver(store.folder, show_message=console.print) as lost, ExitStack() as stack:
         progress = Progress(console, scheduler.configs * study.seeds)
         scheduler = replace(scheduler.begin(), callbacks=[progress, *callbacks])
@@ -150,12 +151,6 @@ def run_several(
             return
 
 
-def _no_gpu() -> str:
-    with held_ctrl_c():
-        from sclsearch.ray_backend.start import unusable_gpu
-    return unusable_gpu()
-
-
 def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
     """Print the notes and, for a new study, its space, its size and the estimated time here."""
     for note in scheduler.notes:
@@ -165,7 +160,7 @@ def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
     study = scheduler.study
     size = f"{counted(scheduler.configs, 'configuration')} x {counted(study.seeds, 'seed')}"
     if scheduler.options.address is None:
-        seconds = estimate(scheduler, list).seconds
+        seconds = estimate(scheduler).seconds
         size += f", estimated time: {duration(seconds)}"
         if (seconds or 0) > LONG:
             size += "; fewer --configs or --seeds take less"
@@ -184,20 +179,16 @@ def _show_after_training(scheduler: Scheduler, console: Console) -> None:
 
 def _publish(logger: MLflowLogger, scheduler: Scheduler, console: Console) -> None:
     """Write the report and the winner to MLflow, if it answers; keep the reason of a failure."""
-    from sclsearch.reports.page import PageOptions
-
     found, name = scheduler.report(), scheduler.options.register
     missing = [scheduler.tracking, name and f"the winner is not registered as {name}"]
     try:
         if logger.answers:
-            # Anyone may read a shared server: the page there has no texts of the task.
-            page = PageOptions(texts=False)
-            done = publish(logger, found, page, registered_name=name)
+            registered, warning = publish(logger, found, registered_name=name)
             missing[1:] = []
-            if done.warning is not None:
-                console.print(done.warning, style="yellow", markup=False, soft_wrap=True)
-            if done.registered is not None:
-                text = f"Registered in MLflow: {done.registered}"
+            if warning is not None:
+                console.print(warning, style="yellow", markup=False, soft_wrap=True)
+            if registered is not None:
+                text = f"Registered in MLflow: {registered}"
                 console.print(text, markup=False, soft_wrap=True)
     except Exception as error:
         missing.insert(1, failure_reason(error))

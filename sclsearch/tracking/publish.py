@@ -2,11 +2,11 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sclsearch.canonical import counted, digest
 from sclsearch.errors import SclsearchError, first_line
@@ -27,9 +27,6 @@ from sclsearch.tracking.server import LEVEL, connect, masked, quietly, sqlite_ur
 from sclsearch.tracking.serving import LABEL, score_columns, text_columns
 from sclsearch.tracking.writer import Writer, failure_reason, runs_of
 
-if TYPE_CHECKING:
-    from sclsearch.reports.page import PageOptions
-
 KEY = "key"
 _FORBIDDEN = "/:'"
 PAGE = "report.html"
@@ -37,34 +34,22 @@ PAGE_SOURCE = "sclsearch.page"
 """Tag of a study's run: digest of the data that its page shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedStudy:
-    """Result of logging a study to MLflow.
-
-    `registered` is the registered version as `NAME version N`, if one was requested, and `warning`
-    the reason why MLflow lacks the HTML page, if it does.
-    """
-
-    registered: str | None
-    warning: str | None
-
-
 def publish(
-    logger: MLflowLogger,
-    found: Report,
-    page: "PageOptions",
-    *,
-    registered_name: str | None = None,
-) -> TrackedStudy:
+    logger: MLflowLogger, found: Report, *, registered_name: str | None = None
+) -> tuple[str | None, str | None]:
     """Write the result of a study to MLflow by its closed logger; a repeated call changes nothing.
 
     The study's run gets the winner, the report and its HTML page; its experiment gets a table of
     all configurations. The winner becomes a model if its weights are stored, its method belongs to
     sclsearch and no configuration needs a further seed.
+
+    Returns:
+        The registered version as `NAME version N`, if one was requested, and the reason why MLflow
+        lacks the HTML page, if it does.
     """
     results = _report_record(found)
     shown = logger.writer.call(_write_report, results)
-    warning = _write_page(logger, results, shown, found, page)
+    warning = _write_page(logger, results, shown, found)
     own_method = bool(found.record.training.get("method_file"))
     winner = found.winner
     unready = winner is None or winner.untested or not found.weights or not found.finished
@@ -79,7 +64,7 @@ def publish(
         if registered_name is not None:
             number = logger.writer.call(_register, results.study, registered_name, model_id)
             registered = f"{registered_name} version {number}"
-    return TrackedStudy(registered, warning)
+    return registered, warning
 
 
 def _write_report(writer: Writer, results: RunRecord) -> object:
@@ -91,20 +76,20 @@ def _write_report(writer: Writer, results: RunRecord) -> object:
 
 
 def _write_page(
-    logger: MLflowLogger, results: RunRecord, source: object, found: Report, options: "PageOptions"
+    logger: MLflowLogger, results: RunRecord, source: object, found: Report
 ) -> str | None:
     """Write the HTML page to a study's run, unless MLflow has a page of the same data.
 
-    `source` is the digest of the data that MLflow's page shows; None without a page.
+    Anyone may read a shared server: the page there has no texts of the task. `source` is the digest
+    of the data that MLflow's page shows; None without a page.
     """
-    from sclsearch.reports.page import page_html
+    from sclsearch.reports.page import PageOptions, page_html
 
-    data = results.artifacts["report.json"]
-    shown = digest({"version": version("sclsearch"), "texts": options.texts, "report": data})
+    shown = digest([version("sclsearch"), results.artifacts["report.json"]])
     if found.winner is None or source == shown:
         return None
     try:
-        page = page_html([found], options)
+        page = page_html([found], PageOptions(texts=False))
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
     logger.writer.call(
@@ -120,8 +105,8 @@ def _write_page(
     return None
 
 
-def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> TrackedStudy:
-    """Log a stored study, its report and its winner to MLflow, without duplicates."""
+def track_study(storage: Storage, name: str, uri: str) -> str | None:
+    """Log a stored study to MLflow, without duplicates; return what MLflow lacks, if anything."""
     store, record = existing_study(storage, name)
     replicates, configurations = store.replicates(), store.configurations()
     rule = parse_rule(record.origin["rule"])
@@ -137,14 +122,14 @@ def track_study(storage: Storage, name: str, uri: str, page: "PageOptions") -> T
         missing = logger.close(timeout=None, end=False)
         if missing and not logger.answers:
             raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
-        done = publish(logger, report(storage, store.name), page)
-        return replace(done, warning=missing) if missing else done
+        _, warning = publish(logger, report(storage, store.name))
     except TrackingError as error:
         raise SclsearchError(
             f"{masked(uri)}: lacks the report of {store.name}: {error}. Repeat the command."
         ) from error
     finally:
         logger.writer.end()
+    return missing or warning
 
 
 def _report_record(found: Report) -> RunRecord:

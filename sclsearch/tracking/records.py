@@ -16,20 +16,6 @@ from sclsearch.tasks.metrics import value
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetRecord:
-    """Rows that a run reads.
-
-    `name` has the task, and the seed that reads the rows; `digest` is their SHA-256. `context` is
-    `training`, `validation`, `test` or `all rows`; `source` is their origin, for people.
-    """
-
-    name: str
-    digest: str
-    context: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class RunRecord:
     """Data of one MLflow run, or a part of it; repeated writes give equal runs."""
 
@@ -60,14 +46,14 @@ class RunRecord:
     description: str = ""
     # Name of this part of the run's data; a repeated part is written only if it differs.
     part: str = "run"
-    datasets: tuple[DatasetRecord, ...] = ()
+    # Name of the task, SHA-256 of its rows, and their origin, for people.
+    data: tuple[str, str, str] | None = None
     # Key and metric of a stored seed run: the writer adds its curves.
     results: tuple[str, str] | None = None
 
 
 SHORT = {"learning_rate": "lr", "tau": "τ", "lam": "λ", "alpha": "α"}
 LONGEST_NAME = 250
-_CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
 def experiment_name(record: StudyRecord) -> str:
@@ -101,27 +87,21 @@ def counts(state: SearchState) -> tuple[int, ...]:
 
 
 def new_records(
-    state: SearchState,
-    since: tuple[int, ...] | None = None,
-    most: int | None = None,
-    *,
-    ended: bool = True,
+    state: SearchState, since: tuple[int, ...] | None = None, *, ended: bool = True
 ) -> Iterator[RunRecord]:
     """Yield the records that a state has gained, parents first.
 
-    `since` has the `counts` up to which records were yielded; None before the first call. `most` is
-    the greatest number of seed runs; None has no limit. Records of the winner come only after the
-    search has ended.
+    `since` has the `counts` up to which records were yielded; None before the first call. Records
+    of the winner come only after the search has ended.
     """
     if since is None:
         yield _study_record(state)
     configurations, seed_runs, scores, tests = since or (0, 0, 0, 0)
-    end = None if most is None else seed_runs + most
     for one in islice(state.configurations, configurations, None):
         yield _configuration_record(state.record, one)
     by_number = {one.number: one for one in state.configurations}
     tested = state.tested_later[tests:]
-    for run_id in dict.fromkeys([*islice(state.seed_runs, seed_runs, end), *tested]):
+    for run_id in dict.fromkeys([*islice(state.seed_runs, seed_runs, None), *tested]):
         run = state.seed_runs[run_id]
         yield _seed_run_record(state, by_number[run_id[0]], run_id, run)
     scored = [*islice(state.scores, scores, None), *(number for number, _ in tested)]
@@ -164,7 +144,7 @@ def _study_record(state: SearchState) -> RunRecord:
         artifacts={"study.json": json_text(parts)},
         experiment=experiment_name(record),
         name=record.name,
-        datasets=tuple(_datasets(state)),
+        data=(record.identity["task"], record.training["data"], record.origin.get("source", "")),
     )
 
 
@@ -270,13 +250,3 @@ def _scores(score: ConfigurationScore) -> dict[str, float]:
     found = {"val": score.score, "test": score.test_mean, "test_std": score.test_std}
     loss = {"val_loss": score.loss} if math.isfinite(score.loss) else {}
     return {name: metric for name, metric in found.items() if metric is not None} | loss
-
-
-def _datasets(state: SearchState) -> Iterator[DatasetRecord]:
-    task, source = str(state.record.identity["task"]), str(state.record.origin.get("source", ""))
-    yield DatasetRecord(task, str(state.record.training["data"]), "all rows", source)
-    for replicate in state.replicates:
-        for rows, context in _CONTEXTS.items():
-            if rows in replicate.rows:
-                name = f"{task} seed {replicate.number}"
-                yield DatasetRecord(name, replicate.rows[rows], context, source)

@@ -100,13 +100,8 @@ def masked(text: str) -> str:
     return re.sub(r"(?i)\b(\w*(?:password|passwd|pwd|token|secret))=[^&\s]+", r"\1=***", text)
 
 
-def check(uri: str) -> None:
-    """Check that `prepare` can succeed, without creating anything or importing MLflow."""
-    prepare(uri, dry=True)
-
-
-def prepare(uri: str, *, dry: bool = False) -> None:
-    """Create the database if the URI names a SQLite file that is missing.
+def prepare_database(uri: str, *, dry: bool = False) -> None:
+    """Create the database if the URI names a SQLite file that is missing; check it if `dry`.
 
     If two processes create a file at once, or a kill interrupts its creation, MLflow leaves it
     unusable. The function therefore creates the file under another name and publishes it
@@ -230,8 +225,7 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
     environment = {
         "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+        **_SETTINGS,
     }
     return command, environment
 

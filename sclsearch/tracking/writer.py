@@ -3,14 +3,21 @@
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tracking.records import DatasetRecord, RunRecord, json_text
-from sclsearch.tracking.server import LEVEL, artifact_location, connect, masked, prepare, quietly
+from sclsearch.tracking.records import RunRecord, json_text
+from sclsearch.tracking.server import (
+    LEVEL,
+    artifact_location,
+    connect,
+    masked,
+    prepare_database,
+    quietly,
+)
 
 ID = "sclsearch.id"
 LEVELS = ("study", "configuration", "seed run")
@@ -21,16 +28,12 @@ RESERVED = ("sclsearch.", "mlflow.")
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Study:
-    """Experiment of a study, and MLflow's runs by the value of their tag `ID`.
-
-    `uncertain` has the tags of runs that a request without an answer may have changed.
-    """
+    """Experiment of a study, and MLflow's runs by the value of their tag `ID`."""
 
     experiment_id: str
     runs: dict[str, Any]
-    uncertain: set[str] = field(default_factory=set)
 
 
 class Writer:
@@ -46,16 +49,12 @@ class Writer:
         """Update the run of a record."""
         with quietly():
             if self.client is None:
-                prepare(self._uri)
+                prepare_database(self._uri)
                 self.client = connect(self._uri)
             try:
                 self._write(record)
-            except Exception:
-                if known := self._studies.get(record.study):
-                    path = record.path
-                    known.uncertain.update(
-                        _identity(record, path[:n]) for n in range(len(path) + 1)
-                    )
+            except Exception:  # the server may have done what it did not answer
+                self._studies.pop(record.study, None)
                 raise
 
     def run_of(self, study: str) -> tuple[str, str]:
@@ -72,8 +71,8 @@ class Writer:
         run_id = run.info.run_id
         if record.name and record.name != run.info.run_name:
             self.client.update_run(run_id, name=record.name)
-        if record.datasets:
-            self.client.log_inputs(run_id, _inputs(record.datasets))
+        if record.data:
+            self.client.log_inputs(run_id, _inputs(*record.data))
         for path, text in record.artifacts.items():
             self.client.log_text(run_id, text, path)
         tags = {**record.tags, **mark}
@@ -128,11 +127,6 @@ class Writer:
         if study not in self._studies:
             self._studies[study] = self._find_study(study, record.experiment)
         known, identity = self._studies[study], _identity(record, path)
-        if identity in known.uncertain:
-            query = f"tags.`{ID}` = '{identity}'"
-            found = self.client.search_runs([known.experiment_id], query)
-            known.runs.update((identity, run) for run in found)
-            known.uncertain.remove(identity)
         if identity not in known.runs:
             tags = {ID: identity, LEVEL: LEVELS[len(path)]}
             start = None if record.started is None else round(1000 * record.started)
@@ -193,16 +187,11 @@ def _mark(record: RunRecord) -> dict[str, str]:
     return {f"sclsearch.{record.part}": sha256(content.encode()).hexdigest()}
 
 
-def _inputs(datasets: Iterable[DatasetRecord]) -> list[Any]:
-    from mlflow.entities import Dataset, DatasetInput, InputTag
+def _inputs(name: str, digest: str, source: str) -> list[Any]:
+    from mlflow.entities import Dataset, DatasetInput
 
-    return [
-        DatasetInput(
-            Dataset(rows.name, rows.digest[:36], "local", json_text({"uri": rows.source})),
-            [InputTag("mlflow.data.context", rows.context)],
-        )
-        for rows in datasets  # MLflow accepts digests of at most 36 characters
-    ]
+    # MLflow accepts digests of at most 36 characters.
+    return [DatasetInput(Dataset(name, digest[:36], "local", json_text({"uri": source})), [])]
 
 
 def failure_reason(error: Exception) -> str:

@@ -67,7 +67,7 @@ def stored(options: RunOptions) -> dict[str, bytes]:
 
 def planned(study: str, options: RunOptions, count: int) -> tuple[int, int]:
     """Return the numbers of all and of stored seed runs of a confirmation."""
-    found = plan_prepared(prepare_confirmation(study, count, options, dry=True)[1], list)
+    found = plan_prepared(prepare_confirmation(study, count, options, dry=True)[1])
     return found["seed_runs"], found["stored"]
 
 

@@ -23,7 +23,6 @@ from sclsearch.papers.reproduce import (
 from sclsearch.papers.tables import Table, load_tables, published_tables, select_cells
 from sclsearch.papers.terminal import drawing_commands
 from sclsearch.reports.report import finished_winner, report
-from sclsearch.search.plan import MEASURED, STORED, Estimate, finished
 from sclsearch.selection.significance import compare, holm
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.papers.conftest import QUIET
@@ -125,20 +124,23 @@ def test_two_metrics_come_from_the_same_seed_runs(cells: Cells) -> None:
     assert scores[1].mean == pytest.approx(sum(f1[7:]) / 3)
 
 
-def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(
+def test_the_cost_is_the_time_of_the_missing_seed_runs(
     ce: PlannedCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.ray_backend.start.cores", lambda: 4)
-    before = cost_of(ce, list)
-    assert (before.seed_runs, before.missing) == (10, 10)
-    assert before.time is not None
-    assert before.time.basis == MEASURED
-    finish(ce.spec, replace(ce.options, seeds=3))
-    runs = finished(ce.options.storage)
     two = replace(ce, options=replace(ce.options, concurrency=2))
-    for one, time in ((ce, Estimate(7 * 60.0, 1, STORED)), (two, Estimate(4 * 60.0, 2, STORED))):
-        begun = cost_of(one, lambda: runs)
-        assert (begun.missing, begun.time) == (7, time)
+
+    def planned(one: PlannedCell) -> list[float]:
+        cost = cost_of(one)
+        assert cost.time is not None
+        assert cost.time.seconds is not None
+        return [cost.seed_runs, cost.missing, cost.time.at_once, cost.time.seconds]
+
+    *before, seconds = planned(ce)
+    assert before == [10, 10, 1]
+    finish(ce.spec, replace(ce.options, seeds=3))
+    assert planned(ce) == pytest.approx([10, 7, 1, 0.7 * seconds])
+    assert planned(two) == pytest.approx([10, 7, 2, 0.4 * seconds])
 
 
 def test_rows_are_compared_with_the_first_by_replicate(demo: Table) -> None:
@@ -173,7 +175,7 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     tmp_path: Path, options: RunOptions, small: Path
 ) -> None:
     def missing() -> list[int]:
-        return [cost_of(study, list).missing for study in distinct_studies([one])]
+        return [cost_of(study).missing for study in distinct_studies([one])]
 
     # A cell at laptop scale that starts from an encoder fine-tuned on the same task.
     text = DEMO.replace("{train_size: 20}", "{train_size: 20, first_task: demo}")
@@ -191,7 +193,7 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     (folder,) = Path(options.storage, "encoders").iterdir()
     assert (folder.name, missing()) == (f"demo-{best[:12]}", [0, 6])
     name = finish(replace(one.spec, model=str(folder)), one.options)
-    assert (missing(), cost_of(one, list).study) == ([0, 0], name)
+    assert (missing(), cost_of(one).study) == ([0, 0], name)
     written = (folder / CARD).stat().st_mtime_ns
     score = reproduce_cell(one, QUIET, 0.0)
     assert (folder / CARD).stat().st_mtime_ns == written

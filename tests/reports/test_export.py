@@ -78,8 +78,7 @@ def test_an_exported_encoder_is_bit_identical_and_loads_in_transformers(
 
 
 def test_a_task_with_a_path_as_name_leads_no_encoder_out_of_the_storage(trained: Path) -> None:
-    record = describe_winner(report(trained, "mine"))
-    place = encoder_place(trained, replace(record, task="../../elsewhere"))
+    place = encoder_place(replace(report(trained, "mine"), task="../../elsewhere"))
     assert place.resolve().parent == Path(trained, "encoders").resolve()
 
 

@@ -13,7 +13,6 @@ from sclsearch.cli import app
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.protocols.variants import SCALES, with_splits
-from sclsearch.reports.page import PageOptions
 from sclsearch.tasks import as_task, load_task
 from sclsearch.tracking.publish import track_study
 from sclsearch.tracking.server import LEVEL, connect
@@ -92,7 +91,7 @@ def test_commands_tables_exports_the_page_and_mlflow_have_no_test_scores(
     assert "misclassified" not in page
     assert "sclsearch confirm" not in page
     tracking = f"sqlite:///{folder}/mlflow.db"
-    track_study(folder / "storage", "first", tracking, PageOptions(texts=False))
+    track_study(folder / "storage", "first", tracking)
     client = connect(tracking)
     experiments = [one.experiment_id for one in client.search_experiments()]
     (run,) = client.search_runs(experiments, f"tags.{LEVEL} = 'study' and run_name = 'first'")

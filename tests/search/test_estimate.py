@@ -1,11 +1,9 @@
 """Tests of the estimated time before a search, and of the time left in its progress line."""
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,11 +11,11 @@ from rich.console import Console
 from safetensors.torch import save_file
 
 from sclsearch.search.callbacks import Progress
-from sclsearch.search.plan import MEASURED, STORED, Estimate, estimate, finished
+from sclsearch.search.plan import Estimate, estimate
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.runs import Failure
 from sclsearch.study.state import ConfigurationScore
-from tests.studies import SEED_RUN_ORIGIN, MakeSpec, Prepare, Workers
+from tests.studies import MakeSpec, Prepare, Workers
 
 
 @pytest.fixture(autouse=True)
@@ -26,60 +24,20 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sclsearch.ray_backend.start.cores", lambda: 4)
 
 
-def estimated(prepared: Scheduler, *stored: SeedRun) -> Estimate:
+def estimated(prepared: Scheduler) -> Estimate:
     scheduler = replace(prepared, dry=True)
     scheduler.refill()
-    return estimate(scheduler, lambda: stored)
+    return estimate(scheduler)
 
 
-def seed_run(
-    prepared: Scheduler, seconds: float, fields: Mapping[str, Any] | None = None
-) -> SeedRun:
-    """Return a seed run of a study with a given duration."""
-    spec = prepared.study.seed_run_spec(fields or {}, 0, prepared.splits[0])
-    counts = {"confusion": [[1, 0], [0, 1]]}
-    return SeedRun(
-        spec.key,
-        spec.identity,
-        SEED_RUN_ORIGIN | dict(prepared.record.origin),
-        evaluations=({"epoch": 1, "update": 4, "loss": {}, "validation": counts},),
-        kept=0,
-        test=counts,
-        seconds=seconds,
-        environment={"threads": 1},
-    )
-
-
-def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
+def test_without_a_readable_encoder_there_is_no_estimate_but_its_reason(
     prepare: Prepare, make_spec: MakeSpec, tiny_bert: Path, tmp_path: Path
 ) -> None:
     encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
     save_file({"none": torch.zeros(1)}, encoder / "model.safetensors")
-    prepared = prepare(make_spec(model=str(encoder)), configs=4, seeds=3)
-    runs = [seed_run(prepared, seconds, {"tau": 0.1 * seconds}) for seconds in (1.0, 6.0, 2.0)]
-    result = estimated(prepared, *runs)
-    assert (result.at_once, result.basis) == (2, STORED)
-    assert result.seconds == pytest.approx(3.0 * 12 / 2)
-    for run in (*runs[1:], replace(runs[0], failure=Failure("raised", "a test"))):
-        prepared.runs.put(run)
-    assert sorted(run.seconds for run in finished(prepared.storage)) == [2.0, 6.0]
-    without = estimated(prepared)
-    assert without.seconds is None
-    assert without.basis.startswith(f"--model {encoder}: ")
-
-
-def test_seed_runs_of_another_method_setting_size_or_threads_do_not_count(
-    prepare: Prepare, make_spec: MakeSpec
-) -> None:
-    usual = seed_run(prepare(), 1e6)
-    others = [
-        seed_run(prepare(make_spec(method="ce", space=None)), 1e6),
-        seed_run(prepare(make_spec(settings={"epochs": 3})), 1e6),
-        replace(usual, environment={"threads": 2}),
-        replace(usual, origin={**usual.origin, "train_size": 7}),
-    ]
-    for other in others:
-        assert estimated(prepare(), other).basis == MEASURED
+    found = estimated(prepare(make_spec(model=str(encoder))))
+    assert found.seconds is None
+    assert found.basis.startswith(f"--model {encoder}: ")
 
 
 def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
@@ -87,7 +45,6 @@ def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
 ) -> None:
     simcse = make_spec(method="simcse", space="paper", train_size=10)
     few, many = (estimated(prepare(replace(simcse, unlabeled=n), seeds=3)) for n in (None, 50))
-    assert few.basis == many.basis == MEASURED
     assert 0 < (few.seconds or 0) < (many.seconds or 0) < 100 * (few.seconds or 0)
 
 

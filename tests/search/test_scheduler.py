@@ -374,7 +374,7 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(
     again = replace(prepared(prepare), dry=True)
     again.refill()
     assert (again.skipped, again.remaining) == (scheduler.skipped, 0)
-    assert estimate(again, list).seconds == 0.0
+    assert estimate(again).seconds == 0.0
     plan = plan_prepared(prepared(prepare, study="new", storage=tmp_path / "new", tracking="none"))
     assert (plan["race"], plan["stages"]) == (BAND, (2, 4, 8))
     assert (plan["seed_runs"], plan["missing"]) == (CONFIGS * SEEDS, 8 * 2 + 3 * 8)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sclsearch.tracking.server import connect, prepare, tracking_uri
+from sclsearch.tracking.server import connect, prepare_database, tracking_uri
 
 
 @pytest.fixture(scope="session")
 def fresh_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fresh")
-    prepare(tracking_uri(f"sqlite:///{folder}/mlflow.db", folder))
+    prepare_database(tracking_uri(f"sqlite:///{folder}/mlflow.db", folder))
     return folder / "mlflow.db"
 
 

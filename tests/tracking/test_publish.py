@@ -11,14 +11,12 @@ import pytest
 
 import sclsearch
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.page import PageOptions
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.reports.summary import summarize
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import (
-    TrackedStudy,
     check_model_name,
     delete_runs,
     publish,
@@ -26,7 +24,7 @@ from sclsearch.tracking.publish import (
     tracked_run_ids,
 )
 from sclsearch.tracking.records import RunRecord
-from sclsearch.tracking.server import prepare, tracking_uri
+from sclsearch.tracking.server import prepare_database, tracking_uri
 from sclsearch.tracking.writer import Writer
 from tests.reports.conftest import study_on
 from tests.studies import RECORD
@@ -42,9 +40,9 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
 
 
-def track(storage: Path, uri: str, *, texts: bool = False) -> TrackedStudy:
+def track(storage: Path, uri: str) -> str | None:
     """Write to MLflow what it lacks of the study."""
-    return track_study(storage, "mine", uri, PageOptions(texts=texts))
+    return track_study(storage, "mine", uri)
 
 
 def study_run(shown: Shown) -> Any:
@@ -61,12 +59,12 @@ def artifacts(shown: Shown, run: Any) -> dict[str, str]:
     return {name: load_text(f"{run.info.artifact_uri}/{name}") for name in names}
 
 
-def registered(storage: Path, uri: str, name: str | None) -> TrackedStudy:
+def registered(storage: Path, uri: str, name: str | None) -> tuple[str | None, str | None]:
     """Write the study to MLflow, and its winner to the registry if a name is given."""
     track(storage, uri)
-    page, logger = PageOptions(texts=False), MLflowLogger(uri, storage)
+    logger = MLflowLogger(uri, storage)
     try:
-        return publish(logger, report(storage, "mine"), page, registered_name=name)
+        return publish(logger, report(storage, "mine"), registered_name=name)
     finally:
         logger.close()
 
@@ -76,13 +74,13 @@ def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_dra
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "sklearn.manifold", None)  # the page cannot be drawn
-        warning = str(track(trained, uri).warning)
+        warning = str(track(trained, uri))
     assert warning.startswith("MLflow lacks report.html of mine: ")
     assert artifacts(shown, study_run(shown)).keys() == {"report.json", "study.json"}
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "mlflow", None)  # a search does not wait for its import
-        result = track(trained, uri)
-    assert (len(shown.runs()), result.registered, result.warning) == (4, None, None)
+        assert track(trained, uri) is None
+    assert len(shown.runs()) == 4
     selection = sclsearch.select("mine", storage=trained)
     score = finished_winner(selection).score
     run = study_run(shown)
@@ -96,14 +94,12 @@ def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_dra
     assert experiment.name.startswith("demo, 8 examples, ")
     assert selection.data[:36] in {one.dataset.digest for one in run.inputs.dataset_inputs}
     rows = [escape(text)[:250] for (text,) in load_task("demo").splits["test"].texts]
-    for texts in (False, True):  # the page equals the report, with misclassified texts on request
-        track(trained, uri, texts=texts)
-        page = artifacts(shown, run)["report.html"]
-        file = sclsearch.write_report(
-            "mine", output=tmp_path / f"{texts}", storage=trained, texts=texts
-        )
-        assert page == file.read_text(encoding="utf-8")
-        assert any(text in page for text in rows) == texts
+    page, file = files["report.html"], tmp_path / "report" / "index.html"
+    sclsearch.write_report("mine", output=file.parent, storage=trained, texts=False)
+    assert page == file.read_text(encoding="utf-8")
+    sclsearch.write_report("mine", output=file.parent, storage=trained)
+    for text, shows in ((page, False), (file.read_text(encoding="utf-8"), True)):
+        assert any(row in text for row in rows) == shows
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -117,9 +113,7 @@ def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_o
     before = shown.everything()
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)  # draws no figure again
-        result = registered(trained, uri, "sentiment")
-        assert (result.registered, result.warning) == ("sentiment version 1", None)
-        assert "matplotlib.figure" in str(track(trained, uri, texts=True).warning)
+        assert registered(trained, uri, "sentiment") == ("sentiment version 1", None)
     assert shown.everything() == before
     experiments = [one.experiment_id for one in shown.client.search_experiments()]
     assert len(shown.client.search_logged_models(experiments)) == 1
@@ -166,7 +160,7 @@ def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_char
     assert tracked_run_ids(storage, store) == tracked_run_ids("s3://bucket/folder", store) == []
     delete_runs(storage, [])  # there is no database yet
     uri = tracking_uri(None, storage)
-    prepare(uri)
+    prepare_database(uri)
     writer = Writer(uri)
     for name in (RECORD.mlflow_name, f"{RECORD.name}@other"):
         writer.write(RunRecord(name, artifacts={"space.json": "[1]"}))

@@ -9,7 +9,13 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tracking.records import RunRecord
-from sclsearch.tracking.server import find_tracking_uri, masked, prepare, tracking_uri, ui_command
+from sclsearch.tracking.server import (
+    find_tracking_uri,
+    masked,
+    prepare_database,
+    tracking_uri,
+    ui_command,
+)
 from sclsearch.tracking.writer import Writer
 
 
@@ -48,8 +54,8 @@ def test_passwords_are_masked() -> None:
 @pytest.mark.slow
 def test_two_processes_prepare_one_valid_database_without_output(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
-    program = "import sys; from sclsearch.tracking.server import prepare; prepare(sys.argv[1])"
-    command = [sys.executable, "-c", program, uri]
+    program = f"from sclsearch.tracking import server; server.prepare_database({uri!r})"
+    command = [sys.executable, "-c", program]
     pipe, both = subprocess.PIPE, subprocess.STDOUT
     processes = [subprocess.Popen(command, stdout=pipe, stderr=both) for _ in range(2)]
     for process in processes:
@@ -65,7 +71,7 @@ def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -
     os.mkfifo(tmp_path / "pipe")
     for name, fault in (("file", "must be a SQLite"), ("pipe", "cannot be read: not a regular")):
         with pytest.raises(SclsearchError, match=f"^--tracking: {tmp_path / name} {fault}"):
-            prepare(f"sqlite:///{tmp_path / name}")
+            prepare_database(f"sqlite:///{tmp_path / name}")
     assert (tmp_path / "file").read_bytes() == b"someone's file"
 
 
