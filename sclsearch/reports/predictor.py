@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sclsearch.training.device import Backend
 
 SPLIT = "texts"
+MOST_LABELS, MOST_MEMBERS = 2**16, 100
 Member = Annotated[str, Field(pattern=r"^[\w-]+$")]
 """Folder of an ensemble's member."""
 BATCH_SIZE = 64
@@ -97,7 +98,7 @@ class ExportRecord:
     place: Text = ""
     method_digest: Text = ""
     # Names of the classes, in the order of the scores; empty for regression.
-    labels: tuple[Text, ...] = ()
+    labels: Annotated[tuple[Text, ...], Field(max_length=MOST_LABELS)] = ()
     # True if the classifier reads text pairs.
     pair: bool = False
     # Text columns of the user's own file; empty for other tasks.
@@ -106,7 +107,7 @@ class ExportRecord:
     mean_test: Number | None = None
     format: Format = "sclsearch"
     # Folders of an ensemble's members, relative to its own; empty for one seed.
-    members: tuple[Member, ...] = ()
+    members: Annotated[tuple[Member, ...], Field(max_length=MOST_MEMBERS)] = ()
     # Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
     numerics: Text = ""
     # SHA-256 of the task's texts and labels.
@@ -369,6 +370,12 @@ def load(
         raise SclsearchError(f"--batch-size: must be at least 1, got {batch_size}.")
     record = read_record(folder)
     members = [_load_seed(folder / name, custom_method) for name in record.members or ("",)]
+    for one in members:
+        if one.record.labels != record.labels:
+            raise SclsearchError(
+                f"{folder / CARD}: labels: must be {', '.join(one.record.labels)} as in seed "
+                f"{one.record.replicate}, got {', '.join(record.labels)}. Export the study again."
+            )
     return Predictor(record, members, batch_size, device)
 
 
