@@ -336,7 +336,7 @@ def object_store_table(seed_runs: int, *, race: bool) -> Iterator[str]:
     os.environ.update({f"AWS_{name}": value for name, value in given.items()})
     server = get_context("spawn").Process(target=late_server, daemon=True)
     server.start()
-    while socket.socket().connect_ex(("127.0.0.1", PORT)):
+    while server.is_alive() and socket.socket().connect_ex(("127.0.0.1", PORT)):
         time.sleep(0.1)
     fsspec.filesystem("s3").mkdir("scale")
     with tempfile.TemporaryDirectory() as folder:

@@ -38,10 +38,7 @@ def add_adapter(encoder: Encoder, rank: int) -> "LoraModel":
     from peft.tuners.lora import LoraModel
 
     config = LoraConfig(r=rank, lora_alpha=ALPHA, target_modules="all-linear")
-    device = next(encoder.parameters()).device
-    adapted = LoraModel(encoder.model, config, "default")
-    encoder.to(device)
-    return adapted
+    return LoraModel(encoder.model, config, "default")
 
 
 def train_weights(encoder: Encoder, *, training: bool, adapter: bool) -> None:

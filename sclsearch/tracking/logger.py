@@ -12,7 +12,7 @@ from sclsearch.tracking.records import RunRecord, counts, live_record, new_recor
 from sclsearch.tracking.server import masked
 
 MOST_WAITING = 100
-"""Number of waiting records from which on no live evaluations are added."""
+"""Most seed runs that wait while a search trains; with as many, no live evaluations are added."""
 
 
 class MLflowLogger:
@@ -39,12 +39,18 @@ class MLflowLogger:
         """Write the records of a state that MLflow lacks; a second call writes only new ones.
 
         Pass the same state in each call. The winner, and the status of configurations that a race
-        left out, are written only after the search has ended. Of a compact state, the writer reads
-        the results from the store.
+        left out, are written only after the search has ended. Before, at most `MOST_WAITING` seed
+        runs wait in memory; the writer reads their results from the store.
         """
-        since, self._synced = self._synced, counts(state)
+        since, most = self._synced, None if ended else MOST_WAITING - self._queue.qsize()
+        if most is not None and most <= 0:
+            return
+        configurations, seed_runs, *rest = counts(state)
+        if most is not None:
+            seed_runs = min(seed_runs, (since or (0, 0))[1] + most)
+        self._synced = configurations, seed_runs, *rest
         if ended or since != self._synced:
-            for record in new_records(state, since, ended=ended):
+            for record in new_records(state, since, most, ended=ended):
                 self.put(record)
 
     def put(self, record: RunRecord) -> None:

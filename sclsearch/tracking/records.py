@@ -87,21 +87,27 @@ def counts(state: SearchState) -> tuple[int, ...]:
 
 
 def new_records(
-    state: SearchState, since: tuple[int, ...] | None = None, *, ended: bool = True
+    state: SearchState,
+    since: tuple[int, ...] | None = None,
+    most: int | None = None,
+    *,
+    ended: bool = True,
 ) -> Iterator[RunRecord]:
     """Yield the records that a state has gained, parents first.
 
-    `since` has the `counts` up to which records were yielded; None before the first call. Records
-    of the winner come only after the search has ended.
+    `since` has the `counts` up to which records were yielded; None before the first call. `most` is
+    the greatest number of seed runs; None has no limit. Records of the winner come only after the
+    search has ended.
     """
     if since is None:
         yield _study_record(state)
     configurations, seed_runs, scores, tests = since or (0, 0, 0, 0)
+    end = None if most is None else seed_runs + most
     for one in islice(state.configurations, configurations, None):
         yield _configuration_record(state.record, one)
     by_number = {one.number: one for one in state.configurations}
     tested = state.tested_later[tests:]
-    for run_id in dict.fromkeys([*islice(state.seed_runs, seed_runs, None), *tested]):
+    for run_id in dict.fromkeys([*islice(state.seed_runs, seed_runs, end), *tested]):
         run = state.seed_runs[run_id]
         yield _seed_run_record(state, by_number[run_id[0]], run_id, run)
     scored = [*islice(state.scores, scores, None), *(number for number, _ in tested)]
