@@ -247,7 +247,7 @@ def table(
 ) -> str:
     """Return a table with a cell for each difference; a cell is empty if it was not measured."""
     found, rows = measured(records), []
-    for place in places(records):
+    for place in dict.fromkeys(key[:3] for key in found):
         cells = [cell(found[key]) if (key := (*place, m)) in found else "" for m in METHODS]
         base = [more(records[key]) if (key := (*place, BASE)) in records else ""] if more else []
         rows.append([place[0], f"{place[1]}, {place[2]}", *base, *cells])
@@ -292,7 +292,8 @@ def scores(records: Records) -> str:
                 continue
             bold, edge = "**" * (name == best), EDGE * found[name]["edge"]
             accuracy, seconds = percent(found[name]["accuracy"]), found[name]["seconds"]
-            cells.append(f"{bold}{accuracy}{bold}{edge} ({seconds:.3g} s)")
+            digits = int(seconds < 10) + int(seconds < 1)
+            cells.append(f"{bold}{accuracy}{bold}{edge} ({seconds:.{digits}f} s)")
             a, b = (unpacked(found[one]["correct"]) for one in (best, name))
             if name != best and paired(a, b, ALPHA / tests).p > ALPHA / tests:
                 equal.append(name)

@@ -25,7 +25,7 @@ INTRODUCTION = f"""\
 Test accuracy of MiniLM in percent, mean ± std of {SEEDS} seeds, and seconds of a seed run on one
 core. Each method is trained for {EPOCHS} epochs at the starting point of its space for MiniLM; all
 have the same learning rate. `--scale laptop` validates on 200 rows and tests on up to 500.
-So small a budget shows that the methods work, not which is best: see [evidence.md](evidence.md).
+So small a budget shows that the methods work, not which is best: [comparison.md](comparison.md).
 """
 
 

@@ -25,7 +25,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Link the recordings, which pages name by their place in the checkout."""
+    """Link recordings and pages, which name each other by their place in the checkout."""
+    markdown = markdown.replace("(../docs/", "(../")
     return re.sub(r"\((\.\./)?\.\./benchmarks/(?!README)(\w+\.md)", r"(\1measurements/\2", markdown)
 
 

@@ -59,7 +59,7 @@ def test_a_difference_is_bold_if_its_simultaneous_interval_excludes_zero() -> No
     assert scl.startswith("**+")
     assert "**† (" in lacon
     assert not supcl_seq.startswith("**")
-    assert len(lines) == 2 + 3  # places with a record
+    assert len(lines) == 2 + 2  # places with a difference
     text = comparison.sentences(RECORDS)
     assert text.startswith("6 comparisons with `ce`: 1 with a gain, 1 with a loss, 4 inconclusive")
     assert "SetFit scores highest in 1 of 2 cases" in text
