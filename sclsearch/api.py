@@ -120,9 +120,10 @@ def tune(
     models = several_models(options.get("model"))
     if isinstance(method, Sequence) and not isinstance(method, str):
         return _tuned_in_turn(method, models, task, options, console, callbacks)
-    if len(models) > 1:
+    if len(models) != 1:
         return _tuned_in_turn([method], models, task, options, console, callbacks)
-    return _trained(*chosen(task, method, options), console, callbacks)
+    one: Any = {**options, "model": models[0]}
+    return _trained(*chosen(task, method, one), console, callbacks)
 
 
 @with_options(CustomTask, StudySpec, RunOptions)
@@ -253,8 +254,7 @@ def _tuned_in_turn(
 ) -> StudyComparison:
     if len(methods) * len(models) < 2:
         raise SclsearchError(
-            f"--method: a list must have two or more methods, got {len(methods)}. Pass a single "
-            "method without a list."
+            "--method, --model: a list must have two or more names. Pass one without a list."
         )
     spec, run_options = chosen(task, methods[0], {**options, "model": models[0]})
     from sclsearch.search.prepare import prepare_several

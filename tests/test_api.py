@@ -224,7 +224,7 @@ def test_several_encoders_are_compared_with_size_and_speed_and_the_smallest_in_n
     save_file({n: 0.9 * t for n, t in weights.items()}, other / "model.safetensors")
     for model in (first, other):
         finish("scl", options, model=str(model), study=f"mine-{model.name}")
-    found: Any = tune(method="scl", **{**options, "model": f"{first}, {other}"})
+    found: Any = tune(method="scl", **{**options, "model": [first, str(other)]})
     assert [one.study for one in found.studies] == ["mine-encoder", "mine-other"]
     assert found.of_encoders
     millions = sum(t.numel() for t in weights.values()) / 1e6

@@ -97,7 +97,7 @@ def export(
             missing one becomes private; other files of an existing one are deleted. Default: no
             upload. Example: me/my-classifier.
     """
-    if refit and not baseline:
+    if refit and not (baseline or calibrate or threshold):
         write("Training the winner again …\n", error=True)
     record = export_winner(
         study,

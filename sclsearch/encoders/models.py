@@ -3,7 +3,7 @@
 import hashlib
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -65,11 +65,11 @@ ALIASES: Mapping[str, Alias] = {
 }
 
 
-def several_models(names: str | Path | None) -> list[str | Path | None]:
-    """Return the encoders of `--model`; several are separated by commas."""
+def several_models(names: str | Path | Sequence[str | Path] | None) -> list[str | Path | None]:
+    """Return the encoders of `--model`; several are a list, or are separated by commas."""
     if isinstance(names, str) and not Path(names).exists():
-        return [name.strip() for name in names.split(",") if name.strip()] or [names]
-    return [names]
+        names = [name.strip() for name in names.split(",") if name.strip()] or names
+    return [names] if names is None or isinstance(names, str | Path) else [*names]
 
 
 def model_folder(name: str) -> Path:
