@@ -42,9 +42,9 @@ SIDES = (BASE, "scl", "supcl-seq", "lacon")
 """In the order of training."""
 LOGISTIC, SETFIT = "logistic regression", "SetFit"
 ALL = (LOGISTIC, SETFIT, BASE, *METHODS)
-LENGTHS = {"sst2": 32, "dbpedia": 64, "amazon2": 64}
-"""Tokens at which the texts of each task are cut."""
-CONDITIONS = tuple((task, examples) for examples in (20, 100) for task in LENGTHS)
+LENGTH = 32
+"""Tokens at which texts are cut."""
+CONDITIONS = tuple(product(("sst2", "dbpedia", "amazon2"), (20, 100)))
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Learning rates of each side, as multiples of the start of the practical space."""
 SEEDS, FRESH = 5, 30
@@ -98,7 +98,7 @@ def fields_of(encoder: str, task: str, examples: int) -> Record:
     return {"task": own if task == "sst2" else task, "precision": "bf16", **fields}
 
 
-def space_of(encoder: str, task: str, method: str) -> Record:
+def space_of(encoder: str, method: str) -> Record:
     """Return learning rates around the start of the method's practical space, the rest fixed."""
     from sclsearch.encoders.models import encoder_traits, model_folder
 
@@ -106,7 +106,7 @@ def space_of(encoder: str, task: str, method: str) -> Record:
     space = yaml.safe_load(file.read_text(encoding="utf-8"))
     start = encoder_traits(model_folder(encoder)).learning_rate
     rates = [float(f"{start * factor:.1e}") for factor in FACTORS]
-    fixed = {**space.get("fixed", {}), **space["published"][0], "max_length": LENGTHS[task]}
+    fixed = {**space.get("fixed", {}), **space["published"][0], "max_length": LENGTH}
     searched = {"learning_rate": {"type": "choice", "values": rates}}
     return {"method": method, "source": "equal tuning", "fixed": fixed, "space": searched}
 
@@ -119,7 +119,7 @@ def train(storage: Path, encoder: str, key: Key, at_once: int) -> Record:
     from sclsearch.reports.terminal import Terminal
 
     name, task, examples, method = key
-    study, space = f"{method}-{task}-{examples}-{name}", space_of(encoder, task, method)
+    study, space = f"{method}-{task}-{examples}-{name}", space_of(encoder, method)
     file, rates = storage / "spaces" / f"{study}.yaml", space["space"]["learning_rate"]["values"]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(yaml.safe_dump(space), encoding="utf-8")

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.comparison import (
     CONDITIONS,
     FRESH,
-    LENGTHS,
+    LENGTH,
     LOGISTIC,
     SEEDS,
     SETFIT,
@@ -81,7 +81,7 @@ def record(cache: Path, name: str, encoder: str, task: str, examples: int) -> di
     specs = StudySpec(**fields), StudySpec(**fields, fresh=FRESH, first_fresh=SEEDS)
     study, new = (resolve(spec, RunOptions(gpus_per_trial=0)) for spec in specs)
     search, fresh = [study.splits(n) for n in range(SEEDS)], [new.splits(n) for n in range(FRESH)]
-    memory, place = joblib.Memory(cache, verbose=0), (str(study.model), LENGTHS[task])
+    memory, place = joblib.Memory(cache, verbose=0), (str(study.model), LENGTH)
     embed, contrast = memory.cache(embedded), memory.cache(contrasted)
 
     def texts(rows: Any) -> tuple[list[str], list[int]]:
