@@ -122,8 +122,7 @@ def tune(
         return _tuned_in_turn(method, models, task, options, console, callbacks)
     if len(models) != 1:
         return _tuned_in_turn([method], models, task, options, console, callbacks)
-    one: Any = {**options, "model": models[0]}
-    return _trained(*chosen(task, method, one), console, callbacks)
+    return _trained(*chosen(task, method, {**options, "model": models[0]}), console, callbacks)
 
 
 @with_options(CustomTask, StudySpec, RunOptions)

@@ -117,8 +117,8 @@ class StudySpec:
         method: A name from `sclsearch ls methods`, or FILE.py:CLASS; for `tune` also several,
             separated by commas. Example: ce,scl.
         model: Encoder: a folder, a hub name or one of `sclsearch ls models`. The name of a study
-            is the encoder of its winner. For `tune` also several: a list, or separated by commas.
-            Default: the protocol's.
+            is the encoder of its winner. For `tune` also several, separated by commas, in Python
+            also a list. Default: the protocol's.
         settings: Hyperparameters to fix, see `sclsearch ls methods METHOD`. Example: tau=0.3.
         metric: Metric that selects checkpoints and configurations: accuracy, mcc, f1, f0.5, f2,
             macro_f1, weighted_f1, balanced_accuracy, roc_auc, average_precision or neg_log_loss;
