@@ -5,7 +5,9 @@
 Trains the configurations of `peers-scl.yaml` and `peers-supcl-seq.yaml` with MiniLM on 100 examples
 of CoLA: with `sclsearch tune`, with Trainer in a plain loop, and for `scl` also with
 Trainer.hyperparameter_search on Ray. All arms have the same rows, settings and cores. The arms take
-turns, with two configurations each. The time is that of a process, from its start to its end.
+turns, with two configurations each. The time is that of a process, from its start to its end. The
+last row of a method has what its seed runs spend in matrix products in fp32, on all cores: the
+floor of every program that trains them.
 """
 
 import argparse
@@ -16,6 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -25,20 +30,39 @@ import yaml
 
 import sclsearch
 from benchmarks.machine import cores, header, markdown
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.device import fast_bf16
+from sclsearch.training.engine import train
 
 OURS, BF16 = "sclsearch tune", "sclsearch tune --precision bf16"
 LOOP, SEARCH = "Trainer, a loop", "Trainer.hyperparameter_search"
+FLOOR = "matrix products alone"
 ARMS: Mapping[str, tuple[str, ...]] = {
     "scl": (OURS, LOOP, SEARCH, BF16),
     "supcl-seq": (OURS, LOOP, BF16),
 }
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
 TURN = 2
 """Configurations that an arm trains before the next arm trains them."""
 ERRORS = 3
 """Standard errors of a difference within which scores agree."""
 Measured = tuple[float, list[float]]
 """Seconds, and the test score of each seed run."""
+
+
+def study_of(method: str, given: argparse.Namespace, space: str) -> tuple[dict[str, Any], ...]:
+    """Return the settings of the studies of all arms, and their options."""
+    study = {
+        "method": method,
+        "task": "cola",
+        "train_size": 100,
+        "model": "minilm",
+        "protocol": "gunel-fewshot",
+        "space": space,
+    }
+    data = str(given.data_dir.resolve())
+    return study, {"data_dir": data, "seeds": given.seeds, "rule": "mean"}
 
 
 def measured(
@@ -48,15 +72,7 @@ def measured(
     space = yaml.safe_load(Path(f"benchmarks/peers-{method}.yaml").read_text(encoding="utf-8"))
     space["published"] = space["published"][start : min(start + TURN, given.configs)]
     (folder / "space.yaml").write_text(json.dumps(space), encoding="utf-8")
-    study = {
-        "method": method,
-        "task": "cola",
-        "train_size": 100,
-        "model": "minilm",
-        "protocol": "gunel-fewshot",
-        "space": str(folder / "space.yaml"),
-    }
-    options = {"data_dir": str(given.data_dir.resolve()), "seeds": given.seeds, "rule": "mean"}
+    study, options = study_of(method, given, str(folder / "space.yaml"))
     if arm in (OURS, BF16):
         words = ["sclsearch", "tune", "--set", f"epochs={given.epochs}"]
         search = {
@@ -96,8 +112,29 @@ def measured(
     return seconds, json.loads((folder / "scores.json").read_text(encoding="utf-8"))
 
 
-def rows(method: str, found: Mapping[str, list[Measured]]) -> Iterator[list[str]]:
-    """Yield the row of each arm of a method."""
+def products(method: str, given: argparse.Namespace, number: int) -> float:
+    """Return the seconds of a seed run, on one core, that are matrix products."""
+    torch.set_num_threads(1)
+    study, options = study_of(method, given, f"benchmarks/peers-{method}.yaml")
+    spec = StudySpec(**study, settings={"epochs": given.epochs})
+    found = resolve(spec, RunOptions(**options, gpus_per_trial=0))
+    splits = [found.splits(number)]
+    run = found.seed_run_spec(found.space.published[0], number, splits[0])
+    with torch.profiler.profile() as profile:
+        train(run, found.tokenized(splits)[found.lengths()[-1]])
+    entries = profile.key_averages()
+    return float(sum(one.self_cpu_time_total for one in entries if one.key in PRODUCTS)) / 1e6
+
+
+def floor(method: str, given: argparse.Namespace) -> float:
+    """Return the seconds of the matrix products of all seed runs of a method on all cores."""
+    with ProcessPoolExecutor(cores(), get_context("spawn")) as pool:
+        each = list(pool.map(partial(products, method, given), range(cores())))
+    return mean(each) * float(given.configs * given.seeds) / cores()
+
+
+def rows(method: str, found: Mapping[str, list[Measured]], least: float) -> Iterator[list[str]]:
+    """Yield the row of each arm of a method, and that of the matrix products."""
     ours: Any = None
     for arm, turns in found.items():
         seconds = sum(turn[0] for turn in turns)
@@ -118,6 +155,7 @@ def rows(method: str, found: Mapping[str, list[Measured]]) -> Iterator[list[str]
             f"{middle:.4f} ± {error:.4f}",
             agrees,
         ]
+    yield [f"`{method}`", FLOOR, "", f"{least:.0f}", f"{least / ours[0]:.2f}", "", ""]
 
 
 def main() -> None:
@@ -139,7 +177,9 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as folder:
                     found[method][arm].append(measured(arm, method, start, given, Path(folder)))
     columns = ("method", "arm", "seed runs", "seconds", "× ours", "test", "agrees")
-    lines = markdown(columns, [row for method in found for row in rows(method, found[method])])
+    floors = {method: floor(method, given) for method in arms}
+    body = [row for method in arms for row in rows(method, found[method], floors[method])]
+    lines = markdown(columns, body)
     print(header("accelerate", "ray"), *lines, sep="\n")
 
 
