@@ -297,7 +297,7 @@ def scores(records: Records) -> str:
             a, b = (unpacked(found[one]["correct"]) for one in (best, name))
             if name != best and paired(a, b, ALPHA / tests).p > ALPHA / tests:
                 equal.append(name)
-        rows.append([place[0], f"{place[1]}, {place[2]}", *cells, ", ".join(equal)])
+        rows.append([place[0], f"{place[1]}, {place[2]}", *cells, ", ".join(equal) or "none"])
     columns = ("encoder", "examples", *ALL, "not reliably below the highest")
     return "\n".join(markdown(columns, rows))
 
@@ -314,7 +314,9 @@ def sentences(records: Records) -> str:
     )
     if halves := [(one.interval[1] - one.interval[0]) / 2 for one in found if one.sign == 0]:
         least = np.floor(1_000 * median(halves)) / 10
-        text += f"\nMost inconclusive ones could not have shown less than {least:.1f} points."
+        text += (
+            f"\nThe median inconclusive interval, ±{least:.1f} points, hides smaller differences."
+        )
     full = [place for place in every if all((*place, name) in records for name in ALL)]
     best = [max(ALL, key=lambda name: records[(*place, name)]["accuracy"]) for place in full]
     won = sum(name in (LOGISTIC, SETFIT) for name in best)
