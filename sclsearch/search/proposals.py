@@ -11,6 +11,7 @@ from itertools import count, islice
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
+from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import TrialState
 
 from sclsearch.canonical import as_tuples, canonical
@@ -22,7 +23,7 @@ from sclsearch.spaces.space import Choice, Parameter, Space
 
 ATTEMPTS = 20
 HISTORY = 500
-"""Configurations up to which a sampler reads all; beyond, the best and the latest, below 600."""
+"""Configurations up to which a sampler reads all; beyond, the best `BLOCK` and the latest."""
 BLOCK = 100
 """Proposals after which the best configurations are chosen anew."""
 
@@ -57,6 +58,7 @@ class Proposals:
         self._distributions = {name: _distribution(p) for name, p in space.parameters.items()}
         # Optuna's study is kept, because to add a trial takes longer than to propose from it.
         self._study: optuna.Study | None = None
+        self._common = IntersectionSearchSpace()
         self._added: dict[int, tuple[int, float | None]] = {}  # trial and score by configuration
 
     def next(self, known: Sequence[ObservedConfiguration]) -> tuple[Values, str] | None:
@@ -79,7 +81,10 @@ class Proposals:
         # It reads no earlier trials, and to add them takes quadratic time.
         study = optuna.create_study() if self.sampler == "random" else self._study_of(known)
         # A sampler that only repeats configurations has converged, or the space is exhausted.
-        values = self._sample(study, self._make_sampler(seed), seen, range(ATTEMPTS))
+        sampler = self._make_sampler(seed)
+        if isinstance(sampler, TPESampler):
+            sampler._search_space = self._common  # a new one compares all earlier trials again
+        values = self._sample(study, sampler, seen, range(ATTEMPTS))
         if values is None and space.size() is None:
             values = self._sample(optuna.create_study(), random, seen, count())
         return _next_unseen(space, seen) if values is None else (values, "sampled")
@@ -111,6 +116,7 @@ class Proposals:
         )
         if self._study is None or not kept:
             self._study, self._added = optuna.create_study(direction="maximize"), {}
+            self._common = IntersectionSearchSpace()
         for number in members:
             score = known[number].score
             trial, earlier = self._added.get(number, (None, None))
@@ -182,8 +188,8 @@ def _best_and_latest(known: Sequence[ObservedConfiguration]) -> list[int]:
     """Return the numbers of the configurations that a sampler reads, in order."""
     if len(known) <= HISTORY:
         return list(range(len(known)))
-    early = len(known) - len(known) % BLOCK - HISTORY // 2
-    best = sorted(range(early), key=lambda number: -_score(known[number]))[: HISTORY // 2]
+    early = len(known) - len(known) % BLOCK - BLOCK
+    best = sorted(range(early), key=lambda number: -_score(known[number]))[:BLOCK]
     return [*sorted(best), *range(early, len(known))]
 
 

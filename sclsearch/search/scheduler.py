@@ -90,6 +90,7 @@ class Scheduler:
         study = self.study
         self._proposals = Proposals(study.space, study.sampler, study.search_seed)
         self._observed: list[ObservedConfiguration] = []
+        self._scored = 0  # of these, from the first on
         # Seed runs of stored configurations that are read but not open, by configuration number.
         self._ahead: dict[int, tuple[list[SeedRunTask], list[SeedRun | None]]] = {}
 
@@ -237,6 +238,8 @@ class Scheduler:
     def _next_id(self) -> SeedRunId | None:
         # A seed run whose worker failed comes last: the free node may be the one that failed.
         failures = self.worker_failures.count
+        if self.state.race.band is None and not self.worker_failures.seed_runs:
+            return next(iter(self.queue), None)
         if self.state.race.band is None:
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
         failed = [run_id for run_id in self.worker_failures.seed_runs if run_id in self.queue]
@@ -465,11 +468,13 @@ class Scheduler:
 
     def _observe(self) -> list[ObservedConfiguration]:
         """Return all configurations, with the scores that the next proposal uses."""
-        scores = self.state.first_scores()
-        required = self._required(len(self.state.configurations))
-        for one, configuration in zip(self._observed, self.state.configurations, strict=True):
-            number = configuration.number
-            one.score = scores.get(number) if number in required else None
+        required, start = self._required(len(self.state.configurations)), self._scored
+        scores = self.state.first_scores(start)
+        for configuration, score in zip(self.state.configurations[start:], scores, strict=True):
+            if configuration.number not in required or math.isnan(score):
+                break
+            self._observed[self._scored].score = score
+            self._scored += 1
         return self._observed
 
     def _required(self, number: int) -> range:

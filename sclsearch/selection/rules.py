@@ -211,8 +211,10 @@ class Race:
             numbers, keep = self._ranked(numbers, seeds), max(keep * KEPT, LEAST)
             within = values[numbers] >= values[numbers[0]] - self._width(numbers, seeds)
             numbers = numbers[(np.arange(len(numbers)) < keep) | within]
+        if self.band != "exact":
+            return numbers, self.stages[-1]
         final = self.values(self.stages[-1])
-        if self.band == "exact" and len(numbers) and not np.isnan(final[numbers]).any():
+        if len(numbers) and not np.isnan(final[numbers]).any():
             most = np.where(np.isnan(self.scores), self.highest, self.scores)
             numbers = np.flatnonzero(self.values(self.stages[-1], most) >= np.nanmax(final))
         return numbers, self.stages[-1]

@@ -216,11 +216,15 @@ class SearchState:
         index, seed = place
         return self.configurations[index].number, self.replicates[seed].number
 
-    def first_scores(self) -> dict[int, float]:
-        """Return the scores of the configurations by the seeds that a race gives to all."""
-        values = self.race.values(self.race.stages[0]).tolist()
-        numbers = (one.number for one in self.configurations)
-        return {n: one for n, one in zip(numbers, values, strict=True) if not math.isnan(one)}
+    def first_scores(self, start: int = 0) -> list[float]:
+        """Return scores of the configurations from index `start` on, NaN where unknown.
+
+        They are those by the seeds that a race gives to all.
+        """
+        scores: list[float] = self.race.values(
+            self.race.stages[0], self.race.scores[start:]
+        ).tolist()
+        return scores
 
 
 def stored_state(
