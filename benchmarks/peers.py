@@ -166,12 +166,13 @@ def main() -> None:
     """Run every arm and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with GLUE's CoLA/")
+    parser.add_argument("--methods", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--configs", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=16)
     given = parser.parse_args()
     bf16 = fast_bf16(torch.device("cpu"))
-    arms = {method: [arm for arm in names if arm != BF16 or bf16] for method, names in ARMS.items()}
+    arms = {name: [arm for arm in ARMS[name] if arm != BF16 or bf16] for name in given.methods}
     found: dict[str, dict[str, list[Measured]]] = {
         method: {arm: [] for arm in names} for method, names in arms.items()
     }

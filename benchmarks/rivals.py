@@ -108,7 +108,10 @@ def record(cache: Path, name: str, encoder: str, task: str, examples: int) -> di
     return {
         **{"setting": best, "edge": best[0] in (settings[0][0], settings[-1][0])},
         **{"searched": len(settings) * SEEDS, "validation": max(means)},
-        **{"accuracy": correct.mean(), "seconds": float(np.mean([one for _, one in found]))},
+        **{
+            "accuracy": correct.mean(),
+            "seconds": round(float(np.median([one for _, one in found])), 2),
+        },
         **{"data": digest_of(one.digests for one in fresh), "digest": study.model_digest[:12]},
         **{"versions": {one: version(one) for one in PACKAGES[name]}, "correct": packed(correct)},
     }
