@@ -82,7 +82,7 @@ class Proposals:
         study = optuna.create_study() if self.sampler == "random" else self._study_of(known)
         # A sampler that only repeats configurations has converged, or the space is exhausted.
         sampler = self._make_sampler(seed)
-        if isinstance(sampler, TPESampler):
+        if type(sampler) is TPESampler:
             sampler._search_space = self._common  # a new one compares all earlier trials again
         values = self._sample(study, sampler, seen, range(ATTEMPTS))
         if values is None and space.size() is None:
@@ -188,7 +188,9 @@ def _best_and_latest(known: Sequence[ObservedConfiguration]) -> list[int]:
     """Return the numbers of the configurations that a sampler reads, in order."""
     if len(known) <= HISTORY:
         return list(range(len(known)))
-    early = len(known) - len(known) % BLOCK - BLOCK
+    scored = sum(one.score is not None for one in known)
+    early = min(len(known) - BLOCK, scored)
+    early -= early % BLOCK
     best = sorted(range(early), key=lambda number: -_score(known[number]))[:BLOCK]
     return [*sorted(best), *range(early, len(known))]
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from threading import Event
+from typing import TYPE_CHECKING
 
 import torch
 from rich.console import Console
@@ -78,8 +78,6 @@ def run_prepared(
         scheduler = replace(scheduler.begin(), callbacks=[progress, *callbacks])
         notify(callbacks, "on_study", scheduler.record)
         logger = _started_logger(uri, scheduler, stack)
-        early = _EarlyBaselines(scheduler)
-        scheduler.callbacks = [*scheduler.callbacks, early]
         scheduler.refill()
         scheduler.tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
@@ -98,7 +96,6 @@ def run_prepared(
             scheduler.store.delete_checkpoints()
             # Fewer than asked for, if the time budget or the space was used up.
             scheduler.store.save_start(scheduler.band, len(scheduler.state.configurations))
-            early.join()
             complete_baselines(scheduler, console)
             if logger is not None:
                 _publish(logger, scheduler, console)
@@ -123,29 +120,6 @@ class _LiveCurves(Callback):
 
     def on_evaluation(self, task: SeedRunTask, evaluation: Evaluation) -> None:
         self._logger.show(self._state, task, evaluation)
-
-
-class _EarlyBaselines(Callback):
-    """Baselines, evaluated on one core while seed runs train, unless they need the GPU."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._thread = Thread(target=self._evaluate, args=(scheduler,), daemon=True)
-        self._may_start = not scheduler.study.numerics.startswith("cuda")
-
-    def on_seed_run(self, *_: Any, stored: bool) -> None:
-        if self._may_start and not stored:
-            self._may_start = False
-            self._thread.start()
-
-    def _evaluate(self, scheduler: Scheduler) -> None:
-        torch.set_num_threads(1)
-        with suppress(Exception):  # the end of the search evaluates again what is missing
-            complete_baselines(scheduler, Console(quiet=True))
-
-    def join(self) -> None:
-        """Wait until they are evaluated, if that has begun."""
-        if self._thread.ident is not None:
-            self._thread.join()
 
 
 def run_several(
