@@ -104,14 +104,11 @@ def record(cache: Path, name: str, encoder: str, task: str, examples: int) -> di
         means.append(float(np.mean(runs)))
     best = settings[int(np.argmax(means))]
     found = [run(one.train, one.test, SEEDS + n, best) for n, one in enumerate(fresh)]
-    correct = np.array([right for right, _ in found])
+    correct, seconds = np.array([right for right, _ in found]), [one for _, one in found]
     return {
         **{"setting": best, "edge": best[0] in (settings[0][0], settings[-1][0])},
         **{"searched": len(settings) * SEEDS, "validation": max(means)},
-        **{
-            "accuracy": correct.mean(),
-            "seconds": round(float(np.median([one for _, one in found])), 2),
-        },
+        **{"accuracy": correct.mean(), "seconds": round(float(np.median(seconds)), 2)},
         **{"data": digest_of(one.digests for one in fresh), "digest": study.model_digest[:12]},
         **{"versions": {one: version(one) for one in PACKAGES[name]}, "correct": packed(correct)},
     }

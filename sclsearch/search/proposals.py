@@ -189,8 +189,7 @@ def _best_and_latest(known: Sequence[ObservedConfiguration]) -> list[int]:
     if len(known) <= HISTORY:
         return list(range(len(known)))
     scored = sum(one.score is not None for one in known)
-    early = min(len(known) - BLOCK, scored)
-    early -= early % BLOCK
+    early = min(len(known) - BLOCK, scored) // BLOCK * BLOCK
     best = sorted(range(early), key=lambda number: -_score(known[number]))[:BLOCK]
     return [*sorted(best), *range(early, len(known))]
 

@@ -238,9 +238,9 @@ class Scheduler:
     def _next_id(self) -> SeedRunId | None:
         # A seed run whose worker failed comes last: the free node may be the one that failed.
         failures = self.worker_failures.count
-        if self.state.race.band is None and not self.worker_failures.seed_runs:
-            return next(iter(self.queue), None)
         if self.state.race.band is None:
+            if not self.worker_failures.seed_runs:  # the queue is in order
+                return next(iter(self.queue), None)
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
         failed = [run_id for run_id in self.worker_failures.seed_runs if run_id in self.queue]
         found = self.state.next_in_race([*self.training, *failed], all_open=self._all_open)

@@ -217,14 +217,11 @@ class SearchState:
         return self.configurations[index].number, self.replicates[seed].number
 
     def first_scores(self, start: int = 0) -> list[float]:
-        """Return scores of the configurations from index `start` on, NaN where unknown.
+        """Return the scores by the seeds that a race gives to all, NaN where unknown.
 
-        They are those by the seeds that a race gives to all.
+        They are those of the configurations from index `start` on.
         """
-        scores: list[float] = self.race.values(
-            self.race.stages[0], self.race.scores[start:]
-        ).tolist()
-        return scores
+        return [*map(float, self.race.values(self.race.stages[0], self.race.scores[start:]))]
 
 
 def stored_state(

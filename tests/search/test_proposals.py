@@ -128,6 +128,10 @@ def test_a_long_search_reads_the_best_and_the_latest_configurations() -> None:
     found = proposed(early)
     assert proposed(early, replaced=range(100, 200)) == found
     assert found not in [proposed(early, replaced=early), proposed([*early, *latest])]
+    training = [
+        ObservedConfiguration(one, 0.5 if n < 300 else None) for n, one in enumerate(values)
+    ]
+    assert proposals_module._best_and_latest(training) == [*range(100), *range(300, 600)]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
