@@ -111,6 +111,19 @@ def test_a_full_disk_is_one_message_and_a_bug_keeps_its_traceback(
         cli.main()
 
 
+def test_ctrl_c_in_a_destructor_ends_the_command_too() -> None:
+    entry = """
+import signal, time, sclsearch.cli, sclsearch.__main__ as entry
+class Dropping:
+    def __del__(self): signal.raise_signal(signal.SIGINT)
+def run(): Dropping(); time.sleep(60)
+sclsearch.cli.main = run; entry.main()
+"""
+    command = [sys.executable, "-c", entry]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED, f"{STOPPED}\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.2, 2.0])
 def test_ctrl_c_ends_a_command_with_one_line_at_any_time(seconds: float, workdir: Path) -> None:
