@@ -3,7 +3,7 @@
     python -m benchmarks.peers --data-dir glue
 
 Trains the configurations of `peers-scl.yaml` and `peers-supcl-seq.yaml` with MiniLM on 100 examples
-of CoLA: with `sclsearch tune`, with Trainer in a plain loop, and for `scl` also with
+of SST-2: with `sclsearch tune`, with Trainer in a plain loop, and for `scl` also with
 Trainer.hyperparameter_search on Ray. All arms have the same rows, settings and cores. The arms take
 turns, with two configurations each. The time is that of a process, from its start to its end. The
 last row of a method is the floor of every program that trains them.
@@ -45,7 +45,7 @@ PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
 TURN = 2
 """Configurations that an arm trains before the next arm trains them."""
 LEGEND = """\
-MiniLM on 100 examples of CoLA, {} epochs. *test*: mean accuracy ± standard error over the seed
+MiniLM on 100 examples of SST-2, {} epochs. *test*: mean accuracy ± standard error over the seed
 runs. *agrees*: within three standard errors of ours. *matrix products alone*: what the seed runs of
 our fp32 search spend in them, on all cores.
 """
@@ -59,7 +59,7 @@ def study_of(method: str, given: argparse.Namespace, space: str) -> tuple[dict[s
     """Return the settings of the studies of all arms, and their options."""
     study = {
         "method": method,
-        "task": "cola",
+        "task": "sst2",
         "train_size": 100,
         "model": "minilm",
         "protocol": "gunel-fewshot",
@@ -165,7 +165,7 @@ def rows(method: str, found: Mapping[str, list[Measured]], least: float) -> Iter
 def main() -> None:
     """Run every arm and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder with GLUE's CoLA/")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with GLUE's SST-2/")
     parser.add_argument("--methods", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--configs", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=5)
