@@ -17,6 +17,7 @@ import json
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -319,11 +320,9 @@ def sentences(records: Records) -> str:
         )
     full = [place for place in every if all((*place, name) in records for name in ALL)]
     best = [max(ALL, key=lambda name: records[(*place, name)]["accuracy"]) for place in full]
-    won = sum(name in (LOGISTIC, SETFIT) for name in best)
     if full:
-        text += (
-            f"\n{LOGISTIC.capitalize()} or {SETFIT} scores highest in {won} of {len(full)} cases."
-        )
+        won = ", ".join(f"{name} in {count}" for name, count in Counter(best).most_common())
+        text += f"\nThe highest score of {len(full)} cases: {won}."
     return text
 
 

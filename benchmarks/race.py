@@ -36,7 +36,7 @@ GROUPS = {"trained": TRAINED, **{name: [*kinds] for name, kinds in KINDS.items()
 INTRODUCTION = """\
 # What a race costs, and how often it errs
 
-`--race BAND`: after 2, 4 and 8 seeds (3 and 6 under top-k), the search goes on with the best third
+`--race BAND`: after 2, 4, 8, … seeds (3, 6, … under top-k), the search goes on with the best third
 of the configurations, at least 3, and with every configuration within BAND standard errors of the
 leader; the last ones get all seeds.
 

@@ -25,7 +25,7 @@ export AUTOSCALER_MAX_NUM_FAILURES=inf
 # Hide GPUs from seed runs that request none; by default, Ray shows them all GPUs.
 export RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=1
 
-# Nothing reads Ray Tune's own files and snapshots: the run store has the results.
+# Nothing reads Ray Tune's own files and snapshots: the storage has the results.
 export TUNE_DISABLE_AUTO_CALLBACK_LOGGERS=1
 export TUNE_GLOBAL_CHECKPOINT_S=300
 

@@ -94,7 +94,7 @@ def declared(*kinds: type) -> dict[str, tuple["Field[Any]", Option, str]]:
 def entries(thing: Any, section: str) -> Mapping[str, str]:
     """Return the entries of a section at the end of a docstring, such as `Attributes`, by name."""
     text = (inspect.getdoc(thing) or "").partition(f"\n\n{section}:\n")[2]
-    found = re.findall(r"^ {4}([a-z-][\w/ -]*): (.+(?:\n {8}.+)*)", text, re.MULTILINE)
+    found = re.findall(r"^ {4}([a-z-][\w/ -]*): (.+(?:\n {6,}.+)*)", text, re.MULTILINE)
     return {name: " ".join(entry.split()) for name, entry in found}
 
 

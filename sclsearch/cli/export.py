@@ -23,6 +23,7 @@ from sclsearch.reports.calibration import calibration_lines
 from sclsearch.reports.commands import main_example, own_method_option
 from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.predictor import ExportRecord, OnnxType, Prediction, read_record
+from sclsearch.reports.report import finished_winner
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import MOST_SEEDS
 from sclsearch.tasks.custom import known_delimiter
@@ -88,8 +89,8 @@ def export(
             the best metric on the validation rows. Default: the likelier class.
         --method: Custom method of the study, if it is in a file. --refit, --baseline and the
             comparison with the stored predictions need it.
-        --force: Export a useless winner, too: one that predicts one class, or is not above a
-            baseline. Default: refuse it.
+        --force: Export a useless winner, too: one that predicts one class, is not above the
+            majority class, or is below the linear model. Default: refuse it.
         --onnx: Also write `onnx/model.onnx`, for programs without torch, and compare it with torch
             on validation rows; with `--onnx int8` also `onnx/model_int8.onnx`, with quantized
             weights. Needs pip install 'sclsearch[onnx]'.
@@ -146,16 +147,17 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
     """Return the score to expect of the exported model, and the one to quote."""
     if record.mean_test is None:
         return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
-    shown = f"Over all seeds, none left out, test {record.metric} is {record.mean_test:.4f}"
+    left_out = "failed ones" if finished_winner(found).failed else "none"
+    shown = f"Over all seeds, {left_out} left out, test {record.metric} is {record.mean_test:.4f}"
     if record.refit:
         shown += ", the estimate of the search; the exported model itself was not tested"
     if record.baseline:
         return f"{shown}. Report that."
     if fresh := confirmed_score(found):
-        return f"{shown}. Report the score on fresh seeds, {fresh.mean:.4f}."
+        return f"{shown}. Report the score on new seeds, {fresh.mean:.4f}."
     if found.repeats:
         return f"{shown}. Report that: the seeds did not choose the winner."
-    return f"{shown}. Report that, or better the score on fresh seeds of `sclsearch confirm`."
+    return f"{shown}. Report that, or better the score on new seeds of `sclsearch confirm`."
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 from rich.filesize import decimal
@@ -21,6 +21,7 @@ from sclsearch.protocols import protocol_summaries
 from sclsearch.reports.studies import studies
 from sclsearch.reports.terminal import Terminal
 from sclsearch.spaces.load import load_space, practical_file, space_summaries
+from sclsearch.spaces.space import searched_values
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder
 from sclsearch.tasks import TASKS
 
@@ -170,11 +171,3 @@ def rm(
         typer.confirm("Delete these files?", err=True, abort=True)
     remove(*names, unused=unused, storage=storage)
     write("Deleted.\n")
-
-
-def searched_values(spec: dict[str, Any]) -> str:
-    """Return the values or the range of a searched hyperparameter as text."""
-    if spec["type"] == "choice":
-        return " | ".join(shown(value) for value in spec["values"])
-    scale = " log" if spec["type"] == "log" else ""
-    return f"{spec['low']:g} … {spec['high']:g}{scale}"

@@ -15,11 +15,10 @@ from rich.markup import escape
 from rich.text import Text
 
 from sclsearch.canonical import counted, shown
-from sclsearch.cli.ls import searched_values
 from sclsearch.cli.output import print_json
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.papers.confirm import confirm, show_confirmation
-from sclsearch.reports.commands import export_command
+from sclsearch.reports.commands import export_command, study_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
@@ -37,7 +36,7 @@ from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_several, unequal_rates
 from sclsearch.search.run import run, run_several
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.storage import Storage, storage_option
+from sclsearch.spaces.space import searched_values
 from sclsearch.study.spec import RunOptions, StudySpec
 
 Plan = Mapping[str, Any]
@@ -91,7 +90,7 @@ def _show_setup(console: Console, setup: Mapping[str, str], notes: Sequence[str]
 
 
 def _show_work(console: Console, plan: Plan) -> None:
-    console.print(f"\n{_total(plan)}; in the store: {plan['stored']}")
+    console.print(f"\n{_total(plan)}; stored: {plan['stored']}")
     if plan["race"] is not None:
         console.print(f"race: {race_sentence(plan['stages'], plan['race'])}", soft_wrap=True)
         console.print(f"to train: about {counted(plan['missing'], 'seed run')}")
@@ -174,7 +173,7 @@ def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
         console = Terminal()
         _show(console, found, done, MOST)
         summary = summary_of(found)
-        _show_commands(console, _winner_commands(found, summary, options.rule))
+        _show_commands(console, _winner_commands(found, summary))
         show_summary(console, summary)
     _show_ending(progress, done)
     sys.exit(_exit_code(done))
@@ -209,7 +208,7 @@ def run_in_turn(
         documents = [one.as_dict() for one in reports]
         print_json({**compared, "reports": documents, "errors": errors})
     elif comparison:
-        _show_comparison(console, comparison, options)
+        _show_comparison(console, comparison)
     else:
         for found in reports:
             show_summary(console, summary_of(found))
@@ -228,7 +227,7 @@ def run_confirmations(
     repeated = [fresh for _, fresh in pairs]
     comparison = _compared(repeated, len(studies), progress) if len(studies) > 1 else None
     if as_json:
-        documents = [{"chosen": one.as_dict(), "fresh": new.as_dict()} for one, new in pairs]
+        documents = [{"chosen": one.as_dict(), "new": new.as_dict()} for one, new in pairs]
         compared = comparison.as_dict() if comparison else {}
         print_json({**compared, "confirmations": documents})
     elif comparison:
@@ -255,37 +254,30 @@ def _compared(reports: Sequence[Report], studies: int, progress: Console) -> Stu
         return None
 
 
-def _show_comparison(console: Console, found: StudyComparison, options: RunOptions) -> None:
+def _show_comparison(console: Console, found: StudyComparison) -> None:
     show_comparison(console, found)
-    names = " ".join(one.study for one in found.studies)
-    where, best = _reading_options(options.rule, options.storage), found.report_of(found.ranked[0])
-    export = (export_command(best).removeprefix("sclsearch "), f"save {best.method} as a model")
-    commands = [
-        *([] if best.verdict else [export]),
-        (f"report {names} --output report{where}", "write figures and tables"),
-    ]
+    best = found.report_of(found.ranked[0])
+    export = (export_command(best), f"save {best.method} as a model")
+    report = study_command("report", *found.reports, then=" --output report")
+    commands = [*([] if best.verdict else [export]), (report, "write figures and tables")]
     _show_commands(console, commands)
     show_summary(console, summarize_comparison(found))
 
 
-def _winner_commands(found: Report, summary: Summary, rule: str | None) -> list[tuple[str, str]]:
-    where = _reading_options(rule, found.storage)
+def _winner_commands(found: Report, summary: Summary) -> list[tuple[str, str]]:
     if found.winner is None:
-        return [(f"show {found.study}{where}", "show the ranking so far")]
+        return [(study_command("show", found), "show the ranking so far")]
     export = export_command(found)
-    commands = [(f"report {found.study} --output report{where}", "write figures and tables")]
+    report = study_command("report", found, then=" --output report")
+    commands = [(report, "write figures and tables")]
     if export != summary.command and found.verdict is None and found.finished:
-        commands.append((export.removeprefix("sclsearch "), "save the winner as a model"))
+        commands.append((export, "save the winner as a model"))
     return commands
 
 
-def _reading_options(rule: str | None, storage: Storage) -> str:
-    return f"{f' --rule {rule}' if rule else ''}{storage_option(storage)}"
-
-
 def _show_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:
-    """Print commands with their effects as lines that a shell accepts; add the program's name."""
-    lines = [(f"sclsearch {command}", f"# {effect}") for command, effect in commands]
+    """Print commands with their effects as lines that a shell accepts."""
+    lines = [(command, f"# {effect}") for command, effect in commands]
     if which("sclsearch") is None:
         activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
         lines.insert(0, (activate, "# make the command available"))

@@ -72,7 +72,7 @@ def several_models(names: str | Path | Sequence[str | Path] | None) -> list[str 
     return [names] if names is None or isinstance(names, str | Path) else [*names]
 
 
-def model_folder(name: str) -> Path:
+def model_folder(name: str, *, download: bool = True) -> Path:
     """Return the folder with a model's files; download them from the hub if necessary.
 
     A name is an alias, a folder (of an export, too), or a name on the hub.
@@ -84,7 +84,7 @@ def model_folder(name: str) -> Path:
     folder = Path(name).expanduser()
     if alias is None and (folder.is_dir() or "/" not in name or name.startswith((".", "/", "~"))):
         return _checked(encoder_folder(folder.resolve()), name)
-    return _fetch(name, alias.hub if alias else name)
+    return _fetch(name, alias.hub if alias else name, download=download)
 
 
 def encoder_folder(folder: Path) -> Path:
@@ -141,11 +141,12 @@ def _checked(folder: Path, name: str) -> Path:
     return folder
 
 
-def _fetch(name: str, hub: str) -> Path:
+def _fetch(name: str, hub: str, *, download: bool) -> Path:
     from huggingface_hub import snapshot_download
 
+    files = [*HUB_FILES, SENTENCE_POOLING]
     try:
-        folder = Path(snapshot_download(hub, allow_patterns=[*HUB_FILES, SENTENCE_POOLING]))
+        folder = Path(snapshot_download(hub, allow_patterns=files, local_files_only=not download))
     except (OSError, ValueError) as error:  # all errors of huggingface_hub are of these types
         raise SclsearchError(
             f"--model {name}: cannot load {hub} from the hub or its cache "

@@ -2,7 +2,6 @@
 
 import importlib.util
 import inspect
-import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from sclsearch.arguments import all_reasons, value_text
+from sclsearch.arguments import all_reasons, entries, value_text
 from sclsearch.canonical import as_tuples, file_digest
 from sclsearch.errors import SclsearchError, first_line, suggestion
 from sclsearch.methods import is_own
@@ -70,12 +69,8 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
 
 
 def _meanings(kind: type) -> dict[str, str]:
-    meanings: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
-        entries = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
-        meanings |= {name: " ".join(meaning.split()) for name, meaning in entries}
-    return meanings
+    bases = reversed(kind.__mro__)
+    return {n: text for base in bases for n, text in entries(base, "Attributes").items()}
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

@@ -98,9 +98,9 @@ def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
     )
     console.print(f"  as chosen      {test_result(winner)}, rule {chosen.rule}")
     console.print(f"  all its seeds  {plain}, {_seeds(chosen, winner)}")
-    console.print(f"  fresh seeds    {test_result(repeated)}, {_seeds(fresh, repeated)}")
+    console.print(f"  new seeds      {test_result(repeated)}, {_seeds(fresh, repeated)}")
     if repeated.test_mean is not None and winner.test_mean is not None:
-        console.print(f"  fresh - chosen {repeated.test_mean - winner.test_mean:+.4f}")
+        console.print(f"  new - chosen   {repeated.test_mean - winner.test_mean:+.4f}")
     if share_rows(chosen, fresh):
         console.print("  the new seeds share the search's rows; weights and orders are new")
     show_notes(console, fresh)

@@ -11,8 +11,8 @@ from sclsearch.protocols.rows import SAME_ROWS, at_most, hold_out, plain_pool
 from sclsearch.selection.rules import MEAN, Rule, Top
 from sclsearch.tasks.base import TaskData
 
-FRESH_REPLICATES = "fresh replicates"
-"""Text after the name of a protocol in the title of a study of fresh replicates."""
+NEW_REPLICATES = "new replicates"
+"""Text after the name of a protocol in the title of a study of new replicates."""
 CONFIGS = 20
 """Default number of configurations of a search."""
 SEARCH_SIZES = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
@@ -38,7 +38,7 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     protocol has. None continues after the protocol's.
     """
     if count < 1:
-        raise SclsearchError(f"fresh replicates: must be at least 1, got {count}.")
+        raise SclsearchError(f"new replicates: must be at least 1, got {count}.")
     start = max(protocol.replicates, first or 0)
 
     def replicate(number: int) -> Replicate:
@@ -50,7 +50,7 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     subsets = ", new subsets" if protocol.few_shot and reuses_subsets else ""
     begin = f" from {start}" if start > protocol.replicates else ""
     before = f"{protocol.repetition}, " if protocol.repetition else ""
-    repetition = f"{before}{FRESH_REPLICATES}{begin}{subsets}"
+    repetition = f"{before}{NEW_REPLICATES}{begin}{subsets}"
     return replace(
         protocol, replicates=count, rule=MEAN, replicate=replicate, repetition=repetition
     )

@@ -4,6 +4,7 @@ Every run creates a new Tuner and never reads Ray's snapshots: a worker stores i
 reports it, and a resumed search reads the run store.
 """
 
+import ctypes
 import logging
 import math
 import re
@@ -132,6 +133,8 @@ _CALM_SECONDS = 60.0
 """Seconds without a failed call after which another failed call begins another outage."""
 _TICK_SECONDS = 0.2
 """Seconds between two looks at the clock and at all running trials."""
+_TRIM_SECONDS = 10.0
+"""Seconds between two returns of freed memory to the system."""
 _ENDED_TRIALS = 500
 """Ended trials that Tune keeps."""
 
@@ -300,7 +303,7 @@ class Watchdog(_Stateless, TrialProgressCallback):
         self.training: dict[str, float] = {}  # start of training by trial, if there is a timeout
         self.took: list[float] = []
         self.hung: set[str] = set()
-        self.ticked = -math.inf
+        self.ticked = self.trimmed = -math.inf
 
     def on_step_begin(self, **_: Any) -> None:
         """Announce a Ctrl-C; Tune has set its signal handlers before the first step."""
@@ -334,6 +337,9 @@ class Watchdog(_Stateless, TrialProgressCallback):
         if now - self.ticked < _TICK_SECONDS:
             return
         self.ticked = now
+        if now - self.trimmed > _TRIM_SECONDS:
+            self.trimmed = now
+            return_freed_memory()
         check_own_ray()
         trials = [trial for trial, _ in self.running.values()]
         starts = [start for _, start in self.running.values()]
@@ -349,6 +355,13 @@ class Watchdog(_Stateless, TrialProgressCallback):
             if now - begun > self.timeout and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
                 ray.kill(trial.temporary_state.ray_actor)
+
+
+def return_freed_memory() -> None:
+    """Return freed memory to the system; the C library keeps it between used blocks."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+    if trim is not None:
+        trim(0)
 
 
 def fit(

@@ -126,8 +126,12 @@ def fit_threshold(likely: Probabilities, y: Classes, metric: Metric) -> float:
 def calibration_error(probabilities: Probabilities, y: Classes) -> float:
     """Return the expected calibration error of the likeliest class over 15 bins of equal width."""
     confidence, right = probabilities.max(1), probabilities.argmax(1) == y
-    bins = np.ceil(confidence * BINS).astype(np.int64)
-    return float(np.abs(np.bincount(bins, right - confidence)).sum() / len(y))
+    return float(np.abs(np.bincount(bins_of(confidence), right - confidence)).sum() / len(y))
+
+
+def bins_of(confidence: npt.NDArray[np.float64]) -> Classes:
+    """Return the number of the bin of each confidence, `[N]`, from 1."""
+    return np.ceil(confidence * BINS).astype(np.int64)
 
 
 def calibration_lines(record: "ExportRecord") -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import canonical
 from sclsearch.encoders.models import ENCODER
 from sclsearch.methods import is_own
-from sclsearch.selection.rules import parse_rule
+from sclsearch.selection.rules import parse_rule, usual_band
 from sclsearch.store.storage import storage_option
 from sclsearch.tasks import TASKS
 
@@ -71,7 +71,8 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
     from sclsearch.tasks.custom import as_options
 
     record = report.record
-    origin, searched = record.origin, record.identity["space"]["parameters"]
+    origin, space = record.origin, record.identity["space"]
+    searched = space["parameters"] or space["published"]
     changed = {} if changes is None else dict(changes)
     size, shots = (changed.pop(name, origin.get(name)) for name in SIZES)
     named: dict[str, Any] = {
@@ -86,13 +87,15 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
         "--paraphrases": origin.get("paraphrases"),
         "--precision": precision if (precision := origin.get("precision")) != "auto" else None,
         "--data-dir": origin.get("data_dir"),
-        "--rule": origin.get("rule"),
+        "--rule": report.rule,
         # A search that replaces one of a single seed has the usual number.
         "--seeds": report.seeds if changes is None or report.seeds > 1 else None,
         "--study": report.study if changes is None else None,
     }
     if searched:
-        named["--configs"] = max(report.configs, len(report.configurations))
+        named["--configs"] = configs = max(report.configs, len(report.configurations))
+        if report.race != usual_band(parse_rule(report.rule).score, configs, report.seeds):
+            named["--race"] = "off" if report.race is None else report.race
         named["--space"] = origin.get("space_option")
         named["--sampler"] = origin.get("sampler")
         named["--start-from"] = origin.get("start_from")

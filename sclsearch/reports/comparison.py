@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sclsearch.canonical import shown
+from sclsearch.canonical import counted, shown
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.variants import FRESH_REPLICATES
+from sclsearch.protocols.variants import NEW_REPLICATES
 from sclsearch.reports.encoder_costs import encoder_name
 from sclsearch.reports.notes import OTHERS_UNTESTED, Note, damage
 from sclsearch.reports.report import Report, finished_winner, report, tested_winner
@@ -29,7 +29,7 @@ from sclsearch.tasks.metrics import METRICS
 
 WINNERS = (
     "This compares two configurations, not two methods. In simulations, two searches with the "
-    "same method differ with p ≤ 0.05 in 25 % of cases."
+    "same method differ with p ≤ 0.05 in 20 to 36 % of cases."
 )
 """Limit of a comparison of winners; benchmarks/significance.md has the measurement."""
 SAME = 1.1
@@ -43,7 +43,7 @@ READ = {"unlabeled": "texts without labels", "paraphrases": "paraphrases"}
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedScore:
-    """Test score of a winner on fresh seeds, which did not choose it.
+    """Test score of a winner on new seeds, which did not choose it.
 
     `std` is None for a single score. `same_rows` is True if the seeds read the training rows of
     those that chose the winner, as with `--splits`.
@@ -70,7 +70,7 @@ class ComparedStudy:
         seed_runs: Number of finished seed runs of the whole search.
         search_interval: 95 % interval of the difference, including the search; None for the first,
             or if a study has one configuration only.
-        confirmed: The winner's score on fresh seeds; None if the storage has no `confirm` study.
+        confirmed: The winner's score on new seeds; None if the storage has no `confirm` study.
     """
 
     study: str
@@ -384,6 +384,9 @@ def unequal_budgets(reports: Sequence[Report]) -> list[str]:
 def _of_one(one: Report, seeds: int) -> Iterator[str]:
     if not one.finished:
         yield f"{one.study} is unfinished: another configuration may still win"
+    if failed := finished_winner(one).failed:
+        found = counted(failed, "seed")
+        yield f"in {one.study} {found} of the winner failed: means and pairs leave failed seeds out"
     if one.stored_seeds > seeds:
         yield (
             f"{one.study} has {one.stored_seeds} seeds, of which the first {seeds} are here; "
@@ -462,12 +465,10 @@ def confirmed_score_and_notes(chosen: Report) -> tuple[ConfirmedScore | None, li
                 shared = share_rows(chosen, fresh)
                 scores.append(ConfirmedScore(name, *winner.plain, winner.succeeded, shared))
             elif winner.fields == own.fields:
-                notes.append(
-                    Note(f"the seeds of {name} are not fresh: {chosen.study} has them too")
-                )
+                notes.append(Note(f"the seeds of {name} are not new: {chosen.study} has them too"))
             elif same:
                 configuration = f"#{same[0].number} of {chosen.study}"
-                text = f"the fresh seeds of {name} are of {configuration}, not of the winner"
+                text = f"the new seeds of {name} are of {configuration}, not of the winner"
                 notes.append(Note(text))
     best = max(scores, key=lambda one: one.seeds, default=None)
     return best, [] if best else notes
@@ -484,5 +485,5 @@ def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
     if own.pop("numerics", "") != its.pop("numerics", ""):
         own["engine"] = its["engine"] = None  # devices have engine versions of their own
     same = all(study.identity[key] == fresh.identity[key] for key in ("task", "model", "size"))
-    repeated = f"{study.identity['protocol']}, {FRESH_REPLICATES}"
+    repeated = f"{study.identity['protocol']}, {NEW_REPLICATES}"
     return own == its and same and str(fresh.identity["protocol"]).startswith(repeated)

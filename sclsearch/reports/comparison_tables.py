@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
 from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
-from sclsearch.reports.report import Report, report
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
 from sclsearch.store.studies import StudyStore, study_names
@@ -33,9 +33,10 @@ COLUMNS = (
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
     """Print the winners of several studies and their differences from the first winner."""
+    failed = any(finished_winner(one).failed for one in found.reports)
     what = (
         f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
-        f"{found.seeds} seeds, none left out"
+        f"{found.seeds} seeds, {'failed ones' if failed else 'none'} left out"
     )
     if not found.tested:
         what = f"winners on [bold]{escape(found.task)}[/], not compared: {NO_TEST_ROWS}"
@@ -85,7 +86,7 @@ def winner_table(found: StudyComparison) -> "pd.DataFrame":
         for one in found.studies
     ]
     kind = ("encoder", "weights", "texts/s here") if found.of_encoders else ("method",)
-    return text_frame(rows, ("study", *kind, score, *["on fresh seeds"] * fresh, "winner"))
+    return text_frame(rows, ("study", *kind, score, *["on new seeds"] * fresh, "winner"))
 
 
 def _kind(found: StudyComparison, one: ComparedStudy) -> tuple[str, ...]:
@@ -155,10 +156,11 @@ def limit_of_winners(found: StudyComparison) -> str:
 
 def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
     """Return the table cells of a comparison, in the order of the headings `COMPARED`."""
+    counts = {"equal": comparison.n_equal, "failed": comparison.n_missing}
     return (
         f"{100 * comparison.difference:+.1f}",
         points(comparison.interval),
-        f"{comparison.n}{f', {comparison.n_equal} equal' if comparison.n_equal else ''}",
+        f"{comparison.n}" + "".join(f", {n} {what}" for what, n in counts.items() if n),
         f"{comparison.p:.3f}",
         f"{adjusted:.3f}",
         f"{comparison.p_wilcoxon:.3f}",

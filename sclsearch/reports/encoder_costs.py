@@ -35,7 +35,7 @@ def weights_of(place: str) -> int | None:
     from safetensors import safe_open
 
     try:
-        file = model_folder(place) / "model.safetensors"
+        file = model_folder(place, download=False) / "model.safetensors"
     except SclsearchError:
         return None
     with safe_open(file, "np") as weights:
@@ -53,7 +53,7 @@ def speed_of(place: str, length: int) -> float | None:
 
     try:
         device = backend_here().device
-        model = load_encoder(model_folder(place), place, device).model
+        model = load_encoder(model_folder(place, download=False), place, device).model
     except SclsearchError:
         return None
     ids = torch.full((BATCH, length), 5, device=device)

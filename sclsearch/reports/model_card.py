@@ -3,14 +3,14 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sclsearch.canonical import counted, one_line, settings, shown
+from sclsearch.canonical import counted, one_line, settings
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.calibration import calibration_lines
@@ -27,6 +27,7 @@ from sclsearch.reports.terminal import (
     values_of,
     with_spread,
 )
+from sclsearch.spaces.space import searched_values
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks.metrics import scores_by_class
 
@@ -157,7 +158,7 @@ def write_model_card(
         data=list(_data(record, found, run)),
         rule=rule_of(found),
         choice=found.choice if found.has_test else f"There are {NO_TEST_ROWS}.",
-        space=[(one["name"], _range(one)) for one in space["parameters"]],
+        space=[(one["name"], searched_values(one)) for one in space["parameters"]],
         fixed={
             "Fixed by the space": settings({n: v for n, v in fixed if n not in found.settings}),
             "Set by hand": settings(found.settings),
@@ -217,7 +218,7 @@ def _card_data(
     if record.refit:
         seeds += " of the search"
     if fresh is not None:
-        test, seeds = fresh.mean, counted(fresh.seeds, "fresh seed")
+        test, seeds = fresh.mean, counted(fresh.seeds, "new seed")
     results = [
         EvalResult(
             task_type="text-classification",
@@ -300,13 +301,6 @@ def _data(record: ExportRecord, found: Report, run: SeedRun | None) -> Iterator[
         yield f"SHA-256 of the {kind} rows, {which}", short
 
 
-def _range(parameter: Mapping[str, Any]) -> str:
-    if parameter["type"] == "choice":
-        return ", ".join(map(shown, parameter["values"]))
-    scale = " (log scale)" if parameter["type"] == "log" else ""
-    return f"{shown(parameter['low'])} to {shown(parameter['high'])}{scale}"
-
-
 def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[str, ...]]:
     members = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
     for seed in winner.seeds:
@@ -364,7 +358,7 @@ def _summary(
         use = rows if fresh.same_rows else "not used to choose the winner"
         yield (
             f"{test} {with_spread(fresh.mean, fresh.std)} over "
-            f"{counted(fresh.seeds, 'fresh seed')}: {use}. Report this number."
+            f"{counted(fresh.seeds, 'new seed')}: {use}. Report this number."
         )
     for line in found.baselines:
         if line.plain:

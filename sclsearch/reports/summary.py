@@ -47,9 +47,8 @@ class Summary:
     def lines(self) -> tuple[str, ...]:
         """The sentences as paragraphs, with the command in backquotes."""
         command = f" `{self.command}`" if self.command else ""
-        return tuple(
-            filter(None, (self.answer, self.certainty, f"Next: {self.next_step}{command}"))
-        )
+        following = f"Next: {self.next_step}{command}" if self.next_step else ""
+        return tuple(filter(None, (self.answer, self.certainty, following)))
 
 
 def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:

@@ -263,7 +263,8 @@ def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
     return {
         name: value(name, evaluation)
         for name, metric in METRICS.items()
-        if metric.needs == "classes" and not (metric.binary and classes != 2)
+        if name in evaluation
+        or (metric.needs == "classes" and not (metric.binary and classes != 2))
     }
 
 

@@ -52,7 +52,7 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
         console.print(Text(f"Search space: {report.space_note}"), style="dim", soft_wrap=True)
     console.print(_table(report, most))
     if len(report.configurations) > most:
-        console.print(f"… and {len(report.configurations) - most} more (--json shows all)")
+        console.print(f"… and {len(report.configurations) - most} more")
     if report.winner is not None:
         _show_winner(console, report, report.winner)
     show_notes(console, report)
@@ -119,7 +119,8 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     console.print(f"\nValidation {report.metric}: {rule_of(report)} (rule {report.rule})")
     if winner.plain and 0 < len(winner.reported) < winner.succeeded:
         every = with_spread(*winner.plain)
-        console.print(f"  test {report.metric} {every} over all seeds, none left out")
+        left_out = "failed ones" if winner.failed else "none"
+        console.print(f"  test {report.metric} {every} over all seeds, {left_out} left out")
     if winner.failed:
         finished = report.seeds - winner.failed
         console.print(
@@ -133,13 +134,13 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
 
 
 def show_savings(console: Console, report: Report, *, skipped: int, reused: int) -> None:
-    """Print the numbers of seed runs that the race skipped, or that the search read from the store.
+    """Print the numbers of seed runs that the race skipped, or that the storage had.
 
     The time that this saved is an estimate from the mean training time.
     """
     for count, text in (
         (skipped, "skipped by the race: {} of training saved"),
-        (reused, "read from the store: {} of training not repeated"),
+        (reused, "read from the storage: {} of training not repeated"),
     ):
         if count and report.seed_runs:
             saved = duration(count * report.seconds / len(report.seed_runs))
@@ -221,7 +222,7 @@ def race_statement(report: Report) -> str:
     if lacking := seeds_lacking(report):
         return f"{lacking}."
     seeds = "its seed" if report.seeds == 1 else f"all {report.seeds} seeds"
-    return f"Every configuration has {seeds}, so none was left out early."
+    return f"Every configuration has {seeds}, so the race skipped none."
 
 
 def race_sentence(stages: Sequence[int], band: Band) -> str:

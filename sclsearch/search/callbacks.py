@@ -24,7 +24,7 @@ class Callback:
     Pass instances of a subclass as `sclsearch.tune(…, callbacks=[…])`. All methods run in the
     process that called `tune`, not in Ray's workers. A resumed search repeats the events of stored
     results. An exception ends the search with an error that names the callback; finished seed runs
-    stay in the store.
+    stay in the storage.
 
     Example:
         >>> class Best(Callback):

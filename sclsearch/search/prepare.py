@@ -18,7 +18,7 @@ from sclsearch.methods import error_text, find_method
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import Scheduler, open_configurations_for
-from sclsearch.selection.rules import Band, Race
+from sclsearch.selection.rules import Band, Race, usual_band
 from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import StudyRecord, StudyStore
@@ -40,10 +40,6 @@ CHECKED_ROWS = 16
 """Most rows of a split that the check of a custom method reads."""
 FEW_TEST_ROWS = 1_000
 """Most test rows with which `--test-scores auto` tests every seed run."""
-RACED_CONFIGS, RACED_SEEDS = 6, 5
-"""Configurations and seeds from which on a search races by default."""
-MEAN_BAND, TOP_BAND = 2.5, 3.5
-"""Default band of the race: under `mean`, and under a rule that counts the best k seeds."""
 FEW_CUT = 0.1
 """Share of truncated texts below which no note is needed."""
 FEW_UNKNOWN = 0.05
@@ -60,7 +56,6 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     """Return the study, ready to run; write only the storage folder, and nothing if `dry`."""
     study = resolve(spec, options)
     configs = min(options.configs or study.configs, study.space.size() or MOST_CONFIGS)
-    band = _band(study, options, configs)
     storage = storage_folder(options.storage, make=not dry, check=dry)
     store = StudyStore(storage, options.study or study.default_name())
     numbers = range(study.seeds)
@@ -74,6 +69,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     replicates = tuple(study.replicate(n, splits[n]) for n in numbers)
     room, advice = _room(study, options)
     asked = options.concurrency or room
+    budget = _budget(study, options, configs, splits[0])
     new = store.record() is None
     record = StudyRecord(
         name=store.name,
@@ -86,7 +82,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
             "training_rows": _training_rows(study, splits[0]),
         },
         open_configurations=open_configurations_for(
-            asked, Race(study.rule.score, MAXIMUM, study.seeds, band).stages[0]
+            asked, Race(study.rule.score, MAXIMUM, study.seeds, budget["band"]).stages[0]
         ),
         created=time.time(),
     )
@@ -97,13 +93,17 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         options=options,
         replicates=replicates,
         splits=splits,
-        configs=configs,
         at_once=min(asked, room) if options.address is None else asked,
-        band=band,
-        tests_all=configs == 1 or _tests_all(study, options.test_scores, splits[0]),
         advice=advice,
         dry=dry,
+        **budget,
     )
+
+
+def _budget(study: Study, options: RunOptions, configs: int, splits: Splits) -> dict[str, Any]:
+    """Return the number of configurations, and what follows from it."""
+    tests_all = configs == 1 or _tests_all(study, options.test_scores, splits)
+    return {"configs": configs, "band": _band(study, options, configs), "tests_all": tests_all}
 
 
 def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
@@ -114,13 +114,11 @@ def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
 
 
 def _band(study: Study, options: RunOptions, configs: int) -> Band:
-    top = study.rule.score
     if options.race == "off":
         return None
     if options.race is None:
-        usual = configs >= RACED_CONFIGS and study.seeds >= RACED_SEEDS and top.k != 1
-        return (MEAN_BAND if top.k is None else TOP_BAND) if usual else None
-    if len(Race(top, MAXIMUM, study.seeds, options.race).stages) == 1:
+        return usual_band(study.rule.score, configs, study.seeds)
+    if len(Race(study.rule.score, MAXIMUM, study.seeds, options.race).stages) == 1:
         raise SclsearchError(
             f"--race: needs more seeds per configuration, got {study.seeds}. Leave it out, or pass "
             "more --seeds."
@@ -179,7 +177,7 @@ def check_custom_method(study: Study, splits: Splits) -> None:
     read = (splits.train, splits.validation, splits.test)
     first, second, third = (rows.some(CHECKED_ROWS) for rows in read)
     some = Splits(first, second, third)
-    values = next(iter(study.space.published), {})
+    values = study.space.covering()[0]
     spec = replace(study.seed_run_spec(values, 0, some), max_updates=1, numerics="cpu-fp32")
     tokens = study.tokenized([some])[spec.training.max_length]
     try:
@@ -346,7 +344,10 @@ def prepare_several(
     if "model" in next(iter(given.values())) and len(encoders) < len(given):
         raise SclsearchError(f"--model {','.join(given)}: two have the same weights. Name one.")
     configs = min(one.configs for one in studies.values())
-    return {name: replace(one, configs=configs) for name, one in studies.items()}
+    return {
+        name: replace(one, **_budget(one.study, one.options, configs, one.splits[0]))
+        for name, one in studies.items()
+    }
 
 
 def unequal_rates(studies: Mapping[str, Scheduler]) -> str:

@@ -47,8 +47,7 @@ class Proposals:
 
     Published configurations come first. Each proposal has a new sampler, seeded by the search seed
     and the configuration number. A resumed study therefore proposes the same configurations as an
-    uninterrupted one. In a race the scores, and thus the proposals, depend on which seed runs have
-    finished.
+    uninterrupted one.
     """
 
     def __init__(self, space: Space, sampler: str, search_seed: int) -> None:

@@ -70,7 +70,7 @@ def run_prepared(
         _show_step(console, f"Loading {study.model_name}")
     check_new(scheduler)  # a study that cannot train must write nothing
     uri = find_tracking_uri(options.tracking, scheduler.storage)
-    check_model_name(options.register, uri)
+    check_model_name(options.register, uri, own_method=bool(study.method.digest))
     if uri is not None:
         prepare_database(uri, dry=True)
     with sole_driver(store.folder, show_message=console.print) as lost, ExitStack() as stack:
@@ -83,10 +83,11 @@ def run_prepared(
         try:
             if not scheduler.complete:
                 _show_plan(scheduler, console, new=new)
+                scheduler.ending = "interrupted"
                 scheduler.ending = _train(scheduler, progress, logger, lost)
                 scheduler.read_running()
         finally:
-            if logger is not None:
+            if logger is not None and not lost.is_set():
                 logger.sync(scheduler.state)
                 patient = scheduler.ending == "complete"
                 scheduler.tracking = logger.close(patient=patient, end=False)
@@ -172,7 +173,7 @@ def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
 def _show_after_training(scheduler: Scheduler, console: Console) -> None:
     if count := scheduler.skipped_failures:
         failures = counted(count, "failed seed run")
-        console.print(f"The race leaves out {failures}. Add --race off to train all.")
+        console.print(f"The race skips {failures}. Add --race off to train all.")
     if scheduler.trained and scheduler.ending == "complete":
         _show_step(console, "Evaluating baselines, writing reports")
 

@@ -51,7 +51,7 @@ def open_configurations_for(at_once: int, first: int) -> int:
 class Scheduler:
     """A study that is ready to run: decides which seed run to train next and collects the results.
 
-    `dataclasses.replace` returns a new scheduler, which reads the results from the store again.
+    `dataclasses.replace` returns a new scheduler, which reads the results from the storage again.
     """
 
     study: Study
@@ -202,7 +202,7 @@ class Scheduler:
 
     @property
     def skipped(self) -> int:
-        """Number of seed runs that a race has left out; 0 before it ends."""
+        """Number of seed runs that a race has skipped; 0 before it ends."""
         race = self.state.race
         return len(self.queue) if race.band is not None and self.decided else 0
 

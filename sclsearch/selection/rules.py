@@ -2,7 +2,7 @@
 
 A rule gives the score of a configuration from its seeds, and the seeds of a report.
 
-In a race, after 2, 4 and 8 seeds (3, 6 and 12 under a rule that counts the best k), the search goes
+In a race, after 2, 4, 8, … seeds (3, 6, 12, … under a rule that counts the best k), the search goes
 on with the best third of the configurations, at least 3, and with all within a band below the
 leader. The last ones get all seeds. This is successive halving (Jamieson and Talwalkar, 2016,
 https://arxiv.org/abs/1502.07943) with seeds as the resource. It follows from the scores alone.
@@ -126,8 +126,19 @@ Band = float | Literal["exact"] | None
 """Band in standard errors; `exact` also trains whatever could still win; None trains all seeds."""
 SeedRunId = tuple[int, int]
 """Number of a configuration and of its replicate, both from 0."""
+RACED_CONFIGS, RACED_SEEDS = 6, 5
+"""Configurations and seeds from which on a search races by default."""
+MEAN_BAND, TOP_BAND = 2.5, 3.5
+"""Default band: under `mean`, and under a rule that counts the best k seeds."""
 Numbers = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
+
+
+def usual_band(top: Top, configs: int, seeds: int) -> Band:
+    """Return the band of a search without `--race`. One lucky seed decides under `best`."""
+    if configs < RACED_CONFIGS or seeds < RACED_SEEDS or top.k == 1:
+        return None
+    return MEAN_BAND if top.k is None else TOP_BAND
 
 
 class Race:
@@ -135,14 +146,18 @@ class Race:
 
     def __init__(self, top: Top, highest: float, seeds: int, band: Band = None) -> None:
         self.top, self.highest, self.band = top, highest, band
-        self.scores = np.empty((0, seeds))
+        self._rows: Scores = np.full((1, seeds), math.nan)
+        self.scores: Scores = self._rows[:0]
         self._current: tuple[Numbers, int] | None = None  # what `_stage` returns; None if unknown
         doubled = ((2 if top.k is None else 3) * 2**n for n in range(seeds if band else 0))
         self.stages: tuple[int, ...] = (*(one for one in doubled if one < seeds), seeds)
 
     def add_configuration(self) -> None:
         """Add a configuration without any scores."""
-        self.scores = np.vstack([self.scores, np.full(self.stages[-1], math.nan)])
+        count = len(self.scores)
+        if count == len(self._rows):
+            self._rows = np.vstack([self._rows, np.full_like(self._rows, math.nan)])
+        self.scores = self._rows[: count + 1]
         self._current = None
 
     def add_score(self, configuration: int, seed: int, score: float) -> None:
@@ -172,7 +187,8 @@ class Race:
         """Return the configuration and the seed to train next; None if none is needed now.
 
         If the current stage needs no more workers, the best configurations so far get seeds of the
-        next stage. While configurations are still to be added (`all_open` is False), only seeds of
+        next stage, but not of the last one: who gets all seeds, and may win, must not depend on
+        the workers. While configurations are still to be added (`all_open` is False), only seeds of
         the first stage are trained.
         """
         numbers, seeds = self._stage()
@@ -181,7 +197,7 @@ class Race:
         found = self._first_missing(numbers, seeds, running)
         if found is not None or not all_open:
             return found
-        later = min((one for one in self.stages if one > seeds), default=seeds)
+        later = min((one for one in self.stages[:-1] if one > seeds), default=seeds)
         best = self._ranked(numbers[~np.isnan(self.values(seeds)[numbers])], seeds)
         best = best[: max(math.ceil(KEPT * len(numbers)), LEAST)]
         return self._first_missing(best, later, running)

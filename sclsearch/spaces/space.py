@@ -40,9 +40,6 @@ class Choice:
         """Return the JSON content that identifies the parameter."""
         return {"type": self.type, "values": json.loads(canonical(self.values))}
 
-    def __str__(self) -> str:
-        return f"one of {', '.join(map(repr, self.values))}"
-
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Range:
@@ -73,9 +70,6 @@ class Range:
         """Return the JSON content that identifies the parameter."""
         return {"type": self.type, "low": self.low, "high": self.high}
 
-    def __str__(self) -> str:
-        return f"from {self.low!r} to {self.high!r}"
-
 
 Parameter = Choice | Range
 Parameters = dict[str, Annotated[Parameter, Field(discriminator="type")]]
@@ -95,7 +89,7 @@ def learning_rate_warning(rates: Mapping[str, object]) -> str:
     """
     kinds: dict[str, list[str]] = {}
     for name, rate in rates.items():
-        kind = _rate_text(rate)
+        kind = searched_values(rate) if isinstance(rate, Mapping) else f"fixed at {shown(rate)}"
         kinds.setdefault(kind, []).append(name)
     if len(kinds) < 2:
         return ""
@@ -103,12 +97,12 @@ def learning_rate_warning(rates: Mapping[str, object]) -> str:
     return f"warning: the learning rate is not tuned alike ({listed}): scores may show that alone"
 
 
-def _rate_text(rate: object) -> str:
-    if not isinstance(rate, Mapping):
-        return f"fixed at {shown(rate)}"
-    if rate["type"] == "choice":
-        return f"one of {', '.join(map(shown, rate['values']))}"
-    return f"searched from {shown(rate['low'])} to {shown(rate['high'])}"
+def searched_values(spec: Mapping[str, Any]) -> str:
+    """Return the values or the range of a searched hyperparameter as text, from its `spec`."""
+    if spec["type"] == "choice":
+        return ", ".join(map(shown, spec["values"]))
+    scale = " log" if spec["type"] == "log" else ""
+    return f"{shown(spec['low'])} … {shown(spec['high'])}{scale}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,9 +155,11 @@ class Space:
         """Return the errors of values as pairs of parameter name and reason; empty if valid."""
         faults = [(name, "is missing") for name in self.parameters if name not in values]
         for name, value in values.items():
-            if name in self.parameters:
-                if not self.parameters[name].contains(value):
-                    faults.append((name, f"must be {self.parameters[name]}, got {value!r}"))
+            if parameter := self.parameters.get(name):
+                if not parameter.contains(value):
+                    where = "one of" if isinstance(parameter, Choice) else "in"
+                    allowed = searched_values(parameter.spec())
+                    faults.append((name, f"must be {where} {allowed}, got {value!r}"))
             elif name not in self.fixed:
                 faults.append((name, "is neither in `space` nor in `fixed`"))
             elif not same(value, fixed := self.fixed[name]):
@@ -179,8 +175,8 @@ class Space:
             if isinstance(parameter, Range):
                 raise SclsearchError(
                     f"--sampler grid: needs choices, but {name} in {self.file} is a range, "
-                    f"{parameter}. Pass --space paper, --set {name}=…, a --space of your own with "
-                    "choices, or another sampler."
+                    f"{searched_values(parameter.spec())}. Pass --space paper, --set {name}=…, a "
+                    "--space of your own with choices, or another sampler."
                 )
         points = itertools.product(*(one.bounds for one in self.parameters.values()))
         return (dict(zip(self.parameters, point, strict=True)) for point in points)

@@ -19,8 +19,6 @@ from pydantic_core import CoreSchema, core_schema
 from sclsearch.arguments import fault_texts
 
 _T = TypeVar("_T")
-MOST_RECORDS = 1_000_000
-"""Most configurations or replicates of a study."""
 MOST_ROWS = 2**31
 """Number of rows whose square still is a 64-bit integer."""
 Text = Annotated[str, Field(max_length=100_000, pattern=r"^[^\x00]*$")]

@@ -133,7 +133,6 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         search_seed=spec.search_seed,
         paraphrases=source,
     )
-    study.lengths()  # raises if `max_length` is searched over a range
     study.fields({})  # raises if an option balances classes and the task has scores
     return study
 

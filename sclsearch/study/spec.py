@@ -205,7 +205,7 @@ class RunOptions:
         configs: Configurations in total. Default: 20; 5 to 10 for your own file.
         rule: Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule.
             Example: mean/best.
-        race: After 2, 4 and 8 seeds, go on with the best third of the configurations and those
+        race: After 2, 4, 8, … seeds, go on with the best third of the configurations and those
             within BAND standard errors of the leader. exact: also with all that can still win.
             Default: 2.5 (3.5 under top-k) from 6 configurations x 5 seeds on, else off.
         time_budget: Wall-clock time after which no seed run starts; exit code 3 if seed runs

@@ -236,7 +236,7 @@ class Study:
         """Return every `max_length` that a configuration can have."""
         searched = self.space.parameters.get("max_length")
         listed = searched.values if isinstance(searched, Choice) else ()
-        values = (self.defaults["max_length"].value, *listed)
+        values = listed or (self.defaults["max_length"].value,)
         return tuple(sorted({int(str(value)) for value in values}))
 
     def tokenized(self, replicates: Iterable[Splits]) -> dict[int, dict[str, Tokens]]:

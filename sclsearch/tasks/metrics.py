@@ -30,7 +30,6 @@ class Metric:
     """
 
     name: str
-    summary: str
     minimum: float  # score of a failed seed: that of a useless classifier, or the worst
     needs: Literal["classes", "probabilities", "scores"]
     function: Callable[..., float]
@@ -157,31 +156,29 @@ MAXIMUM = 1.0
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", "share of rows predicted right", 0.0, "classes", accuracy),
-        Metric("mcc", "Matthews' correlation coefficient", -1.0, "classes", mcc),
-        Metric("f1", "F1 of class 1, of two", 0.0, "classes", f_beta, binary=True),
-        Metric("f0.5", "F0.5 of class 1", 0.0, "classes", partial(f_beta, beta=0.5), binary=True),
-        Metric("f2", "F2 of class 1", 0.0, "classes", partial(f_beta, beta=2.0), binary=True),
-        Metric("macro_f1", "mean F1 of the classes", 0.0, "classes", macro_f1),
-        Metric("weighted_f1", "mean F1, weighted by rows", 0.0, "classes", weighted_f1),
-        Metric("balanced_accuracy", "mean recall", 0.0, "classes", balanced_accuracy),
-        Metric("roc_auc", "area under the ROC curve", 0.0, "probabilities", roc_auc),
+        Metric("accuracy", 0.0, "classes", accuracy),
+        Metric("mcc", -1.0, "classes", mcc),
+        Metric("f1", 0.0, "classes", f_beta, binary=True),
+        Metric("f0.5", 0.0, "classes", partial(f_beta, beta=0.5), binary=True),
+        Metric("f2", 0.0, "classes", partial(f_beta, beta=2.0), binary=True),
+        Metric("macro_f1", 0.0, "classes", macro_f1),
+        Metric("weighted_f1", 0.0, "classes", weighted_f1),
+        Metric("balanced_accuracy", 0.0, "classes", balanced_accuracy),
+        Metric("roc_auc", 0.0, "probabilities", roc_auc),
         Metric(
             "average_precision",
-            "area under precision over recall",
             0.0,
             "probabilities",
             average_precision,
         ),
         Metric(
             "neg_log_loss",
-            "mean log probability of the true class",
             math.log(LEAST_PROBABILITY),
             "probabilities",
             neg_log_loss,
         ),
-        Metric("pearson", "Pearson's correlation", -1.0, "scores", pearson),
-        Metric("spearman", "Spearman's rank correlation", -1.0, "scores", spearman),
+        Metric("pearson", -1.0, "scores", pearson),
+        Metric("spearman", -1.0, "scores", spearman),
     )
 }
 

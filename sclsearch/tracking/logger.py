@@ -40,7 +40,7 @@ class MLflowLogger:
 
         Pass the same state in each call. The winner, and the status of configurations that a race
         left out, are written only after the search has ended. Before, at most `MOST_WAITING` seed
-        runs wait in memory; the writer reads their results from the store.
+        runs wait in memory; the writer reads their results from the storage.
         """
         since, most = self._synced, None if ended else MOST_WAITING - self._queue.qsize()
         if most is not None and most <= 0:

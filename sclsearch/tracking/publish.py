@@ -53,11 +53,6 @@ def publish(
     own_method = bool(found.record.training.get("method_file"))
     winner = found.winner
     unready = winner is None or winner.untested or not found.weights or not found.finished
-    if own_method and registered_name is not None:
-        raise SclsearchError(
-            f"--register {registered_name}: MLflow cannot load a method that is in a file, "
-            f"as {found.method} of {found.study} is. Use `sclsearch export`."
-        )
     registered = None
     if registered_name is not None or not (own_method or unready):
         model_id = _log_winner(logger, found)
@@ -155,7 +150,7 @@ def study_text(found: Report) -> str:
     return "\n\n".join([*summarize(found).lines, about, *notes])
 
 
-def check_model_name(name: str | None, uri: str | None) -> None:
+def check_model_name(name: str | None, uri: str | None, *, own_method: bool) -> None:
     """Raise SclsearchError if a model cannot be registered under a name.
 
     A name of None registers nothing; a URI of None means that MLflow is off.
@@ -171,6 +166,11 @@ def check_model_name(name: str | None, uri: str | None) -> None:
         raise SclsearchError(
             f"--register: must be a name without {' or '.join(_FORBIDDEN)}, got {name!r}. "
             "Choose another name."
+        )
+    if own_method:
+        raise SclsearchError(
+            f"--register {name}: MLflow cannot load a method that is in a file. Use `sclsearch "
+            "export` after the search."
         )
 
 

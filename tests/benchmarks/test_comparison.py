@@ -62,7 +62,7 @@ def test_a_difference_is_bold_if_its_simultaneous_interval_excludes_zero() -> No
     assert len(lines) == 2 + 2  # places with a difference
     text = comparison.sentences(RECORDS)
     assert text.startswith("6 comparisons with `ce`: 1 with a gain, 1 with a loss, 4 inconclusive")
-    assert "SetFit scores highest in 1 of 2 cases" in text
+    assert "The highest score of 2 cases: " in text
     page = filled("<!-- scores -->\n<!-- end -->", RECORDS)
     assert "**90." in page
 

@@ -91,7 +91,7 @@ def test_scores_come_from_the_store_beside_the_published_ones_and_a_failed_seed_
         "ICL CoLA 55.1 ± 6.9 61.2 ± 0.9 -6.1 55.1 2/3",
         "LCL CoLA 35.5 ± 5.3 61.1 ± 1.3 -25.6 35.5 3/3",
         "LCL against ICL, over all seeds",
-        "-19.6 2 0.500 0.500 0.500",
+        "-19.6 2, 1 failed 0.500 0.500 0.500",
         "With 2 pairs the smallest possible p is 0.5. A significant difference needs at",
         "least 6 pairs.",
         "- ours is the best of 2 configurations by validation",
@@ -107,25 +107,25 @@ def test_a_confirmation_shows_chosen_and_fresh_scores_and_a_dry_run_writes_nothi
     name = finish_cell()
     command = ("confirm", name, "--seeds", "4", *ON_CPU)
     result = sclsearch(*command, "--dry-run")
-    assert "\n1 configuration x 4 seeds = 4 seed runs; in the store: 0\n" in result.stdout
+    assert "\n1 configuration x 4 seeds = 4 seed runs; stored: 0\n" in result.stdout
     assert study_names(storage) == [name]
     repeated = finish_cell(confirms=name, failed=2)
     output = json.loads(sclsearch(*command, "--json").stdout)
     (one,) = output["confirmations"]
-    assert (one["chosen"]["study"], one["fresh"]["study"]) == (name, repeated)
+    assert (one["chosen"]["study"], one["new"]["study"]) == (name, repeated)
     result = sclsearch(*command)
     assert result.returncode == 3
     assert result.stdout.splitlines()[:5] == [
         f"Winner #0 of {name}, test mcc",
         "  as chosen      0.3546 ± 0.0534, rule mean",
         "  all its seeds  0.3546 ± 0.0534, mean of 3 seeds",
-        "  fresh seeds    0.3375 ± 0.0802, mean of 3 of 4 seeds",
-        "  fresh - chosen -0.0171",
+        "  new seeds      0.3375 ± 0.0802, mean of 3 of 4 seeds",
+        "  new - chosen   -0.0171",
     ]
     other = finish_cell("ICL,CoLA")
     finish_cell("ICL,CoLA", confirms=other)
     both = json.loads(sclsearch("confirm", name, other, *command[2:], "--json").stdout)
-    assert [one["fresh"]["seeds"] for one in both["confirmations"]] == [4, 4]
+    assert [one["new"]["seeds"] for one in both["confirmations"]] == [4, 4]
     assert [one["seed_runs"] for one in both["studies"]] == [4, 4]
 
 

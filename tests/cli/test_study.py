@@ -68,12 +68,12 @@ def test_a_dry_run_prints_each_value_with_its_source_and_writes_nothing(
         "protocol gunel-fewshot, rule top-3, metric accuracy",
         f"mlflow sqlite:///{storage / 'mlflow.db'}",
         "rows 100 / 500 / 500 (training / validation / test)",
-        "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
+        "tau 0.1, 0.3, 0.5, 0.7 searched",
         "lam 0.5 --set",
         "learning_rate 0.0002 … 0.003 log searched",
         f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",
         "scl_features mean space",
-        "6 configurations x 10 seeds = 60 seed runs; 1 (start) first; in the store: 0",
+        "6 configurations x 10 seeds = 60 seed runs; 1 (start) first; stored: 0",
         "race: after 3 and 6 seeds, the best third of the configurations and those within 2 "
         "standard errors of the leader go on",
     ):
@@ -99,7 +99,9 @@ def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
     assert (result.returncode, result.stderr) == (3, "")
     answer = "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds."
     assert answer in " ".join(result.stdout.split())
-    assert "4 seed runs read from the store: under 1 min of training not repeated" in result.stdout
+    assert (
+        "4 seed runs read from the storage: under 1 min of training not repeated" in result.stdout
+    )
     assert suggested(result.stdout) == WINNER_COMMANDS
     storage.rename(storage.with_name("my storage"))
     where = f"--storage '{storage.with_name('my storage')}'"

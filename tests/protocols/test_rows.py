@@ -145,9 +145,9 @@ def test_fresh_replicates_begin_after_those_of_the_protocol_and_the_study(
             assert found.seeds == protocol.replicate(first + r).seeds
     assert (repeated.replicates, str(repeated.rule)) == (4, "mean")
     subsets = ", new subsets" if protocol.name == "cmlm-fewshot" else ""
-    assert fewer.title == repeated.title == f"{protocol.name}, fresh replicates{subsets}"
-    assert more.title.startswith(f"{protocol.name}, fresh replicates from {n + 7}")
-    with pytest.raises(SclsearchError, match=r"^fresh replicates: .* 1, got 0"):
+    assert fewer.title == repeated.title == f"{protocol.name}, new replicates{subsets}"
+    assert more.title.startswith(f"{protocol.name}, new replicates from {n + 7}")
+    with pytest.raises(SclsearchError, match=r"^new replicates: .* 1, got 0"):
         fresh(protocol, 0)
 
 
@@ -164,7 +164,7 @@ def test_replicates_take_several_random_splits_in_turn(scaled: bool, held_out: i
     assert len({splits.test.digest for splits in found}) == 1
     assert all((NOTE in splits.notes) == scaled for splits in found)
     assert protocol.title == f"plain{' at laptop scale' * scaled}, 3 splits"
-    assert fresh(protocol, 4).title == f"{protocol.title}, fresh replicates"
+    assert fresh(protocol, 4).title == f"{protocol.title}, new replicates"
 
 
 def test_own_rows_decide_the_numbers_of_configurations_seeds_and_splits() -> None:

@@ -118,10 +118,14 @@ def write_study(tmp_path: Path) -> WriteStudy:
         values = values or [{"tau": round(0.1 * n, 1)} for n in range(1, len(configurations) + 1)]
         searched = dict.fromkeys(name for one in values for name in one)
         choices = [{"name": name, "type": "choice", "values": [0]} for name in searched]
-        space = {"parameters": choices if parameters is None else parameters, "fixed": dict(fixed)}
+        space = {
+            "parameters": choices if parameters is None else parameters,
+            "fixed": dict(fixed),
+            "published": [],
+        }
         identity = {key: fields.pop(key, usual) for key, usual in IDENTITY.items()}
         identity |= {"model": model, "space": space}
-        identity["protocol"] += ", fresh replicates" * bool(fresh)
+        identity["protocol"] += ", new replicates" * bool(fresh)
         training = {key: fields.pop(key, usual) for key, usual in TRAINED.items()}
         training |= {"method": method, "weights": model, "study": confirms or name}
         training |= {"numerics": "cuda-bf16", "engine": 7} if gpus else {}

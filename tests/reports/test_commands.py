@@ -35,7 +35,6 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
         "precision": "tf32",
         "metric": "mcc",
         "data_dir": "my data",
-        "rule": "top-2",
     }
     storage = write_study(*[[(70, 60)] * 3] * 4, settings={"dropouts": [0, 0.1]})
     found = report(storage, "made-up")
@@ -46,7 +45,13 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
     words = shlex.split(command)
     options = {name: words[place + 1] for place, name in enumerate(words) if name[:2] == "--"}
     expected = {f"--{name.replace('_', '-')}": str(value) for name, value in given.items()}
-    expected |= {"--configs": "4", "--seeds": "3", "--study": "made-up", "--space": "mine.yaml"}
+    expected |= {
+        "--rule": "mean",
+        "--configs": "4",
+        "--seeds": "3",
+        "--study": "made-up",
+        "--space": "mine.yaml",
+    }
     assert expected.items() <= options.items()
     assert (options["--set"], options["--storage"]) == ("dropouts=[0,0.1]", str(storage))
     assert parsed(command)

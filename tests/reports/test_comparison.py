@@ -58,11 +58,14 @@ def test_pairs_are_training_subsets_without_failed_seeds(write_study: WriteStudy
 def test_a_comparison_prints_winners_differences_limits_and_notes(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def printed(*names: str) -> list[str]:
+        show_comparison(Console(width=80), compared(storage, *names))
+        return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
     write_study(BASE, name="base")
+    write_study([*BASE[:2], "raised"], name="failed")
     storage = write_study([*BETTER, BETTER[0]], name="better", rows={"train": "bcde", "test": "t"})
-    found = compared(storage, "base", "better")
-    show_comparison(Console(width=80), found)
-    text = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    text = printed("base", "better")
     assert text[0] == "test accuracy on cola, the winners over the first 3 seeds, none left out"
     assert text[1:3] == ["1 base", "2 better"]
     for line in (
@@ -74,6 +77,10 @@ def test_a_comparison_prints_winners_differences_limits_and_notes(
         "- better has 4 seeds, of which the first 3 are here; its budget counts 4",
     ):
         assert line in text
+    text = printed("base", "failed")
+    assert text[0].endswith("the winners over the first 3 seeds, failed ones left out")
+    assert "- in failed 1 seed of the winner failed: means and pairs leave failed seeds out" in text
+    assert [line for line in text if " 2, 2 equal, 1 failed " in line]
 
 
 def test_different_settings_are_noted(write_study: WriteStudy) -> None:
@@ -124,9 +131,9 @@ def test_fresh_seeds_count_if_they_repeat_the_winner_with_the_same_inputs(
     write_study([(1, 95)] * 5, name="continued", **{**winner, "fresh": 1}, **gpus)
     write_study([(1, 95)] * 6, name="other", protocol="b", **{**winner, "fresh": 20})
     assert confirmed_score(report(storage, "better")) is None
-    loser = "the fresh seeds of loser are of #0 of better, not of the winner"
+    loser = "the new seeds of loser are of #0 of better, not of the winner"
     assert loser in notes()
-    assert "the seeds of continued are not fresh: better has them too" in notes()
+    assert "the seeds of continued are not new: better has them too" in notes()
     assert "foreign" not in notes()
     write_study([(1, 60), (1, 62)], name="few", **winner)
     # Fresh seeds of a GPU search may be trained on CPUs.
@@ -141,7 +148,7 @@ def test_fresh_seeds_count_if_they_repeat_the_winner_with_the_same_inputs(
     assert (better.confirmed.study, better.confirmed.seeds) == ("again", 3)
     assert better.confirmed.mean == pytest.approx(0.62)
     table = winner_table(compared(storage, "base", "better"))
-    assert table["on fresh seeds"].tolist() == ["", "0.6200 ± 0.0200 (3 seeds)"]
+    assert table["on new seeds"].tolist() == ["", "0.6200 ± 0.0200 (3 seeds)"]
 
 
 def test_the_search_interval_estimates_skipped_seed_runs(write_study: WriteStudy) -> None:

@@ -133,7 +133,7 @@ def test_the_card_recommends_to_quote_the_score_on_fresh_seeds(
     text = card_of(storage, tmp_path / "confirmed")
     assert "over all 2 seeds. The ± is over seeds" in text
     use = "new initial weights and orders, but rows that also chose the winner."
-    assert f"0.4500 ± 0.0141 over 2 fresh seeds: {use} Report this number." in text
+    assert f"0.4500 ± 0.0141 over 2 new seeds: {use} Report this number." in text
     published = metric_of(text)
-    assert published["name"] == "accuracy, mean of 2 fresh seeds"
+    assert published["name"] == "accuracy, mean of 2 new seeds"
     assert published["value"] == pytest.approx(0.45)

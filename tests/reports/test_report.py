@@ -91,7 +91,7 @@ def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
     found = report(write_study(MEAN, [(99, 1), None, None], [None] * 3), "made-up")
     lacking = "2 of 3 configurations have fewer than 3 seeds (1 with 0, 1 with 1)"
     ends: dict[Band, str] = {
-        2.5: "the race left them out; in recorded searches, one of them would have",
+        2.5: "the race skipped their other seeds; in recorded searches, one of them would",
         "exact": "none of them could win with all seeds",
         None: "the search is unfinished, and one of them may win",
     }

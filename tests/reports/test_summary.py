@@ -77,6 +77,10 @@ def test_the_answer_compares_the_winner_with_its_best_baseline(
     assert re.search(sentence, summarize(report(storage, "made-up")).answer)
 
 
+def test_a_summary_without_a_next_step_has_no_paragraph_for_it() -> None:
+    assert Summary("Yes.", "Sure.", "", "").lines == ("Yes.", "Sure.")
+
+
 def test_the_next_configuration_is_behind_or_may_be_as_good(write_study: WriteStudy) -> None:
     best = [(90, 60), (91, 60), (92, 60)]
     storage = write_study(best, [(80, 1), (80, 1), (82, 2)], name="clear")

@@ -58,5 +58,5 @@ def test_saved_training_is_counted_at_the_mean_time_of_a_seed_run(write_study: W
     show_savings(Console(file=file, width=80), found, skipped=4, reused=80)
     assert file.getvalue().splitlines() == [
         "  4 seed runs skipped by the race: 6 min of training saved",
-        "  80 seed runs read from the store: 2.0 h of training not repeated",
+        "  80 seed runs read from the storage: 2.0 h of training not repeated",
     ]

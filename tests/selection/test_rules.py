@@ -178,6 +178,16 @@ def test_an_exact_race_has_all_that_could_equal_or_beat_its_winner(
     assert not np.isnan(race.scores[best]).any()  # the loss decides between these
 
 
+def test_the_configurations_with_all_seeds_do_not_depend_on_the_workers() -> None:
+    for seed in range(20):
+        scores = few_shot(np.random.default_rng(seed), 30)
+        alone, many = (
+            finish(race_of(30, 0.5), scores, slots, random.Random(seed)) for slots in (1, 40)
+        )
+        finalists = [[count == 10 for count in seeds_of(race)] for race in (alone, many)]
+        assert finalists[0] == finalists[1]
+
+
 def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
     race = race_of(1, 2.5)
     assert race.next((), all_open=False) == (0, 0)

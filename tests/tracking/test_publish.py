@@ -146,9 +146,11 @@ def test_a_removed_study_leaves_no_model_unless_it_is_registered(
 def test_an_invalid_model_name_is_refused() -> None:
     for name in ("a/b", "a:b", "it's", " "):
         with pytest.raises(SclsearchError, match=f"^--register: .* got {name!r}"):
-            check_model_name(name, "http://there")
+            check_model_name(name, "http://there", own_method=False)
     with pytest.raises(SclsearchError, match=r"^--register mine: needs MLflow, which"):
-        check_model_name("mine", None)
+        check_model_name("mine", None, own_method=False)
+    with pytest.raises(SclsearchError, match=r"^--register mine: MLflow cannot load a method"):
+        check_model_name("mine", "http://there", own_method=True)
 
 
 def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_characters(

@@ -53,8 +53,9 @@ def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
     against = {one.name: one.comparison for one in report.against}
     rows: Rows = []
     for line in (winner, *others[: MOST_IN_ANSWER - 1], *report.baselines):
-        compared = against.get(line.origin) if line in report.baselines else None
-        number = f"#{line.number}" if compared is None else line.origin
+        baseline = line in report.baselines
+        compared = against.get(line.origin) if baseline else None
+        number = line.origin if baseline else f"#{line.number}"
         difference = ("", "") if compared is None else _difference(compared)
         rows.append([number, validation_result(line, "–"), test_result(line), *difference])
     scores = f"validation {report.metric}", f"test {report.metric}"

@@ -380,8 +380,7 @@ def commands(found: Sequence[StudyResults]) -> Section:
     """Return the commands that repeat the searches, the winners and this page."""
     text = (
         "A search resumes from the stored seed runs; in a new --storage it trains again. `rerun` "
-        "trains one seed run again and compares it bit for bit. If the search had a space file of "
-        "its own or another race, add `--space FILE` or `--race BAND`."
+        "trains one seed run again and compares it bit for bit."
     )
     section = Section("commands", "Commands that repeat it", [text], folded=True)
     for one in found:

@@ -12,7 +12,7 @@ from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.randomness import stream
-from sclsearch.reports.calibration import BINS
+from sclsearch.reports.calibration import BINS, bins_of
 from sclsearch.reports.comparison_tables import text_frame
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Section, Table
@@ -283,10 +283,9 @@ def calibration(
 
 
 def _bins(rows: "pd.DataFrame") -> list[Bin]:
-    number = np.minimum((rows["confidence"] * BINS).astype(int), BINS - 1)
     return [
         (float(own["confidence"].mean()), float(own["correct"].mean()), len(own))
-        for _, own in rows.groupby(number)
+        for _, own in rows.groupby(bins_of(rows["confidence"].to_numpy()))
     ]
 
 
