@@ -5,14 +5,14 @@ BIN := .venv/bin
 STORAGE ?= sclsearch-storage
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: quickstart test lint types imports spaces pytest coverage docs docs-examples
+.PHONY: quickstart test lint types imports pytest coverage docs docs-examples
 .PHONY: browser test-cluster clean
 
 quickstart: .venv/installed
 	$(BIN)/sclsearch tune --method scl --task demo --train-size 160 --model minilm \
 	    --configs 3 --seeds 3 --epochs 8 --storage $(STORAGE)
 
-test: lint types imports spaces pytest
+test: lint types imports pytest
 
 lint: .venv/developer
 	$(BIN)/ruff check .
@@ -23,9 +23,6 @@ types: .venv/developer
 
 imports: .venv/developer
 	$(BIN)/lint-imports
-
-spaces: .venv/developer
-	$(BIN)/sclsearch doctor --all
 
 # Two processes, one torch thread each; a file's tests stay together, as their fixtures start Ray.
 pytest: .venv/developer

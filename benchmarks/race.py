@@ -19,7 +19,8 @@ import pandas as pd
 import yaml
 
 from benchmarks.machine import cores, header, markdown
-from sclsearch.selection.rules import Band, Race, Top
+from sclsearch.selection.race import Band, Race
+from sclsearch.selection.rules import Top
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

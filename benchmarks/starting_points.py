@@ -150,9 +150,9 @@ def trained(task: CustomTask, model: str, key: tuple[Any, ...]) -> dict[str, Any
 
     from sclsearch.encoders.load import load_encoder
     from sclsearch.tasks.metrics import value
+    from sclsearch.training.baselines import LOGISTIC as NAME
+    from sclsearch.training.baselines import baselines
     from sclsearch.training.engine import train
-    from sclsearch.training.evaluation import LOGISTIC as NAME
-    from sclsearch.training.evaluation import baselines
 
     torch.set_num_threads(1)
     _, method, _, factor, other, length, seed = key

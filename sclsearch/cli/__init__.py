@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sclsearch.cli.doctor import doctor, ui
+from sclsearch.cli.doctor import doctor
 from sclsearch.cli.export import export, predict
 from sclsearch.cli.ls import ls, rm
 from sclsearch.cli.options import Commands, HomeCommand, grouped
@@ -17,6 +17,7 @@ from sclsearch.cli.output import write
 from sclsearch.cli.reproduce import augment, reproduce
 from sclsearch.cli.show import compare, report, show
 from sclsearch.cli.tune import confirm, rerun, train, tune
+from sclsearch.cli.ui import ui
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.terminal import Terminal
 

@@ -1,25 +1,19 @@
-"""Commands about this machine: `doctor`, which checks it, and `ui`, which serves the MLflow UI."""
+"""Command `doctor`, which checks this machine."""
 
-import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
 from sclsearch.cli import options as o
-from sclsearch.cli.output import write
 from sclsearch.encoders.models import local_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.terminal import Terminal
-from sclsearch.spaces.load import check_file, space_files
 from sclsearch.store.storage import (
     DEFAULT_STORAGE,
     Storage,
@@ -32,14 +26,10 @@ from sclsearch.store.studies import study_names
 from sclsearch.study.spec import NO_TRACKING
 from sclsearch.tasks import CORPORA, DATA_VARIABLE, data_folder
 from sclsearch.tracking.server import (
-    PARAMETERS,
     connect,
     masked,
-    pages,
-    prepare_database,
     sqlite_file,
     tracking_uri,
-    ui_command,
 )
 
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
@@ -70,13 +60,6 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
     yield _checked("data", lambda: _data(data_dir))
     yield _checked("storage", lambda: _storage(storage), needed=True)
     yield _checked("tracking", lambda: _tracking(tracking, storage))
-
-
-def spaces() -> Finding:
-    """Return the result of validating all built-in search spaces."""
-    files = space_files()
-    faults = [fault for file in files for fault in check_file(file)]
-    return Finding("spaces", not faults, "\n".join(faults) or f"{len(files)} files", needed=True)
 
 
 def _checked(what: str, look: Callable[[], str], *, needed: bool = False) -> Finding:
@@ -184,80 +167,17 @@ def doctor(
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
-    all_: bool = False,
 ) -> None:
     """Check this machine: packages, GPUs, model, hub, data, storage and tracking.
 
-    Exit code 1 if a required package is missing, or the storage or a search space does not work.
-
-    Options:
-        --all: Also validate all built-in search spaces.
+    Exit code 1 if a required package is missing, or the storage does not work.
     """
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")
-    found = [*findings(storage, data_dir, tracking), *([spaces()] if all_ else [])]
+    found = [*findings(storage, data_dir, tracking)]
     for finding in found:
         mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
         table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))
     Terminal().print(table)
     sys.exit(int(any(finding.needed and not finding.works for finding in found)))
-
-
-def ui(
-    context: typer.Context,
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 5000,
-    storage: o.Storage = DEFAULT_STORAGE,
-    tracking: o.TrackingUri = None,
-) -> None:
-    """Serve the MLflow UI on 127.0.0.1 until Ctrl-C; print the address of each experiment.
-
-    First log the storage's studies that MLflow lacks, except running ones.
-
-    Options:
-        --port: Port of the server on 127.0.0.1.
-    """
-    uri = tracking_uri(tracking, storage)
-    if o.given(context, "storage"):
-        place = storage_path(storage)
-        if place.local is not None and not place.exists():
-            raise SclsearchError(
-                f"--storage {storage}: no such folder. Pass the storage of the search."
-            )
-    command, environment = ui_command(uri, port)
-    _check_free(port)
-    prepare_database(uri)
-    _write_missing_runs(storage, uri)
-    server = f"http://127.0.0.1:{port}"
-    experiments = pages(uri, server) or [("no study", f"{server}/#/experiments?{PARAMETERS}")]
-    write("".join(f"{name}\n  {address}\n" for name, address in experiments))
-    write("Ctrl-C ends the server.\n")
-    sys.stdout.flush()
-    # The server replaces this process, so that ending the command also ends the server.
-    os.execve(command[0], command, {**os.environ, **environment})
-
-
-def _write_missing_runs(storage: str, uri: str) -> None:
-    from sclsearch.tracking.publish import track_study
-
-    names = study_names(storage)
-    if names:
-        write("Writing to MLflow the studies that it lacks …\n", error=True)
-    for name in names:
-        try:
-            warning = track_study(storage, name, uri)
-        except SclsearchError as error:
-            warning = str(error)
-        if warning:
-            write(f"{warning}\n", error=True)
-
-
-def _check_free(port: int) -> None:
-    with socket.socket() as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            server.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise SclsearchError(
-                f"--port {port}: cannot be used: {error.strerror}. Choose another port."
-            ) from error

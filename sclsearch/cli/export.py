@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import typer
 
 from sclsearch.api import export as export_winner
 from sclsearch.api import load, select
-from sclsearch.canonical import counted
+from sclsearch.canonical import counted, printable
 from sclsearch.cli import options as o
 from sclsearch.cli.output import write
 from sclsearch.errors import SclsearchError
@@ -41,7 +40,6 @@ REFIT = "Training on more rows"
 STDIN = Path("-")
 ROW = "row"
 """Name of the column with the number of a row, from 1."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 SHOWN_ROWS = 10
 """Most rows with an empty text that a message names."""
 
@@ -303,7 +301,7 @@ class _StandardOutput:
 
 def _write_csv(header: Sequence[str], results: "Results", *, proba: bool, safe: bool) -> None:
     def cell(value: object) -> str:
-        text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value))
+        text = printable(str(value))
         return f"'{text}" if safe and text.startswith(("=", "+", "-", "@", "\t")) else text
 
     table = csv.writer(_StandardOutput(), lineterminator="\n")

@@ -10,7 +10,7 @@ from dataclasses import MISSING
 from inspect import Parameter
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,11 +18,10 @@ from typer.core import TyperCommand, TyperGroup
 from sclsearch.api import chosen
 from sclsearch.arguments import declared, entries, expanded, fields_of
 from sclsearch.canonical import printable
-from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
+from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.methods import check_method_name
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Size
-from sclsearch.protocols.variants import SCALES
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import load_yaml
 from sclsearch.store.storage import storage_folder
@@ -250,7 +249,7 @@ OwnMethod = Annotated[
         "stored data names runs only with this option.",
     ),
 ]
-Scale = Annotated[str | None, option("scale")]
+Scale = Annotated[Literal["laptop"] | None, option("scale")]
 Paraphrases = Annotated[Path | None, option("paraphrases")]
 DataDir = Annotated[Path | None, option("data_dir")]
 TimeBudget = Annotated[str | None, option("time_budget")]
@@ -341,8 +340,6 @@ def _check_names(values: Values) -> None:
         check_method_name(values["method"])
     if values["protocol"] is not None:
         find_protocol(values["protocol"])
-    if values["scale"] is not None:
-        lookup(SCALES, values["scale"], "scale")
     if values["rule"] is not None:
         parse_rule(values["rule"])
     if values["study"] is not None:

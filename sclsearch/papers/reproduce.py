@@ -7,17 +7,16 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console
 
 from sclsearch.encoders.models import base_model
-from sclsearch.errors import SclsearchError, first_line, lookup
+from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.papers.tables import Cell, Settings, Table
-from sclsearch.protocols.variants import SCALES
 from sclsearch.reports.export import describe_winner, encoder_place, export_encoder
 from sclsearch.reports.report import Report, report
 from sclsearch.search.plan import Estimate, plan_prepared
@@ -68,7 +67,7 @@ def plan_cells(
     cells: Sequence[Cell],
     options: RunOptions,
     *,
-    scale: str | None = None,
+    scale: Literal["laptop"] | None = None,
     model: str | None = None,
     paraphrases: Path | None = None,
 ) -> list[PlannedCell]:
@@ -88,15 +87,13 @@ def plan_cells(
         table: The table, which sets the rule and the number of configurations of the options.
         cells: Cells of the table.
         options: Run options.
-        scale: Name in `SCALES`; None is the paper's scale.
+        scale: Reduced scale; None is the paper's.
         model: Encoder that replaces the paper's, or the scale's.
         paraphrases: Paraphrase file, for methods or training rows that use one.
 
     Raises:
-        SclsearchError: The scale is unknown, no cell uses the paraphrases, or the file has faults.
+        SclsearchError: No cell uses the paraphrases, or the file has faults.
     """
-    if scale is not None:
-        lookup(SCALES, scale, "scale")
     if paraphrases and not any(map(_reads_paraphrases, cells)):
         raise SclsearchError(
             f"--paraphrases {paraphrases}: no selected cell reads paraphrases, by its method or "

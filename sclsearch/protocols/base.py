@@ -190,7 +190,7 @@ class Protocol:
     # tanh layer by default then reads the checkpoint's pooler, if there is one.
     pretrained_pooler: bool = False
     joined: int = 0  # paraphrases of each training row that are added with its label
-    scale: str | None = None  # name in `SCALES` if the protocol is scaled down
+    scale: Literal["laptop"] | None = None  # if the protocol is scaled down
     repetition: str | None = None  # how its replicates differ from the paper's, if they do
 
     @property

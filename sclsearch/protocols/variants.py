@@ -1,7 +1,7 @@
 """Variants of a protocol: fresh replicates, random splits and laptop scale."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sclsearch.errors import SclsearchError
@@ -126,9 +126,6 @@ def laptop(protocol: Protocol) -> Protocol:
         model="minilm",
         scale="laptop",
     )
-
-
-SCALES: Mapping[str, Callable[[Protocol], Protocol]] = {"laptop": laptop}
 
 
 def _fewer(data: TaskData, splits: Splits) -> Splits:

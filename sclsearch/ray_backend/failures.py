@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sclsearch.errors import SclsearchError
-from sclsearch.selection.rules import SeedRunId
+from sclsearch.selection.race import SeedRunId
 
 RETRIES: Mapping[str, float] = {
     "hang": 1,

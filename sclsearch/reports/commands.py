@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import canonical
 from sclsearch.encoders.models import ENCODER
 from sclsearch.methods import is_own
-from sclsearch.selection.rules import parse_rule, usual_band
+from sclsearch.selection.race import usual_band
+from sclsearch.selection.rules import parse_rule
 from sclsearch.store.storage import storage_option
 from sclsearch.tasks import TASKS
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sclsearch.reports.report import Report
     from sclsearch.study.spec import StudySpec
 
-TEXTS = '["A fine film."]'
+TEXTS = '["Your text."]'
 SIZES = ("train_size", "shots")
 
 
@@ -178,7 +179,7 @@ def main_example(name: str, record: "ExportRecord") -> str:
     if record.members or record.format == "sclsearch" or record.thresholded:
         return _with_sclsearch(name, record)
     quoted = json.dumps(name, ensure_ascii=False)
-    texts = '{"text": "A fine film.", "text_pair": "A good film."}' if record.pair else TEXTS
+    texts = '{"text": "First text.", "text_pair": "Second text."}' if record.pair else TEXTS
     code = ", trust_remote_code=True" if record.format == "transformers-code" else ""
     return (
         "from transformers import pipeline\n"
@@ -189,7 +190,7 @@ def main_example(name: str, record: "ExportRecord") -> str:
 
 def _with_sclsearch(name: str, record: "ExportRecord") -> str:
     quoted = json.dumps(name, ensure_ascii=False)
-    texts = '[("A fine film.", "A good film.")]' if record.pair else TEXTS
+    texts = '[("First text.", "Second text.")]' if record.pair else TEXTS
     method = f', method="{_place(record)}"' if record.method_digest else ""
     return (
         f"import sclsearch\nclassifier = sclsearch.load({quoted}{method})\n"

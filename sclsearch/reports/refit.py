@@ -192,8 +192,8 @@ def fit_linear(
 
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods.base import Model
+    from sclsearch.training.baselines import linear_head
     from sclsearch.training.data import tokenize_task
-    from sclsearch.training.evaluation import linear_head
 
     study, splits, refit = winner.study, winner.splits[replicate], None
     data = study.data

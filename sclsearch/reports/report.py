@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sclsearch.errors import RETRY, SclsearchError
-from sclsearch.selection.rules import Band, Rule, mean_std, parse_rule, reported_test
+from sclsearch.selection.race import Band
+from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import Comparison, compare
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path

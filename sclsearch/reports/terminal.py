@@ -14,7 +14,7 @@ from rich.text import Text
 from sclsearch.canonical import counted, printable, settings
 from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.selection.rules import Band
+from sclsearch.selection.race import Band
 
 if TYPE_CHECKING:
     from sclsearch.reports.summary import Summary

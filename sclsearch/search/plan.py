@@ -19,14 +19,9 @@ from sclsearch.search.prepare import check_new
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.study import Study
 from sclsearch.tracking.server import find_tracking_uri, masked, prepare_database
-from sclsearch.training.device import (
-    GraphedUpdates,
-    Update,
-    backend_for,
-    is_out_of_memory,
-    used_threads,
-)
+from sclsearch.training.device import backend_for, is_out_of_memory, used_threads
 from sclsearch.training.engine import make_update
+from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import adamw
 from sclsearch.training.spec import Numerics, seed_run_costs
 

@@ -18,7 +18,7 @@ from sclsearch.methods import error_text, find_method
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import Scheduler, open_configurations_for
-from sclsearch.selection.rules import Band, Race, usual_band
+from sclsearch.selection.race import Band, Race, usual_band
 from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import StudyRecord, StudyStore

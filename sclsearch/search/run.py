@@ -18,9 +18,10 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
 from sclsearch.reports.terminal import duration
-from sclsearch.search.callbacks import Callback, Progress, notify
+from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.plan import estimate
 from sclsearch.search.prepare import check_new, gpus_each, prepare_study
+from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.lock import lost_to_another, sole_driver
 from sclsearch.store.runs import Evaluation, Failure, RunStore
@@ -32,8 +33,8 @@ from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri, prepare_database
 from sclsearch.tracking.writer import failure_reason
+from sclsearch.training.baselines import baselines
 from sclsearch.training.device import backend_for, is_out_of_memory
-from sclsearch.training.evaluation import baselines
 
 if TYPE_CHECKING:
     from sclsearch.ray_backend.worker import WorkerContext

@@ -15,7 +15,7 @@ from sclsearch.ray_backend.failures import FINAL, WorkerFailure, WorkerFailures
 from sclsearch.reports.report import Report, report
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, Proposals
-from sclsearch.selection.rules import Band, SeedRunId
+from sclsearch.selection.race import Band, SeedRunId
 from sclsearch.store.remote import UnavailableError
 from sclsearch.store.runs import BATCH, Evaluation, Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage

@@ -85,19 +85,6 @@ def load_yaml(text: str) -> Any:
     return read
 
 
-def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
-    """Return the errors of a search space file, one line per error.
-
-    Errors of values appear once keys, types and bounds are valid. If `method` is None, the file
-    may name any method.
-    """
-    try:
-        load_space(path, method)
-    except SclsearchError as error:
-        return str(error).splitlines()
-    return []
-
-
 class SpaceFile(BaseModel, strict=True, extra="forbid"):
     """Top level of a search space file."""
 

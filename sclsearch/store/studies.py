@@ -13,7 +13,7 @@ from pydantic import Field
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.selection.rules import Band
+from sclsearch.selection.race import Band
 from sclsearch.store.schema import (
     Baseline,
     Count,

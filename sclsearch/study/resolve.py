@@ -19,7 +19,7 @@ from sclsearch.methods.fields import build, field_validators, load_custom_sample
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled
-from sclsearch.protocols.variants import SCALES, for_rows, fresh, with_enough_updates, with_splits
+from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_splits
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
     PAPER,
@@ -68,15 +68,14 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         with_splits(protocol, spec.splits)  # raises if the protocol defines its own splits
     spec = replace(spec, settings=typed(method, spec.settings, "--set "))
     numerics = _numerics(spec.precision, options)
-    scale = None if spec.scale is None else lookup(SCALES, spec.scale, "scale")
-    usual = (protocol if scale is None else scale(protocol)).model
+    usual = (laptop(protocol) if spec.scale else protocol).model
     model_name = usual if spec.model is None else str(spec.model)
     _check_space(spec, named)
     whole = _loaded(spec, options, model_name)
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
     protocol, configs = for_rows(protocol, whole, spec.splits)
-    if scale is not None:
-        protocol = scale(protocol)
+    if spec.scale:
+        protocol = laptop(protocol)
     if spec.fresh is not None:
         protocol = fresh(protocol, spec.fresh, spec.first_fresh)
     rule = protocol.rule if options.rule is None else parse_rule(options.rule)

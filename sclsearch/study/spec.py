@@ -166,7 +166,7 @@ class StudySpec:
     ] = field(default_factory=dict)
     metric: Annotated[str | None, Option(panel=DATA, more=True)] = None
     protocol: Annotated[str | None, Option(panel=DATA, more=True)] = None
-    scale: Annotated[str | None, Option(panel=DATA, more=True)] = None
+    scale: Annotated[Literal["laptop"] | None, Option(panel=DATA, more=True)] = None
     splits: Annotated[int | None, Option(panel=DATA, more=True)] = None
     unlabeled: Annotated[
         Unlabeled | None, Option(panel=DATA, more=True, metavar="N|all", kind=str | None)
@@ -289,7 +289,7 @@ class StudyKeywords(TypedDict, total=False):
 
     model: str | Path | Sequence[str | Path] | None
     protocol: str | None
-    scale: str | None
+    scale: Literal["laptop"] | None
     splits: int | None
     fractions: Sequence[float] | None
     metric: str | None

@@ -6,15 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import lookup
-from sclsearch.selection.rules import (
-    Band,
-    Race,
-    Rule,
-    SeedRunId,
-    reported,
-    reported_test,
-    score,
-)
+from sclsearch.selection.race import Band, Race, SeedRunId
+from sclsearch.selection.rules import Rule, reported, reported_test, score
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.tasks.metrics import MAXIMUM, METRICS, validation_loss

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from sclsearch.canonical import settings
-from sclsearch.selection.rules import SeedRunId
+from sclsearch.selection.race import SeedRunId
 from sclsearch.store.runs import Evaluation, SeedRun
 from sclsearch.store.studies import ConfigurationRecord, StudyRecord
 from sclsearch.study.state import ConfigurationScore, SearchState, SeedRunTask

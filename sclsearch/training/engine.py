@@ -29,7 +29,7 @@ from sclsearch.training.data import (
     occurring,
     rows_of,
 )
-from sclsearch.training.device import Backend, GraphedUpdates, Update, backend_for
+from sclsearch.training.device import Backend, backend_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
@@ -37,6 +37,7 @@ from sclsearch.training.evaluation import (
     compute_features,
     evaluate_rows,
 )
+from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import (
     adamw,
     evaluation_points,

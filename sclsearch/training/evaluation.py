@@ -1,12 +1,6 @@
-"""Evaluation of a model on labeled rows, cached embeddings, results, and baselines of a task.
-
-The baselines are the largest class, and a linear model on the pretrained encoder's mean over
-tokens, standardized on the training rows. It is logistic regression with the defaults of
-scikit-learn (L2, C = 1), or ridge regression (alpha = 1) in regression tasks.
-"""
+"""Evaluation of a model on labeled rows, cached embeddings, and the result of a training."""
 
 import errno
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,14 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sclsearch.canonical import canonical
-from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Batch, Method, Model
-from sclsearch.protocols.base import Rows, Splits, by_split
-from sclsearch.tasks.base import Index, Labels, TaskData
+from sclsearch.protocols.base import Rows, by_split
+from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.data import (
     Tokens,
@@ -34,7 +26,7 @@ from sclsearch.training.data import (
     on_device,
     padded_widths,
 )
-from sclsearch.training.device import Backend, backend_here
+from sclsearch.training.device import Backend
 from sclsearch.training.spec import SeedRunSpec
 
 EVALUATION_BATCH = 64
@@ -217,119 +209,3 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found[name] = tensor.clone() if tensor.data_ptr() in taken else tensor.contiguous()
         taken.add(tensor.data_ptr())
     return found
-
-
-MAJORITY = "majority class"
-LOGISTIC = "logistic regression on the frozen encoder"
-RIDGE = "ridge regression on the frozen encoder"
-MOST_ROWS_ON_CPU = 20_000
-"""Most distinct rows for the linear model on a CPU (some minutes); with more it is left out."""
-
-NEVER = -1e4
-"""Logit of a class without training rows."""
-
-Evaluations = Mapping[str, Mapping[str, Any]]
-
-
-def baselines(
-    data: TaskData,
-    tokens: Mapping[str, Tokens],
-    splits: Mapping[int, Splits],
-    encoder: Encoder,
-    metric: str,
-    *,
-    gpu: bool = True,
-) -> dict[int, dict[str, Evaluations]]:
-    """Return each replicate's evaluations of each baseline on its validation and test rows."""
-    backend = backend_here(gpu=gpu)
-    every = tuple(rows for one in splits.values() for rows in (one.train, one.validation, one.test))
-    features = None
-    distinct = sum(len(index) for index in by_split(every).values())
-    if backend.device.type == "cuda" or distinct <= MOST_ROWS_ON_CPU:
-        model = Model(encoder, nn.ModuleDict()).to(backend.device)
-        features = compute_features(model, tokens, every, "mean", backend)
-    by_rows: dict[str, dict[str, Evaluations]] = {}
-    found = {}
-    for number, one in splits.items():
-        key = canonical(one.digests)
-        if key not in by_rows:
-            by_rows[key] = _of_replicate(data, one, features, metric)
-        found[number] = by_rows[key]
-    return found
-
-
-def _of_replicate(
-    data: TaskData, splits: Splits, features: Features | None, metric: str
-) -> dict[str, Evaluations]:
-    regression, y = data.task.regression, splits.train.labels(data)
-    predictors: dict[str, Callable[[Rows], tuple[Any, Any]]] = {}
-    if not regression:
-        shares = np.bincount(y, minlength=len(data.task.labels)) / len(y)
-
-        def majority(rows: Rows) -> tuple[Any, Any]:
-            probabilities = np.tile(shares, (len(rows.index), 1))
-            return probabilities.argmax(1), probabilities
-
-        predictors[MAJORITY] = majority
-    if features is not None and len(np.unique(y)) > 1:
-        model = _fitted(features, splits.train, y, regression=regression)
-
-        def linear(rows: Rows) -> tuple[Any, Any]:
-            values = _values(features, rows)
-            probabilities = np.zeros((len(values), len(data.task.labels)))
-            if not regression:
-                probabilities[:, model.classes_] = model.predict_proba(values)
-            return model.predict(values), probabilities
-
-        predictors[RIDGE if regression else LOGISTIC] = linear
-    evaluated = {n: rows for n, rows in splits.rows.items() if n in {"validation", "test"}}
-    return {
-        name: {
-            n: evaluate(data.task, rows.labels(data), *predict(rows), metric)
-            for n, rows in evaluated.items()
-        }
-        for name, predict in predictors.items()
-    }
-
-
-def linear_head(
-    encoder: Encoder, data: TaskData, tokens: Mapping[str, Tokens], rows: Rows, *, gpu: bool
-) -> Head:
-    """Return the linear model, fitted on some rows, as a head on the encoder's mean over tokens.
-
-    It has the probabilities of the linear model. A class without a row has probability 0.
-    """
-    backend = backend_here(gpu=gpu)
-    model = Model(encoder, nn.ModuleDict()).to(backend.device)
-    features = compute_features(model, tokens, (rows,), "mean", backend)
-    labels = data.task.labels
-    scaler, linear = _fitted(features, rows, rows.labels(data), regression=not labels)
-    weight = np.atleast_2d(linear.coef_) / scaler.scale_  # [outputs, d]
-    bias = np.atleast_1d(linear.intercept_) - weight @ scaler.mean_
-    if labels and len(linear.classes_) == 2:  # one output, the logit of the second class
-        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
-    head = Head(encoder.width, len(labels), hidden=False)
-    present = linear.classes_ if labels else [0]
-    with torch.no_grad():
-        head.out.weight.zero_()
-        head.out.bias.fill_(NEVER)
-        head.out.weight[present] = torch.from_numpy(weight).float()
-        head.out.bias[present] = torch.from_numpy(bias).float()
-    return head
-
-
-def _fitted(features: Features, rows: Rows, y: Labels, *, regression: bool) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    linear = Ridge() if regression else LogisticRegression(max_iter=1000)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)
-        return make_pipeline(StandardScaler(), linear).fit(_values(features, rows), y)
-
-
-def _values(features: Features, rows: Rows) -> npt.NDArray[np.float64]:
-    position = features.position[rows.split][rows.index]
-    return features.values.cpu().numpy()[position].astype(np.float64)

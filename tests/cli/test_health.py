@@ -10,7 +10,7 @@ from tests.conftest import Call
 
 CHECKS = [
     *("python", *PACKAGES, "cpu", "gpu", "model minilm"),
-    *("hub", "data", "storage", "tracking", "spaces"),
+    *("hub", "data", "storage", "tracking"),
 ]
 # The package `cli` has the command under the name of its module.
 MODULE = "sclsearch.cli.doctor"
@@ -25,7 +25,7 @@ def found(
 @pytest.mark.slow
 def test_the_doctor_prints_all_checks_and_leaves_no_files(sclsearch: Call, workdir: Path) -> None:
     before = list(workdir.iterdir())
-    result = sclsearch("doctor", "--all")
+    result = sclsearch("doctor")
     assert list(workdir.iterdir()) == before
     assert (result.returncode, result.stderr) == (0, "")
     checks = [line for line in result.stdout.splitlines() if not line.startswith(" ")]

@@ -16,7 +16,7 @@ import typer.main
 
 import sclsearch
 from sclsearch.cli import app
-from sclsearch.spaces.load import check_file
+from sclsearch.spaces.load import load_space
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.studies import finish
 from tools import command_reference, python_reference
@@ -109,7 +109,7 @@ def test_the_search_space_of_the_how_to_page_is_valid(tmp_path: Path) -> None:
     (tmp_path / "supcl.yaml").write_text(
         _block("own-method.md", "yaml title=.supcl"), encoding="utf-8"
     )
-    assert check_file(tmp_path / "supcl.yaml", None) == []
+    assert load_space(tmp_path / "supcl.yaml", None).parameters
 
 
 def test_the_script_for_the_optuna_dashboard_writes_the_finished_configurations(

@@ -29,7 +29,7 @@ from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
-from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.conftest import Call
 from tests.processes import PATIENCE, Processes, wait_for
 from tests.studies import MakeSpec, in_process, stored

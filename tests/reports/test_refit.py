@@ -24,16 +24,11 @@ from sclsearch.reports.report import report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.metrics import evaluate, value
+from sclsearch.training.baselines import _fitted, _values, linear_head
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import backend_here
 from sclsearch.training.engine import train as engine_train
-from sclsearch.training.evaluation import (
-    TrainingResult,
-    _fitted,
-    _values,
-    compute_features,
-    linear_head,
-)
+from sclsearch.training.evaluation import TrainingResult, compute_features
 from tests.reports.conftest import own_task, study_on
 from tests.reports.test_heads import probabilities
 from tests.studies import same_weights

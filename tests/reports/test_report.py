@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,9 +10,12 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import Report, finished_winner, paired, report
 from sclsearch.reports.studies import studies
-from sclsearch.selection.rules import Band, parse_rule
+from sclsearch.selection.rules import parse_rule
 from tests.protocols.conftest import labeled, splits_of
 from tests.reports.conftest import WriteStudy
+
+if TYPE_CHECKING:
+    from sclsearch.selection.race import Band
 
 # The validation rules mean, top-2 and best each prefer a different configuration.
 MEAN = [(70, 50), (70, 60), (70, 70)]

@@ -11,7 +11,7 @@ from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.summary import Summary, summarize, summarize_comparison, summary_of
 from sclsearch.store.studies import StudyStore
-from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
 SIX = {"train": "abcdef", "test": "t"}

@@ -8,7 +8,7 @@ from rich.console import Console
 from sclsearch.reports.report import report
 from sclsearch.reports.terminal import Terminal, show, show_savings
 from sclsearch.selection.rules import parse_rule
-from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
 

@@ -13,7 +13,7 @@ from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.notes import Verdict
 from sclsearch.reports.report import Report, report
-from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
 Judged = Callable[..., Report]

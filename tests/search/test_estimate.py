@@ -10,8 +10,8 @@ import torch
 from rich.console import Console
 from safetensors.torch import save_file
 
-from sclsearch.search.callbacks import Progress
 from sclsearch.search.plan import Estimate, estimate
+from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
 from sclsearch.study.state import ConfigurationScore

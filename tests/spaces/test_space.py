@@ -17,7 +17,6 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import build
 from sclsearch.methods.scl import CE, SCL
 from sclsearch.spaces.load import (
-    check_file,
     covering_length,
     find_space,
     load_space,
@@ -153,7 +152,8 @@ def test_a_space_is_of_one_method_and_a_custom_one_is_named_by_its_class(file: P
     assert load_space(file, SCL).size() == 1
     file.write_text("method: Mine\nsource: x\nfixed: {pooling: mean}\nspace: {}\n")
     assert load_space(file, Mine).fixed == {"pooling": "mean"}
-    assert check_file(file)[0].startswith("mine.yaml: method: Unknown method 'Mine'.")
+    with pytest.raises(SclsearchError, match=r"^mine.yaml: method: Unknown method 'Mine'\."):
+        load_space(file, None)
 
 
 def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_path: Path) -> None:
@@ -193,9 +193,11 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
     ],
 )
 def test_an_error_names_its_place(file: Path, old: str, new: str, message: str) -> None:
-    assert check_file(file) == []
+    assert load_space(file, None).parameters
     file.write_text(GOOD.replace(old, new, 1))
-    lines = check_file(file)
+    with pytest.raises(SclsearchError) as raised:
+        load_space(file, None)
+    lines = str(raised.value).splitlines()
     assert any(line.startswith(f"mine.yaml: {message}") for line in lines), lines
 
 

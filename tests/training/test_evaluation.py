@@ -21,15 +21,13 @@ from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import value
 from sclsearch.training import evaluation as module
+from sclsearch.training.baselines import LOGISTIC, MAJORITY, baselines
 from sclsearch.training.data import collate, tokenize_task
 from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import (
-    LOGISTIC,
-    MAJORITY,
     NonFiniteLossError,
     TrainingResult,
-    baselines,
     evaluate_rows,
     save_tensors,
     save_weights,

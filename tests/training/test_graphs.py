@@ -16,9 +16,10 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.methods.scl import CE
 from sclsearch.training import engine
-from sclsearch.training.device import GraphedUpdates, backend_for, is_of_machine, is_out_of_memory
+from sclsearch.training.device import backend_for, is_of_machine, is_out_of_memory
 from sclsearch.training.engine import make_update, train
 from sclsearch.training.evaluation import TrainingResult
+from sclsearch.training.graphs import GraphedUpdates
 from sclsearch.training.spec import Numerics
 from tests.training.conftest import Work, WorkFor, identical
 

@@ -93,17 +93,6 @@ def read_results(reports: Sequence[Report]) -> list[StudyResults]:
     return found
 
 
-def named(found: Sequence[StudyResults], rows: Iterator[tuple[StudyResults, list[object]]]) -> Rows:
-    """Return table rows, each after the name of its study if the page has several."""
-    several = len(found) > 1
-    return [[results.name, *row] if several else row for results, row in rows]
-
-
-def headed(found: Sequence[StudyResults], *header: str) -> tuple[str, ...]:
-    """Return the header of the rows of `named`."""
-    return ("study", *header) if len(found) > 1 else header
-
-
 def compare_results(found: Sequence[StudyResults]) -> StudyComparison | str:
     """Return the comparison of the studies, or why there is none."""
     try:
@@ -220,9 +209,10 @@ def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[
 def reported_scores(found: Sequence[StudyResults]) -> Section:
     """Return the winners' test scores as papers report them: mean, top 3 and best seed."""
     metrics = ", ".join(dict.fromkeys(one.report.metric for one in found))
+    study = ["study"] if len(found) > 1 else []
     table = text_frame(
-        named(found, ((one, row) for one in found for row in _reported(one))),
-        headed(found, "score", f"test {metrics}", "seeds", "kind", "protocols that report it"),
+        [[*[one.name for _ in study], *row] for one in found for row in _reported(one)],
+        (*study, "score", f"test {metrics}", "seeds", "kind", "protocols that report it"),
     )
     caption = "Mean ± sample standard deviation."
     text = (

@@ -194,13 +194,15 @@ def _mistake_table(results: StudyResults, study: "Study", found: "pd.DataFrame")
 
 def embeddings(found: Sequence[StudyResults], restored: Sequence[Restored]) -> Section:
     """Return t-SNE maps of the test rows by the winners' best seeds, and their geometry."""
+    from sklearn.preprocessing import normalize
+
     section, rows = Section("embeddings", "Embeddings of the winner's best seed"), []
     for results, one in zip(found, restored, strict=True):
         embedded = _embedded(results, one)
         if isinstance(embedded, str):
             section.text.append(f"{results.name}: {embedded}" if len(found) > 1 else embedded)
             continue
-        z, y = embedded.values, embedded.y
+        z, y = normalize(embedded.values), embedded.y
         geometry = f"{alignment(z, y):.3f}", f"{uniformity(z):.3f}"
         rows.append([results.name, embedded.description, str(len(z)), *geometry])
         if collapsed(z):
@@ -370,6 +372,7 @@ def tsne_map(embeddings: Embeddings) -> tuple[Numbers, Numbers | None]:
     All vectors are normalized first, because the methods compare them by their cosine.
     """
     from sklearn.manifold import TSNE
+    from sklearn.preprocessing import normalize
     from threadpoolctl import threadpool_limits
 
     parts = [embeddings.values, *([] if embeddings.vectors is None else [embeddings.vectors])]
@@ -384,7 +387,7 @@ def tsne_map(embeddings: Embeddings) -> tuple[Numbers, Numbers | None]:
 
 def collapsed(z: Numbers) -> bool:
     """Return True if all normalized embeddings are equal up to rounding."""
-    return bool(np.ptp(normalize(z), axis=0).max() < 1e-5)
+    return bool(np.ptp(z, axis=0).max() < 1e-5)
 
 
 def alignment(z: Numbers, y: npt.NDArray[np.int64]) -> float:
@@ -393,9 +396,10 @@ def alignment(z: Numbers, y: npt.NDArray[np.int64]) -> float:
     Wang and Isola (2020, https://arxiv.org/abs/2005.10242), with α = 2; positive pairs are pairs
     of one class. Smaller is better; 0 if no class has two rows.
     """
-    same = _squared_distances(y[:, None].astype(float)) == 0
-    squared = _squared_distances(normalize(z))
-    return float(squared[same].mean()) if same.any() else 0.0
+    from scipy.spatial.distance import pdist
+
+    same = pdist(y[:, None]) == 0
+    return float(pdist(z, "sqeuclidean")[same].mean()) if same.any() else 0.0
 
 
 def uniformity(z: Numbers) -> float:
@@ -404,17 +408,6 @@ def uniformity(z: Numbers) -> float:
     Wang and Isola (2020), with t = 2. It is smaller the more evenly the embeddings cover the
     sphere; 0 is the largest value, where all embeddings are equal.
     """
-    return float(np.log(np.exp(-2 * _squared_distances(normalize(z))).mean()))
-
-
-def normalize(z: Numbers) -> Numbers:
-    """Return vectors of length 1; zero vectors stay zero."""
-    unit: Numbers = z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
-    return unit
-
-
-def _squared_distances(z: Numbers) -> Numbers:
     from scipy.spatial.distance import pdist
 
-    found: Numbers = pdist(z, "sqeuclidean")
-    return found
+    return float(np.log(np.exp(-2 * pdist(z, "sqeuclidean")).mean()))

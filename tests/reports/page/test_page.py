@@ -28,7 +28,7 @@ from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.tasks.custom import CustomTask
-from sclsearch.training.evaluation import LOGISTIC
+from sclsearch.training.baselines import LOGISTIC
 from tests.reports.conftest import WriteStudy, study_on
 
 LABELS, TEXT = ("<b>dull</b>", 'good & $x$ "fun"'), "<script>alert(1)</script>"

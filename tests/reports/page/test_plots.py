@@ -12,7 +12,7 @@ from sclsearch.reports.page.plots import (
     style,
 )
 from sclsearch.reports.report import report
-from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
 

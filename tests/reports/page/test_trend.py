@@ -8,7 +8,7 @@ import pytest
 import sclsearch
 from sclsearch.reports.page.sections import read_results
 from sclsearch.reports.page.trend import Trend, answer, find_trend
-from sclsearch.training.evaluation import LOGISTIC, MAJORITY
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
 SCORES = {"20": (60, 50), "100": (70, 64), "1000": (80, 82)}
