@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from typer.testing import CliRunner
@@ -82,7 +83,7 @@ def demo(tmp_path: Path) -> Table:
 def cells(demo: Table, options: RunOptions, small: Path) -> Cells:
     """Return a function that plans the selected cells of the demo's table."""
 
-    def cells(*selectors: str, scale: str | None = None) -> list[PlannedCell]:
+    def cells(*selectors: str, scale: Literal["laptop"] | None = None) -> list[PlannedCell]:
         selected = select_cells(demo, selectors)
         return plan_cells(demo, selected, options, model=str(small), scale=scale)
 
