@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache, wraps
 from pathlib import Path
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -36,30 +36,28 @@ _R = TypeVar("_R")
 DATA, OWN = "Data", "Own files"
 
 _NOT_A_MAPPING = "must be a mapping of keys to values"
-_MESSAGES: Mapping[str, str] = MappingProxyType(
-    {
-        "path_type": "must be a path",
-        "dataclass_type": "must be a {class_name}",
-        "tuple_type": "must be a list such as [0.1,0.2]",
-        "missing": "must have more values",
-        "greater_than_equal": "must be at least {ge:g}",
-        "less_than_equal": "must be at most {le:g}",
-        "less_than": "must be less than {lt:g}",
-        "dict_type": _NOT_A_MAPPING,
-        "model_type": _NOT_A_MAPPING,
-        "model_attributes_type": _NOT_A_MAPPING,
-        "union_tag_not_found": "must have the key {discriminator}",
-        "too_short": "must have {min_length} or more items",
-        "too_long": "must have {max_length} or fewer items",
-        "string_too_short": "must have {min_length} or more characters",
-        "string_type": "must be text",
-        "invalid_key": "keys must be text",
-    }
-)
+_MESSAGES: Mapping[str, str] = {
+    "path_type": "must be a path",
+    "dataclass_type": "must be a {class_name}",
+    "tuple_type": "must be a list such as [0.1,0.2]",
+    "missing": "must have more values",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "less_than": "must be less than {lt:g}",
+    "dict_type": _NOT_A_MAPPING,
+    "model_type": _NOT_A_MAPPING,
+    "model_attributes_type": _NOT_A_MAPPING,
+    "union_tag_not_found": "must have the key {discriminator}",
+    "too_short": "must have {min_length} or more items",
+    "too_long": "must have {max_length} or fewer items",
+    "string_too_short": "must have {min_length} or more characters",
+    "string_type": "must be text",
+    "invalid_key": "keys must be text",
+}
 
 
-_OPTIONS = MappingProxyType({"settings": "set", "custom_method": "method", "path": "task"})
-_ARGUMENTS = MappingProxyType({"set": "settings", "from": "from_study"})
+_OPTIONS: Mapping[str, str] = {"settings": "set", "custom_method": "method", "path": "task"}
+_ARGUMENTS: Mapping[str, str] = {"set": "settings", "from": "from_study"}
 # Group 1 matches commands: text in backquotes or after the program's name. Their options stay.
 _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 

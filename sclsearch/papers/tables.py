@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from sclsearch.errors import SclsearchError, suggestion
@@ -15,7 +14,7 @@ PUBLISHED = Path(__file__).parent / "published"
 Unit = Literal["percent", "fraction"]
 Settings = Mapping[str, object]
 
-SCALES: Mapping[Unit, int] = MappingProxyType({"percent": 100, "fraction": 1})
+SCALES: Mapping[Unit, int] = {"percent": 100, "fraction": 1}
 """Value of a perfect score in each unit."""
 
 
@@ -182,7 +181,7 @@ def load_tables(folder: Path) -> Mapping[str, Table]:
         )
         for path in sorted(folder.glob("*/*.yaml"))
     }
-    return MappingProxyType({name: _table(name, files) for name in files})
+    return {name: _table(name, files) for name in files}
 
 
 def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -6,7 +6,6 @@ Rows are configurations, seed runs, winners, values of learning curves, or predi
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -268,13 +267,11 @@ def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-_FRAMES: Mapping[str, Callable[[Report], pd.DataFrame]] = MappingProxyType(
-    {
-        "configurations": configuration_frame,
-        "seed-runs": seed_run_frame,
-        "winners": lambda report: configuration_frame(report).query("winner"),
-    }
-)
+_FRAMES: Mapping[str, Callable[[Report], pd.DataFrame]] = {
+    "configurations": configuration_frame,
+    "seed-runs": seed_run_frame,
+    "winners": lambda report: configuration_frame(report).query("winner"),
+}
 
 
 def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -> pd.DataFrame:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from annotated_types import Ge, Gt, Interval
@@ -38,7 +37,7 @@ AtLeastOne = Annotated[int, Ge(1)]
 Band = Annotated[float, Interval(gt=0, le=100)] | Literal["exact", "off"]
 _STEPS = 10_000  # Ray counts resources in ten-thousandths
 _ROUNDING = 0.005  # 0.333 and 0.143 are meant as a third and a seventh
-_SECONDS = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
+_SECONDS: Mapping[str, int] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_seconds(duration: object) -> object:

@@ -55,6 +55,9 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
     assert expected.items() <= options.items()
     assert (options["--set"], options["--storage"]) == ("dropouts=[0,0.1]", str(storage))
     assert parsed(command)
+    raced = replace(found, record=record, race="exact")
+    assert "--race" not in command
+    assert "--race exact" in search_command(raced)
     automatic = replace(record, origin={**record.origin, "precision": "auto"})
     assert "--precision" not in search_command(replace(found, record=automatic))
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
-from types import MappingProxyType
 
 from sclsearch.randomness import stream
 from tools.demo.grammar import PHENOMENA
@@ -27,7 +26,7 @@ HARD = frozenset({"agreement", "reflexive", "determiner", "comparative"})
 _ROUND = (*PHENOMENA, *(name for name in PHENOMENA if name not in HARD))
 
 # Two rows per pair.
-PAIRS: Mapping[str, int] = MappingProxyType({"train": 1000, "validation": 250, "test": 250})
+PAIRS: Mapping[str, int] = {"train": 1000, "validation": 250, "test": 250}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ unacceptable sentences: no word betrays the label, only its place in the sentenc
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from tools.demo.words import Draw, gerund, past, plural
 
@@ -202,24 +201,22 @@ def _complement(draw: Draw) -> tuple[str, str]:
     return f"{start} {right} {end}", f"{start} {wrong} {end}"
 
 
-PHENOMENA: Mapping[str, Callable[[Draw], tuple[str, str]]] = MappingProxyType(
-    {
-        "article order": _article_order,
-        "adjective order": _adjective_order,
-        "object order": _object_order,
-        "adverb order": _adverb_order,
-        "preposition order": _preposition_order,
-        "inversion": _inversion,
-        "filler-gap": _filler_gap,
-        "polarity": _polarity,
-        "agreement": _agreement,
-        "reflexive": _reflexive,
-        "determiner": _determiner,
-        "comparative": _comparative,
-        "auxiliary": _auxiliary,
-        "argument": _argument,
-        "coordination": _coordination,
-        "case": _case,
-        "complement": _complement,
-    }
-)
+PHENOMENA: Mapping[str, Callable[[Draw], tuple[str, str]]] = {
+    "article order": _article_order,
+    "adjective order": _adjective_order,
+    "object order": _object_order,
+    "adverb order": _adverb_order,
+    "preposition order": _preposition_order,
+    "inversion": _inversion,
+    "filler-gap": _filler_gap,
+    "polarity": _polarity,
+    "agreement": _agreement,
+    "reflexive": _reflexive,
+    "determiner": _determiner,
+    "comparative": _comparative,
+    "auxiliary": _auxiliary,
+    "argument": _argument,
+    "coordination": _coordination,
+    "case": _case,
+    "complement": _complement,
+}

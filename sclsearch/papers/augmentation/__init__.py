@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from sclsearch.canonical import digest, file_digest
@@ -284,7 +283,5 @@ def _download(name: str) -> Path:
     return folder
 
 
-BACKENDS: Mapping[str, Callable[[Options], Backend]] = MappingProxyType(
-    {"marian": Marian, "eda": EDA}
-)
+BACKENDS: Mapping[str, Callable[[Options], Backend]] = {"marian": Marian, "eda": EDA}
 """Registry of the back-ends."""

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
 PAGE = "index.html"
 FILES = ".files"
 """List of the files of a page, which a later page may delete."""
-_FILES: Mapping[TableFormat, str] = MappingProxyType(
-    {"csv": "csv", "md": "md", "latex": "tex", "parquet": "parquet"}
-)
+_FILES: Mapping[TableFormat, str] = {"csv": "csv", "md": "md", "latex": "tex", "parquet": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
