@@ -20,7 +20,7 @@ from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import value
-from sclsearch.training import evaluation as module
+from sclsearch.training import baselines as module
 from sclsearch.training.baselines import LOGISTIC, MAJORITY, baselines
 from sclsearch.training.data import collate, tokenize_task
 from sclsearch.training.device import Backend
