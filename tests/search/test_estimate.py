@@ -55,7 +55,7 @@ def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(
     prepare: Prepare, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: now)
+    monkeypatch.setattr("sclsearch.search.progress.time.monotonic", lambda: now)
     (task,) = workers.running(prepare(), 1)
     run, progress = workers.trained(task), Progress(Console(file=StringIO()), 11)
 
