@@ -175,7 +175,7 @@ def doctor(
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")
-    found = [*findings(storage, data_dir, tracking)]
+    found = list(findings(storage, data_dir, tracking))
     for finding in found:
         mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
         table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))

@@ -23,6 +23,7 @@ from sclsearch.reports.commands import main_example, own_method_option
 from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.predictor import ExportRecord, OnnxType, Prediction, read_record
 from sclsearch.reports.report import finished_winner
+from sclsearch.reports.terminal import left_out
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import MOST_SEEDS
 from sclsearch.tasks.custom import known_delimiter
@@ -145,8 +146,8 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
     """Return the score to expect of the exported model, and the one to quote."""
     if record.mean_test is None:
         return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
-    left_out = "failed ones" if finished_winner(found).failed else "none"
-    shown = f"Over all seeds, {left_out} left out, test {record.metric} is {record.mean_test:.4f}"
+    seeds = left_out(finished_winner(found).failed)
+    shown = f"Over all seeds, {seeds}, test {record.metric} is {record.mean_test:.4f}"
     if record.refit:
         shown += ", the estimate of the search; the exported model itself was not tested"
     if record.baseline:
@@ -218,8 +219,8 @@ def predict(
         raise SclsearchError(f"{where}: there are no rows. Add some.")
     texts = list(zip(*(cells[name] for name in columns), strict=True))
     rows = [row for row, own in enumerate(texts) if not has_blank(own)]
-    if left_out := sorted({*range(len(texts))} - {*rows}):
-        _warn_of_empty_texts(where, [cells[first][row] for row in left_out])
+    if empty := sorted({*range(len(texts))} - {*rows}):
+        _warn_of_empty_texts(where, [cells[first][row] for row in empty])
     shown = cells[printed]
     if format_ == "jsonl":  # numbers stay numbers, and missing values are null
         shown = raw[printed].astype(object).where(raw[printed].notna(), None)

@@ -13,7 +13,7 @@ from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
 from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
+from sclsearch.reports.terminal import CONFIGURATION, duration, grid, left_out, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
 from sclsearch.store.studies import StudyStore, study_names
 
@@ -33,10 +33,10 @@ COLUMNS = (
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
     """Print the winners of several studies and their differences from the first winner."""
-    failed = any(finished_winner(one).failed for one in found.reports)
+    failed = sum(finished_winner(one).failed for one in found.reports)
     what = (
         f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
-        f"{found.seeds} seeds, {'failed ones' if failed else 'none'} left out"
+        f"{found.seeds} seeds, {left_out(failed)}"
     )
     if not found.tested:
         what = f"winners on [bold]{escape(found.task)}[/], not compared: {NO_TEST_ROWS}"

@@ -119,8 +119,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     console.print(f"\nValidation {report.metric}: {rule_of(report)} (rule {report.rule})")
     if winner.plain and 0 < len(winner.reported) < winner.succeeded:
         every = with_spread(*winner.plain)
-        left_out = "failed ones" if winner.failed else "none"
-        console.print(f"  test {report.metric} {every} over all seeds, {left_out} left out")
+        console.print(f"  test {report.metric} {every} over all seeds, {left_out(winner.failed)}")
     if winner.failed:
         finished = report.seeds - winner.failed
         console.print(
@@ -187,6 +186,11 @@ def test_result(line: ConfigurationLine) -> str:
     if line.test_mean is None:
         return "–" if line.reported else "none"
     return with_spread(line.test_mean, line.test_std)
+
+
+def left_out(failed: int) -> str:
+    """Return which seeds a mean leaves out."""
+    return f"{'failed ones' if failed else 'none'} left out"
 
 
 def with_spread(mean: float, std: float | None) -> str:

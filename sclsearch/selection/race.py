@@ -42,18 +42,14 @@ class Race:
 
     def __init__(self, top: Top, highest: float, seeds: int, band: Band = None) -> None:
         self.top, self.highest, self.band = top, highest, band
-        self._rows: Scores = np.full((1, seeds), math.nan)
-        self.scores: Scores = self._rows[:0]
+        self.scores: Scores = np.empty((0, seeds))
         self._current: tuple[Numbers, int] | None = None  # what `_stage` returns; None if unknown
         doubled = ((2 if top.k is None else 3) * 2**n for n in range(seeds if band else 0))
         self.stages: tuple[int, ...] = (*(one for one in doubled if one < seeds), seeds)
 
     def add_configuration(self) -> None:
         """Add a configuration without any scores."""
-        count = len(self.scores)
-        if count == len(self._rows):
-            self._rows = np.vstack([self._rows, np.full_like(self._rows, math.nan)])
-        self.scores = self._rows[: count + 1]
+        self.scores = np.vstack([self.scores, np.full(self.stages[-1], math.nan)])
         self._current = None
 
     def add_score(self, configuration: int, seed: int, score: float) -> None:

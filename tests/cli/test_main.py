@@ -113,10 +113,10 @@ def test_a_full_disk_is_one_message_and_a_bug_keeps_its_traceback(
 
 def test_ctrl_c_in_a_destructor_ends_the_command_too() -> None:
     entry = """
-import signal, time, sclsearch.cli, sclsearch.__main__ as entry
+import signal, sclsearch.cli, sclsearch.__main__ as entry
 class Dropping:
     def __del__(self): signal.raise_signal(signal.SIGINT)
-def run(): Dropping(); time.sleep(60)
+def run(): Dropping(); signal.pause()
 sclsearch.cli.main = run; entry.main()
 """
     command = [sys.executable, "-c", entry]

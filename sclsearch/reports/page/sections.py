@@ -209,11 +209,10 @@ def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[
 def reported_scores(found: Sequence[StudyResults]) -> Section:
     """Return the winners' test scores as papers report them: mean, top 3 and best seed."""
     metrics = ", ".join(dict.fromkeys(one.report.metric for one in found))
-    study = ["study"] if len(found) > 1 else []
-    table = text_frame(
-        [[*[one.name for _ in study], *row] for one in found for row in _reported(one)],
-        (*study, "score", f"test {metrics}", "seeds", "kind", "protocols that report it"),
-    )
+    header = ("study", "score", f"test {metrics}", "seeds", "kind", "protocols that report it")
+    table = text_frame([[one.name, *row] for one in found for row in _reported(one)], header)
+    if len(found) == 1:
+        table = table.drop(columns="study")
     caption = "Mean ± sample standard deviation."
     text = (
         "The validation rows chose the configuration and the seeds. The seeds that chose the "
