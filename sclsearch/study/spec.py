@@ -286,7 +286,6 @@ class RunOptions:
 class StudyKeywords(TypedDict, total=False):
     """Keyword arguments for type checkers: names and types of the fields that are options."""
 
-    model: str | Path | Sequence[str | Path] | None
     protocol: str | None
     scale: Literal["laptop"] | None
     splits: int | None
@@ -329,12 +328,14 @@ class SearchKeywords(TypedDict, total=False):
 SEARCH_OPTIONS = tuple(SearchKeywords.__annotations__)
 
 
-class ClassifierKeywords(StudyKeywords, SearchKeywords):
+class ClassifierKeywords(StudyKeywords, SearchKeywords, total=False):
     """Keyword arguments of `sclsearch.Classifier`."""
 
+    model: str | Path | None
 
-class TrainKeywords(StudyKeywords, total=False):
-    """Keyword arguments of `sclsearch.train`."""
+
+class TaskKeywords(StudyKeywords, total=False):
+    """Keyword arguments that `sclsearch.train` and `sclsearch.tune` share."""
 
     text: str | Sequence[str] | None
     label: str | None
@@ -349,5 +350,13 @@ class TrainKeywords(StudyKeywords, total=False):
     register: str | None
 
 
-class TuneKeywords(TrainKeywords, SearchKeywords):
+class TrainKeywords(TaskKeywords, total=False):
+    """Keyword arguments of `sclsearch.train`."""
+
+    model: str | Path | None
+
+
+class TuneKeywords(TaskKeywords, SearchKeywords, total=False):
     """Keyword arguments of `sclsearch.tune`."""
+
+    model: str | Path | Sequence[str | Path] | None
