@@ -20,10 +20,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from itertools import product
+from math import comb
 from pathlib import Path
-from statistics import median
+from statistics import NormalDist, median
 from typing import Any
 
 import numpy as np
@@ -43,22 +45,19 @@ SIDES = (BASE, "scl", "supcl-seq", "lacon")
 """In the order of training."""
 LOGISTIC, SETFIT = "logistic regression", "SetFit"
 ALL = (LOGISTIC, SETFIT, BASE, *METHODS)
-LENGTH = 32
-"""Tokens at which texts are cut."""
+LENGTH = 32  # tokens at which texts are cut
 CONDITIONS = tuple(product(("sst2", "dbpedia", "amazon2"), (20, 100)))
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Learning rates of each side, as multiples of the start of the practical space."""
-SEEDS, FRESH = 5, 30
-"""Seeds of each configuration of a search, and new seeds of its winner."""
-PUBLISHED = {("sst2", 20, "scl"): 0.022, ("sst2", 100, "scl"): 0.017}
-"""Differences of Gunel et al. with RoBERTa-large."""
+CASES = [(name, *pair) for name, pair in product(("minilm", "bert-4x256"), CONDITIONS)]
+PLANNED = len(METHODS) * len(CASES)
+PAIRS = comb(len(ALL), 2) * len(CASES)
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # learning rates, by the start of the practical space
+SEEDS, FRESH = 5, 30  # of each configuration of a search, and new ones of its winner
 SAME = ("data", "digest", "engine", "device", "precision")
 """Fields that are equal in both records of a difference."""
 RESAMPLES, EDGE = 4_000, "†"
 Correct = npt.NDArray[np.bool_]
 Record = dict[str, Any]
-Key = tuple[str, str, int, str]
-"""Encoder, task, examples and method."""
+Key = tuple[str, str, int, str]  # encoder, task, examples and method
 Records = Mapping[Key, Record]
 
 
@@ -178,9 +177,7 @@ class Difference:
 
     own: Record
     base: Record
-    published: float | None
     comparison: Comparison  # its interval holds together with those of all other differences
-    resampled: Ends  # 95 %, over seeds and test rows
 
     @property
     def interval(self) -> Ends:
@@ -191,50 +188,31 @@ class Difference:
         """Return 1 or -1 if the interval is above or below zero, else 0."""
         return int(self.interval[0] > 0) - int(self.interval[1] < 0)
 
-    @property
-    def verdict(self) -> str:
-        """Return the word for the claim that the method is better than `ce`."""
-        if self.sign == 0 and self.published and self.interval[1] < self.published:
-            return "smaller than published"
-        return ("inconclusive", "holds", "does not hold")[self.sign]
+
+@cache
+def paired(a: str, b: str, alpha: float) -> Comparison:
+    """Return the sign-flip test of the seeds' accuracies, of which `packed` has the rows."""
+    scores = (unpacked(one).mean(axis=1).tolist() for one in (a, b))
+    return compare(*scores, largest=1.0, alpha=alpha)
 
 
-def encoders_of(records: Records) -> list[str]:
-    """Return the recorded encoders."""
-    return list(dict.fromkeys(encoder for encoder, *_ in records))
-
-
-def places(records: Records) -> list[tuple[str, str, int]]:
-    """Return the encoders and conditions that have a record, in order."""
-    every = product(encoders_of(records), CONDITIONS)
-    recorded = {key[:3] for key in records}
-    return [place for encoder, pair in every if (place := (encoder, *pair)) in recorded]
-
-
-def paired(a: Correct, b: Correct, alpha: float) -> Comparison:
-    """Return the sign-flip test of the seeds' accuracies."""
-    return compare(a.mean(axis=1).tolist(), b.mean(axis=1).tolist(), largest=1.0, alpha=alpha)
-
-
-def resampled(a: Correct, b: Correct) -> Ends:
-    """Return the 95 % bootstrap interval of the mean difference over seeds and test rows."""
+def resampled(a: Correct, b: Correct, alpha: float) -> Ends:
+    """Return the interval of the mean difference over seeds and test rows, by bootstrap errors."""
     draw, difference = stream(0, "seeds and rows"), a.astype(float) - b
     seeds, rows = (draw.multinomial(n, np.full(n, 1 / n), RESAMPLES) / n for n in a.shape)
-    low, high = np.quantile(((seeds @ difference) * rows).sum(axis=1), [0.025, 0.975]).tolist()
-    return low, high
+    means = ((seeds @ difference) * rows).sum(axis=1)
+    half = NormalDist().inv_cdf(1 - alpha / 2) * float(means.std())
+    return difference.mean() - half, difference.mean() + half
 
 
 def measured(records: Records) -> dict[Key, Difference]:
     """Return the differences whose sides have the same rows, device and engine."""
     found = {}
-    alpha = ALPHA / (len(METHODS) * len(CONDITIONS) * max(1, len(encoders_of(records))))
-    for place, method in product(places(records), METHODS):
+    for place, method in product(CASES, METHODS):
         own, base = records.get((*place, method)), records.get((*place, BASE))
         if own and base and all(own[name] == base[name] for name in SAME):
-            pair = unpacked(own["correct"]), unpacked(base["correct"])
-            claim = PUBLISHED.get((*place[1:], method))
-            test = paired(*pair, alpha)
-            found[(*place, method)] = Difference(own, base, claim, test, resampled(*pair))
+            test = paired(own["correct"], base["correct"], ALPHA / PLANNED)
+            found[(*place, method)] = Difference(own, base, test)
     return found
 
 
@@ -243,17 +221,13 @@ def shown(interval: Iterable[float]) -> str:
     return " … ".join(f"{100 * end:+.1f}" for end in interval)
 
 
-def table(
-    records: Records, cell: Callable[[Difference], str], more: Callable[[Record], str] | None = None
-) -> str:
+def table(records: Records, cell: Callable[[Difference], str]) -> str:
     """Return a table with a cell for each difference; a cell is empty if it was not measured."""
     found, rows = measured(records), []
     for place in dict.fromkeys(key[:3] for key in found):
         cells = [cell(found[key]) if (key := (*place, m)) in found else "" for m in METHODS]
-        base = [more(records[key]) if (key := (*place, BASE)) in records else ""] if more else []
-        rows.append([place[0], f"{place[1]}, {place[2]}", *base, *cells])
-    names = METHODS if more is None else (BASE, *METHODS)
-    return "\n".join(markdown(("encoder", "examples", *(f"`{name}`" for name in names)), rows))
+        rows.append([place[0], f"{place[1]}, {place[2]}", *cells])
+    return "\n".join(markdown(("encoder", "examples", *(f"`{m}`" for m in METHODS)), rows))
 
 
 def differences(records: Records) -> str:
@@ -268,62 +242,60 @@ def differences(records: Records) -> str:
 
 
 def details(records: Records) -> str:
-    """Return verdicts, p, intervals over seeds and rows, and learning rates."""
+    """Return p, intervals over seeds and rows, and the learning rates of both sides."""
 
     def rate(one: Record) -> str:
         return f"{one['learning_rate']:.1e}{EDGE if one['edge'] else ''}"
 
     def cell(one: Difference) -> str:
         p = "< 0.001" if one.comparison.p < 0.001 else f"{one.comparison.p:.3f}"
-        return f"{one.verdict}; {p}; {shown(one.resampled)}; {rate(one.own)}"
+        pair = unpacked(one.own["correct"]), unpacked(one.base["correct"])
+        rows = shown(resampled(*pair, ALPHA / PLANNED))
+        return f"{p}; {rows}; {rate(one.own)}, {rate(one.base)}"
 
-    return table(records, cell, rate)
+    return table(records, cell)
 
 
 def scores(records: Records) -> str:
     """Return accuracy in percent and seconds per model; the highest is bold."""
-    rows, tests = [], len(ALL) * len(CONDITIONS) * len(encoders_of(records))
-    for place in places(records):
+    rows = []
+    for place in CASES:
         found = {name: one for name in ALL if (one := records.get((*place, name)))}
-        best = max(found, key=lambda name: found[name]["accuracy"], default="")
-        cells, equal = [], []
-        for name in ALL:
-            if name not in found:
-                cells.append("")
-                continue
-            bold, edge = "**" * (name == best), EDGE * found[name]["edge"]
-            accuracy, seconds = percent(found[name]["accuracy"]), found[name]["seconds"]
-            digits = int(seconds < 10) + int(seconds < 1)
-            cells.append(f"{bold}{accuracy}{bold}{edge} ({seconds:.{digits}f} s)")
-            a, b = (unpacked(found[one]["correct"]) for one in (best, name))
-            if name != best and paired(a, b, ALPHA / tests).p > ALPHA / tests:
+        if BASE not in found:
+            continue
+        best = max(found, key=lambda name: found[name]["accuracy"])
+        cells, equal = dict.fromkeys(ALL, ""), []
+        for name, one in found.items():
+            bold, edge, seconds = "**" * (name == best), EDGE * one["edge"], one["seconds"]
+            cells[name] = f"{bold}{percent(one['accuracy'])}{bold}{edge} ({seconds:.2g} s)"
+            test = paired(found[best]["correct"], one["correct"], ALPHA)
+            if name != best and test.p > ALPHA / PAIRS:
                 equal.append(name)
-        rows.append([place[0], f"{place[1]}, {place[2]}", *cells, ", ".join(equal) or "none"])
+        rows.append(
+            [place[0], f"{place[1]}, {place[2]}", *cells.values(), ", ".join(equal) or "none"]
+        )
     columns = ("encoder", "examples", *ALL, "not reliably below the highest")
     return "\n".join(markdown(columns, rows))
 
 
 def sentences(records: Records) -> str:
     """Return what differences and rivals say."""
-    found, every = [*measured(records).values()], places(records)
-    possible = len(METHODS) * len(CONDITIONS) * len(encoders_of(records))
-    signs = [one.sign for one in found]
+    found = measured(records)
+    signs = [one.sign for one in found.values()]
+    gains = {key[:3] for key, one in found.items() if one.sign == 1}
     text = (
-        f"{len(signs)} comparisons with `{BASE}`: {signs.count(1)} with a gain, "
-        f"{signs.count(-1)} with a loss, {signs.count(0)} inconclusive; "
-        f"{possible - len(signs)} were not measured."
+        f"{len(signs)} comparisons with `{BASE}` in {len({key[:3] for key in found})} cases: "
+        f"{signs.count(1)} with a gain, in {len(gains)} cases; {signs.count(-1)} with a loss; "
+        f"{signs.count(0)} inconclusive. {PLANNED - len(signs)} more were planned and not measured."
     )
-    if halves := [(one.interval[1] - one.interval[0]) / 2 for one in found if one.sign == 0]:
-        least = np.floor(1_000 * median(halves)) / 10
-        text += (
-            f"\nThe median inconclusive interval, ±{least:.1f} points, hides smaller differences."
-        )
-    full = [place for place in every if all((*place, name) in records for name in ALL)]
+    wide = [one.interval[1] - one.interval[0] for one in found.values() if one.sign == 0]
+    if wide:
+        half = f"±{50 * median(wide):.1f} points"
+        text += f"\nThe median inconclusive interval is {half}: smaller differences stay hidden."
+    full = [place for place in CASES if all((*place, name) in records for name in ALL)]
     best = [max(ALL, key=lambda name: records[(*place, name)]["accuracy"]) for place in full]
-    if full:
-        won = ", ".join(f"{name} in {count}" for name, count in Counter(best).most_common())
-        text += f"\nThe highest score of {len(full)} cases: {won}."
-    return text
+    won = ", ".join(f"{name} in {count}" for name, count in Counter(best).most_common())
+    return text + (f" The highest score of {len(full)} cases: {won}." if full else "")
 
 
 def filled(text: str, records: Records) -> str:

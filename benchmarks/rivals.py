@@ -20,27 +20,15 @@ from typing import Any
 import joblib
 import numpy as np
 
-from benchmarks.comparison import (
-    CONDITIONS,
-    FRESH,
-    LENGTH,
-    LOGISTIC,
-    SEEDS,
-    SETFIT,
-    digest_of,
-    fields_of,
-    packed,
-    read,
-    write,
-)
+from benchmarks import comparison as common
+from benchmarks.comparison import CONDITIONS, LENGTH, LOGISTIC, SETFIT
 
-SETTINGS: Mapping[str, Sequence[tuple[float, int]]] = {
-    LOGISTIC: [(10.0**power, 0) for power in range(-3, 6)],
+SETTINGS: Mapping[str, Sequence[tuple[float, ...]]] = {
+    LOGISTIC: [(10.0**power,) for power in range(-3, 6)],
     SETFIT: [(rate, 20) for rate in (5e-6, 2e-5, 1e-4, 5e-4)],
 }
 PACKAGES = {LOGISTIC: ("scikit-learn", "torch"), SETFIT: ("setfit", "torch")}
-Encoder = tuple[str, int]
-"""Folder, and tokens at which texts are cut."""
+Encoder = tuple[str, int]  # folder, and tokens at which texts are cut
 
 
 def embedded(encoder: Encoder, texts: Sequence[str]) -> tuple[Any, float]:
@@ -77,17 +65,20 @@ def record(cache: Path, name: str, encoder: str, task: str, examples: int) -> di
     from sclsearch.study.resolve import resolve
     from sclsearch.study.spec import RunOptions, StudySpec
 
-    fields = {**fields_of(encoder, task, examples), "method": "ce", "searched": False}
-    specs = StudySpec(**fields), StudySpec(**fields, fresh=FRESH, first_fresh=SEEDS)
+    fields = {**common.fields_of(encoder, task, examples), "method": "ce", "searched": False}
+    specs = StudySpec(**fields), StudySpec(**fields, fresh=common.FRESH, first_fresh=common.SEEDS)
     study, new = (resolve(spec, RunOptions(gpus_per_trial=0)) for spec in specs)
-    search, fresh = [study.splits(n) for n in range(SEEDS)], [new.splits(n) for n in range(FRESH)]
+    search, fresh = (
+        [study.splits(n) for n in range(common.SEEDS)],
+        [new.splits(n) for n in range(common.FRESH)],
+    )
     memory, place = joblib.Memory(cache, verbose=0), (str(study.model), LENGTH)
     embed, contrast = memory.cache(embedded), memory.cache(contrasted)
 
     def texts(rows: Any) -> tuple[list[str], list[int]]:
         return [" ".join(row) for row in rows.texts(study.data)], rows.labels(study.data).tolist()
 
-    def run(train: Any, tested: Any, seed: int, setting: tuple[float, int]) -> tuple[Any, float]:
+    def run(train: Any, tested: Any, seed: int, setting: tuple[float, ...]) -> tuple[Any, float]:
         (x, y), (others, expected) = texts(train), texts(tested)
         if name == SETFIT:
             predicted, seconds = contrast(place, x, y, others, *setting, seed)
@@ -103,14 +94,20 @@ def record(cache: Path, name: str, encoder: str, task: str, examples: int) -> di
         runs = [run(one.train, one.validation, n, setting)[0] for n, one in enumerate(search)]
         means.append(float(np.mean(runs)))
     best = settings[int(np.argmax(means))]
-    found = [run(one.train, one.test, SEEDS + n, best) for n, one in enumerate(fresh)]
+    found = [run(one.train, one.test, common.SEEDS + n, best) for n, one in enumerate(fresh)]
     correct, seconds = np.array([right for right, _ in found]), [one for _, one in found]
     return {
         **{"setting": best, "edge": best[0] in (settings[0][0], settings[-1][0])},
-        **{"searched": len(settings) * SEEDS, "validation": max(means)},
+        **{"searched": len(settings) * common.SEEDS, "validation": max(means)},
         **{"accuracy": correct.mean(), "seconds": round(float(np.median(seconds)), 2)},
-        **{"data": digest_of(one.digests for one in fresh), "digest": study.model_digest[:12]},
-        **{"versions": {one: version(one) for one in PACKAGES[name]}, "correct": packed(correct)},
+        **{
+            "data": common.digest_of(one.digests for one in fresh),
+            "digest": study.model_digest[:12],
+        },
+        **{
+            "versions": {one: version(one) for one in PACKAGES[name]},
+            "correct": common.packed(correct),
+        },
     }
 
 
@@ -124,9 +121,9 @@ def main() -> None:
     given = parser.parse_args()
     for name, encoder, (task, examples) in product(given.rivals, given.encoders, CONDITIONS):
         key = (Path(encoder).name, task, examples, name)
-        if key not in read() and (not given.only or f"{task}/{examples}" in given.only):
+        if key not in common.read() and (not given.only or f"{task}/{examples}" in given.only):
             print(*key, flush=True)
-            write(key, record(given.cache, name, encoder, task, examples))
+            common.write(key, record(given.cache, name, encoder, task, examples))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from sclsearch.selection.rules import DECIMALS, Top, mean_std
 Numbers = npt.NDArray[np.float64]
 Ends = tuple[float, float]
 
-RESAMPLES = 10_000
+RESAMPLES = 100_000
 SEARCH_RESAMPLES = 2_000
 FEWEST_PAIRS = 3
 """Smallest number of pairs with an interval; that of two pairs says next to nothing."""
