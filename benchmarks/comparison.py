@@ -115,9 +115,6 @@ def train(storage: Path, encoder: str, key: Key, at_once: int) -> Record:
     """Tune a side, train its winner with new seeds, and return its record."""
     import torch
 
-    from sclsearch.papers.confirm import confirm
-    from sclsearch.reports.terminal import Terminal
-
     name, task, examples, method = key
     study, space = f"{method}-{task}-{examples}-{name}", space_of(encoder, method)
     file, rates = storage / "spaces" / f"{study}.yaml", space["space"]["learning_rate"]["values"]
@@ -130,7 +127,7 @@ def train(storage: Path, encoder: str, key: Key, at_once: int) -> Record:
     search |= {"race": "off", "test_scores": "winner", "study": study, "space": file}
     fields = fields_of(encoder, task, examples)
     chosen = sclsearch.tune(method=method, progress=False, **fields, **search, **run)
-    _, fresh = confirm(study, FRESH, sclsearch.RunOptions(**run), Terminal(quiet=True))
+    fresh = sclsearch.confirm(study, FRESH, progress=False, **run)
     winner, runs, shared = chosen.winner, fresh.seed_runs, fresh.record.training
     if winner is None or any(seed.test is None for seed in runs):
         raise SclsearchError(f"{fresh.study}: a seed run failed. `sclsearch show` has the reason.")

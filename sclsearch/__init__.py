@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sclsearch.api import (
         compare,
+        confirm,
         export,
         load,
         remove,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = ["Callback", "Classifier", "CustomTask", "Predictor", "Report", "RunOptions"]
-__all__ += ["SclsearchError", "StudyComparison", "StudySpec", "__version__", "compare", "export"]
-__all__ += ["load", "remove", "select", "table", "train", "tune", "write_report"]
+__all__ += ["SclsearchError", "StudyComparison", "StudySpec", "__version__", "compare", "confirm"]
+__all__ += ["export", "load", "remove", "select", "table", "train", "tune", "write_report"]
 
 
 def __dir__() -> list[str]:

@@ -37,6 +37,7 @@ from sclsearch.store.studies import study_names
 from sclsearch.study.spec import (
     DEFAULT_METHOD,
     SEARCH_OPTIONS,
+    RunKeywords,
     RunOptions,
     StudySpec,
     TrainKeywords,
@@ -153,6 +154,44 @@ def train(
         )
     spec, run_options = chosen(task, method, options, searched=False, from_study=from_study)
     return _trained(spec, run_options, Terminal(stderr=True, quiet=not progress), callbacks)
+
+
+@with_options(RunOptions)
+def confirm(
+    study: str,
+    seeds: int = 10,
+    *,
+    rule: str | None = None,
+    method: str | None = None,
+    data_dir: Path | str | None = None,
+    progress: bool = True,
+    **options: Unpack[RunKeywords],
+) -> Report:
+    """Train a study's winner on new seeds, which did not choose it, and return their report.
+
+    The same call resumes. The report is that of a study of its own, which `compare` takes, too.
+
+    Example:
+        >>> confirm("scl-cola", 10).winner.test_mean  # doctest: +SKIP
+
+    Args:
+        study: The study's name.
+        seeds: Number of new seeds.
+        rule: Selection rule that chooses the winner; None uses the study's.
+        method: Custom method of the study as `FILE.py:CLASS`, if it is in a file.
+        data_dir: Folder of the task's files, if they moved.
+        progress: Whether to show progress.
+
+    Raises:
+        SclsearchError: The study does not exist, has no winner, or its data or weights changed.
+        KeyboardInterrupt: The training was interrupted.
+    """
+    from sclsearch.papers.confirm import confirm as confirmed
+
+    place = storage_folder(options.pop("storage", DEFAULT_STORAGE), make=False)
+    given: dict[str, Any] = {"rule": rule, "custom_method": method, "data_dir": data_dir}
+    run = RunOptions(**{**options, **given, "storage": place})
+    return confirmed(study, seeds, run, Terminal(stderr=True, quiet=not progress))[1]
 
 
 def chosen(

@@ -101,6 +101,8 @@ def test_a_fitted_estimator_can_be_pickled_and_leaves_no_files(
     assert again.report_ == classifier.report_
     assert "fine-tuned by scl on 19 training and validation rows" in repr(again.predictor_)
     assert not [*folder.iterdir()]
+    with pytest.raises(SclsearchError, match="Unknown study"):
+        classifier.report_.frame()
 
 
 def test_a_search_in_a_storage_is_kept_and_resumed(options: Options, folder: Path) -> None:

@@ -21,7 +21,17 @@ from sclsearch.reports.report import ConfigurationLine, SeedLine
 from sclsearch.study.spec import RunOptions, StudySpec
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "python.md"
-FUNCTIONS = ("tune", "train", "select", "table", "compare", "write_report", "export", "load")
+FUNCTIONS = (
+    "tune",
+    "train",
+    "confirm",
+    "select",
+    "table",
+    "compare",
+    "write_report",
+    "export",
+    "load",
+)
 SECTIONS = {
     "Classifier": (sclsearch.Classifier,),
     "Functions": tuple(getattr(sclsearch, name) for name in (*FUNCTIONS, "remove")),

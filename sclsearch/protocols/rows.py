@@ -85,6 +85,12 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
     if data.task.own:
         first, group = equal_texts(pool.texts(data))
     size = len(first) - max(1, round(share * len(first)))
+    classes = 1 if data.task.regression else len(np.unique(pool.labels(data)))
+    if data.task.own and size < classes:
+        raise SclsearchError(
+            f"{data.task.name}: has {len(first)} different training texts of {classes} classes, "
+            "too few for one of each class in training and one in validation. Add rows."
+        )
     drawn = stratified(pool.labels(data)[first], size, rng)
     train = pool.take(np.flatnonzero(np.isin(group, drawn)))
     held, rows = Rows(pool.split, np.setdiff1d(pool.index, train.index)), len(pool.index)

@@ -28,8 +28,8 @@ from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 from sclsearch.tasks.metrics import METRICS
 
 WINNERS = (
-    "This compares two configurations, not two methods. In simulations, two searches with the "
-    "same method differ with p ≤ 0.05 in 20 to 36 % of cases."
+    "This compares the winners, not the methods: the winners of two searches with one method "
+    "differ with p ≤ 0.05 in 20 to 36 % of simulations."
 )
 """Limit of a comparison of winners; benchmarks/significance.md has the measurement."""
 SAME = 1.1

@@ -15,6 +15,7 @@ from sclsearch.canonical import canonical, one_line, shown
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
+from sclsearch.store.studies import existing_study
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def stored_seed_runs(report: Report) -> Iterator[StoredSeedRun]:
 
 def _batches(report: Report) -> Iterator[list[StoredSeedRun]]:
     """Yield the stored seed runs in lists, so that only a few are in memory at a time."""
+    existing_study(report.storage, report.study)  # raises if it is gone
     runs = RunStore(report.storage)
     lines = sorted(report.configurations, key=lambda line: line.number)
     seeds = [(line, seed) for line in lines for seed in line.seeds]

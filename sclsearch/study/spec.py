@@ -283,8 +283,24 @@ class RunOptions:
         check_fields(self)
 
 
-class StudyKeywords(TypedDict, total=False):
+class RunKeywords(TypedDict, total=False):
     """Keyword arguments for type checkers: names and types of the fields that are options."""
+
+    storage: Storage
+    tracking: str | None
+    address: str | None
+    cpus_per_trial: int
+    gpus_per_trial: float | None
+    accelerator: str | None
+    cuda_graphs: CudaGraphs
+    concurrency: int | None
+    trial_timeout: float | str | None
+    retry_failed: bool
+    checkpoint_every: float | str | None
+
+
+class StudyKeywords(RunKeywords, total=False):
+    """Keyword arguments that a search, a training and the classifier share."""
 
     protocol: str | None
     scale: Literal["laptop"] | None
@@ -298,19 +314,8 @@ class StudyKeywords(TypedDict, total=False):
     settings: Mapping[str, object]
     paraphrases: Path | str | None
     precision: Precision
-    storage: Storage
-    tracking: str | None
     seeds: int | None
     rule: str | None
-    address: str | None
-    cpus_per_trial: int
-    gpus_per_trial: float | None
-    accelerator: str | None
-    cuda_graphs: CudaGraphs
-    concurrency: int | None
-    trial_timeout: float | str | None
-    retry_failed: bool
-    checkpoint_every: float | str | None
 
 
 class SearchKeywords(TypedDict, total=False):

@@ -64,7 +64,8 @@ def _errors(where: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, RecursionError) as error:  # also those of pandas and pyarrow
         reason = one_line(str(error), 300).rstrip(".")
-        raise SclsearchError(f"{where}: cannot be read: {reason}. Correct the file.") from error
+        action = "Save it as UTF-8" if isinstance(error, UnicodeError) else "Correct the file"
+        raise SclsearchError(f"{where}: cannot be read: {reason}. {action}.") from error
 
 
 def parse(

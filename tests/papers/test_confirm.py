@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import sclsearch
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.write import select_texts
 from sclsearch.papers.confirm import confirm, prepare_confirmation
@@ -94,7 +95,8 @@ def test_a_winner_is_confirmed_on_replicates_after_those_of_its_search(
     assert (beside.study, beside.mean, beside.seeds) == (name, again.test_mean, 3)
     with pytest.raises(SclsearchError, match=rf"^{name}: repeats the winner of another"):
         confirmed(name, options)
-    _, fewer = confirmed(chosen, options, 2)
+    with in_process():
+        fewer = sclsearch.confirm(chosen, 2, storage=options.storage, progress=False)
     assert fewer.seeds == 2
     assert finished_winner(fewer).test_mean == pytest.approx(0.705)
 

@@ -178,6 +178,13 @@ def test_own_rows_decide_the_numbers_of_configurations_seeds_and_splits() -> Non
         assert for_rows(PLAIN, own, 3)[0].title == "plain, 3 splits"
 
 
+def test_own_rows_that_leave_no_row_of_a_class_for_training_are_refused() -> None:
+    data = labeled(train=[0, 1])
+    own = replace(data, task=replace(data.task, own=True))
+    with pytest.raises(SclsearchError, match="2 different training texts of 2 classes, too few"):
+        PLAIN.splits(own, None, PLAIN.replicate(0))
+
+
 def test_few_rows_get_as_many_epochs_as_100_updates_take() -> None:
     protocol = with_enough_updates(PLAIN)
     assert protocol.training(40, 16) == {"epochs": 40, "post_epochs": 20}

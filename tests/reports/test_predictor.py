@@ -172,7 +172,7 @@ def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
         ("body\na\n", (), "--text: must name one column of"),
         ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'? Known: bdy."),
         ('{"body": "a"}\n', (*BODY, "--keep", "body", "--format", "jsonl"), "printed twice"),
-        (b"body\ngood\n\xff\n", BODY, "cannot be read: 'utf-8' codec"),
+        (b"body\ngood\n\xff\n", BODY, "invalid start byte. Save it as UTF-8."),
     ):
         result = invoke(winner, "-", *options, texts=content)
         assert isinstance(result.exception, SclsearchError)
