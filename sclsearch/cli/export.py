@@ -220,7 +220,7 @@ def predict(
     texts = list(zip(*(cells[name] for name in columns), strict=True))
     rows = [row for row, own in enumerate(texts) if not has_blank(own)]
     if empty := sorted({*range(len(texts))} - {*rows}):
-        _warn_of_empty_texts(where, [cells[first][row] for row in empty])
+        _warn_of_empty_texts(where, first, [cells[first][row] for row in empty])
     shown = cells[printed]
     if format_ == "jsonl":  # numbers stay numbers, and missing values are null
         shown = raw[printed].astype(object).where(raw[printed].notna(), None)
@@ -233,11 +233,11 @@ def predict(
         _write_json_lines(header, results, proba=proba)
 
 
-def _warn_of_empty_texts(source: str, names: Sequence[object]) -> None:
+def _warn_of_empty_texts(source: str, column: str, names: Sequence[object]) -> None:
     shown = ", ".join(map(str, names[:SHOWN_ROWS]))
     more = ", …" if len(names) > SHOWN_ROWS else ""
     rows = counted(len(names), "row")
-    write(f"{source}: {rows} with an empty text left out: {shown}{more}\n", error=True)
+    write(f"{source}: {rows} with an empty text left out: {column} {shown}{more}\n", error=True)
 
 
 def _text_columns(

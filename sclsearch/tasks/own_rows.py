@@ -72,7 +72,7 @@ def load_custom_task(files: CustomTask) -> TaskData:
     task = _task(files, tuple(classes or ()))
     drawn = files.drawn(len(splits["train"]))
     if drawn:
-        splits |= draw_splits(splits["train"], drawn, str(files.path))
+        splits |= draw_splits(splits["train"], drawn, f"{files.path}: column {files.label}")
     unlabeled = parts["train"][train == ""]
     if len(unlabeled):
         texts, ids = _texts(files, unlabeled), _ids(files, unlabeled)
@@ -268,7 +268,7 @@ def draw_splits(
     and then `test`, as far as the class has enough rows and the split enough places. Rows with
     equal texts are in one split, and the draw counts them as one row, of the first one's class.
 
-    `where` is the file, for the error. The fractions sum to 1.
+    `where` is the file with the label's column, for the error. The fractions sum to 1.
     """
     rng = stream(0, "fractions")
     first, group = equal_texts(split.texts)

@@ -160,7 +160,8 @@ def test_rows_with_an_empty_text_are_left_out_and_counted(winner: Path) -> None:
     texts = 'id,body\na1," "\na2,the film was good\na3,\na4,awful\n'
     found = sclsearch.load(winner).predict(["the film was good", "awful"])
     labels = [str(one.label) for one in found]
-    for options, rows, empty in (((), "24", "1, 3"), (("--id", "id"), ("a2", "a4"), "a1, a3")):
+    own = ("--id", "id")
+    for options, rows, empty in (((), "24", "row 1, 3"), (own, ("a2", "a4"), "id a1, a3")):
         lines, messages = predict(winner, "-", *BODY, *options, texts=texts)
         printed = [(row[0], row[2]) for row in csv.reader(lines[1:])]
         assert printed == [*zip(rows, labels, strict=True)]
