@@ -45,8 +45,10 @@ SECTIONS = {
     "Methods of your own": (Method, Batch, Model, Training, Stage, Encoder, Head),
 }
 WITHOUT_SIGNATURE = {*SECTIONS["Results"], *SECTIONS["Callbacks"], Method, Encoder, Head, Model}
-ENTRY = re.compile(r"^([\w/ -]+): (.+(?:\n {4}.+)*)", re.MULTILINE)
-HEADINGS = re.compile(r"^(Args|Attributes|Options|Raises|Returns|Yields|Example):\n", re.MULTILINE)
+ENTRY = re.compile(r"^([\w/, -]+): (.+(?:\n {4}.+)*)", re.MULTILINE)
+HEADINGS = re.compile(
+    r"^(Args|Attributes|Columns|Options|Raises|Returns|Yields|Example):\n", re.MULTILINE
+)
 
 _OPTIONS = {
     *ENTRY.findall(textwrap.dedent((sclsearch.tune.__doc__ or "").partition("Options:\n")[2]))

@@ -243,19 +243,57 @@ class Report:
         return failed if len(failed) == len(found) else []
 
     def frame(self) -> "pd.DataFrame":
-        """Return one row per stored seed run; see `table.seed_run_frame` for the columns."""
+        """Return one row per stored seed run, by configuration and replicate.
+
+        Columns:
+            study, method, task, model, protocol, size, metric: The study; `size` is None for all
+                training examples.
+            configuration, origin: Number of the configuration, and where its values come from.
+            HYPERPARAMETER: One column for each of method and training; lists are JSON text. The name
+                of another column gets the prefix `hyperparameter_`.
+            replicate, seed_PURPOSE: Number of the replicate, and its random seeds.
+            validation, test: Scores in the metric; missing for a failed seed run.
+            f1_CLASS: F1 of each class on the test rows; only for classification.
+            reported: True if the selection rule reports the test score of this seed run.
+            winner: True for the seed runs of the winner.
+            status, failure: `finished` or `failed`, and the reason of the failure.
+            seconds, device: Training time, and the name of the GPU or CPU.
+            key: Key of the seed run in the run store.
+        """
         from sclsearch.reports.table import seed_run_frame
 
         return seed_run_frame(self)
 
     def curves(self) -> "pd.DataFrame":
-        """Return losses and validation metrics by update; see `table.curve_frame`."""
+        """Return losses and validation metrics during training, one value per row.
+
+        Columns:
+            configuration, replicate, key: The seed run.
+            stage: Name of the training stage; `final` for the last one, which alone is evaluated.
+            step, epoch: Updates and epochs of the stage so far.
+            kept: True for the evaluation whose weights are tested.
+            name: `loss.TERM` for the mean of a loss term, or of a monitored quantity, since the
+                previous record; `validation.METRIC` for a metric on the validation rows.
+            value: The value.
+        """
         from sclsearch.reports.table import curve_frame
 
         return curve_frame(self)
 
     def predictions(self) -> "pd.DataFrame":
-        """Return the predictions for validation and test rows; see `table.prediction_frame`."""
+        """Return the prediction for each validation and test row of each seed run.
+
+        Columns:
+            configuration, replicate, key: The seed run.
+            split: `validation` or `test`.
+            row: Position of the row among the replicate's rows of that split, from 0.
+            label: Name of the true class; in regression the true score.
+            predicted: Name of the predicted class; in regression the predicted score.
+            probability_CLASS: Softmax of the method's logits; for `lacon` and `lacon-fusion`, of
+                the cosine similarities over tau.
+
+        Labels and probabilities are missing for seed runs whose file of them was deleted.
+        """
         from sclsearch.reports.table import prediction_frame
 
         return prediction_frame(self)

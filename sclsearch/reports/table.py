@@ -62,23 +62,7 @@ _MARKDOWN = str.maketrans({**{one: f"\\{one}" for one in "\\|*`"}, "<": "&lt;", 
 
 
 def seed_run_frame(report: Report) -> pd.DataFrame:
-    """Return one row per stored seed run, by configuration and replicate.
-
-    Columns:
-        study, method, task, model, protocol, size, metric: The study; `size` is None for all
-            training examples.
-        configuration, origin: Number of the configuration, and where its values come from.
-        One column per hyperparameter of method and training. Lists are JSON text. A hyperparameter
-            named like another column gets the prefix `hyperparameter_`.
-        replicate, seed_PURPOSE: Number of the replicate, and its random seeds.
-        validation, test: Scores in the metric; missing for a failed seed run.
-        f1_CLASS: F1 of each class on the test rows; only for classification.
-        reported: True if the selection rule reports the test score of this seed run.
-        winner: True for the seed runs of the winner.
-        status, failure: `finished` or `failed`, and the reason of the failure.
-        seconds, device: Training time, and the name of the GPU or CPU; `cuda` or `cpu` if unknown.
-        key: Key of the seed run in the run store.
-    """
+    """Return the rows of `Report.frame`."""
     labels = _labels(report)
     rows = [_seed_run_row(report, labels, *found) for found in stored_seed_runs(report)]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(SEED_RUN_COLUMNS))
@@ -88,7 +72,7 @@ def configuration_frame(report: Report) -> pd.DataFrame:
     """Return one row per configuration, best first.
 
     Columns:
-        study to origin, and one column per hyperparameter: As in `seed_run_frame`.
+        study to origin, and one column per hyperparameter: As in `Report.frame`.
         rule, score: The selection rule and the score under it; missing while seed runs are missing.
         test_mean, test_std: Mean and sample standard deviation of the reported test scores.
         seeds, failures: Numbers of finished and of failed seed runs.
@@ -111,17 +95,7 @@ def configuration_frame(report: Report) -> pd.DataFrame:
 
 
 def curve_frame(report: Report) -> pd.DataFrame:
-    """Return losses and validation metrics during training, one value per row.
-
-    Columns:
-        configuration, replicate, key: The seed run.
-        stage: Name of the training stage; `final` for the last one, which alone is evaluated.
-        step, epoch: Updates and epochs of the stage so far.
-        kept: True for the evaluation whose weights are tested.
-        name: `loss.TERM` for the mean of a loss term, or of a monitored quantity, since the
-            previous record; `validation.METRIC` for a metric on the validation rows.
-        value: The value.
-    """
+    """Return the rows of `Report.curves`."""
     rows = [
         (line.number, replicate, run.key, *point)
         for line, replicate, run in stored_seed_runs(report)
@@ -131,19 +105,7 @@ def curve_frame(report: Report) -> pd.DataFrame:
 
 
 def prediction_frame(report: Report) -> pd.DataFrame:
-    """Return the prediction for each validation and test row of each seed run.
-
-    Columns:
-        configuration, replicate, key: The seed run.
-        split: `validation` or `test`.
-        row: Position of the row among the replicate's rows of that split, from 0.
-        label: Name of the true class; in regression the true score.
-        predicted: Name of the predicted class; in regression the predicted score.
-        probability_CLASS: Softmax of the method's logits; for `lacon` and `lacon-fusion`, of the
-            cosine similarities over tau.
-
-    Labels and probabilities are missing for seed runs whose file of them was deleted.
-    """
+    """Return the rows of `Report.predictions`."""
     classes, runs = _labels(report), RunStore(report.storage)
     frames = [pd.DataFrame(columns=list(PREDICTION_COLUMNS))]
     for batch in _batches(report):

@@ -39,7 +39,7 @@ from sclsearch.training.device import backend_for, is_out_of_memory
 if TYPE_CHECKING:
     from sclsearch.ray_backend.worker import WorkerContext
 
-STOPPING = "Stopping; Ctrl-C again stops at once"
+STOPPING = "Stopping the seed runs in training; Ctrl-C again stops at once"
 OPENING = 0.45
 """Share of a time budget after which no configuration is added: the rest is for further seeds."""
 
