@@ -249,7 +249,7 @@ class Report:
             study, method, task, model, protocol, size, metric: The study; `size` is None for all
                 training examples.
             configuration, origin: Number of the configuration, and where its values come from.
-            HYPERPARAMETER: One column for each of method and training; lists are JSON text. The name
+            HYPERPARAMETER: One column for each of method and training, lists as JSON text. The name
                 of another column gets the prefix `hyperparameter_`.
             replicate, seed_PURPOSE: Number of the replicate, and its random seeds.
             validation, test: Scores in the metric; missing for a failed seed run.
