@@ -68,10 +68,8 @@ def record(cache: Path, name: str, encoder: str, task: str, examples: int) -> di
     fields = {**common.fields_of(encoder, task, examples), "method": "ce", "searched": False}
     specs = StudySpec(**fields), StudySpec(**fields, fresh=common.FRESH, first_fresh=common.SEEDS)
     study, new = (resolve(spec, RunOptions(gpus_per_trial=0)) for spec in specs)
-    search, fresh = (
-        [study.splits(n) for n in range(common.SEEDS)],
-        [new.splits(n) for n in range(common.FRESH)],
-    )
+    search = [study.splits(n) for n in range(common.SEEDS)]
+    fresh = [new.splits(n) for n in range(common.FRESH)]
     memory, place = joblib.Memory(cache, verbose=0), (str(study.model), LENGTH)
     embed, contrast = memory.cache(embedded), memory.cache(contrasted)
 
@@ -97,17 +95,16 @@ def record(cache: Path, name: str, encoder: str, task: str, examples: int) -> di
     found = [run(one.train, one.test, common.SEEDS + n, best) for n, one in enumerate(fresh)]
     correct, seconds = np.array([right for right, _ in found]), [one for _, one in found]
     return {
-        **{"setting": best, "edge": best[0] in (settings[0][0], settings[-1][0])},
-        **{"searched": len(settings) * common.SEEDS, "validation": max(means)},
-        **{"accuracy": correct.mean(), "seconds": round(float(np.median(seconds)), 2)},
-        **{
-            "data": common.digest_of(one.digests for one in fresh),
-            "digest": study.model_digest[:12],
-        },
-        **{
-            "versions": {one: version(one) for one in PACKAGES[name]},
-            "correct": common.packed(correct),
-        },
+        "setting": best,
+        "edge": best[0] in (settings[0][0], settings[-1][0]),
+        "searched": len(settings) * common.SEEDS,
+        "validation": max(means),
+        "accuracy": correct.mean(),
+        "seconds": round(float(np.median(seconds)), 2),
+        "data": common.digest_of(one.digests for one in fresh),
+        "digest": study.model_digest[:12],
+        "versions": {one: version(one) for one in PACKAGES[name]},
+        "correct": common.packed(correct),
     }
 
 
