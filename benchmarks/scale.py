@@ -239,7 +239,6 @@ def search_cost(
     with started_ray(None) as scratch:
         OneProcess.context = scratch / "context"
         scheduler = replace(prepare_study(spec, options).begin(), callbacks=[marks])
-        scheduler.widen(AT_ONCE)
         uri = find_tracking_uri(options.tracking, scheduler.storage)
         logger = MLflowLogger(str(uri), scheduler.storage)
         tuner.fit(

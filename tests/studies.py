@@ -60,7 +60,6 @@ RECORD = StudyRecord(
     },
     training={**TRAINING, "engine": 1, "evaluate": 20},
     origin=ORIGIN,
-    open_configurations=3,
     created=1_700_000_000.5,
 )
 REPRODUCIBLE = ("identity", "evaluations", "kept", "test", "predictions", "failure")

@@ -17,7 +17,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text, find_method
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
-from sclsearch.search.scheduler import Scheduler, open_configurations_for
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.race import Band, Race, usual_band
 from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.store.storage import storage_folder
@@ -81,9 +81,6 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
             "notes": [*study.notes, *(reading_notes(study, splits[0]) if new else ())],
             "training_rows": _training_rows(study, splits[0]),
         },
-        open_configurations=open_configurations_for(
-            asked, Race(study.rule.score, MAXIMUM, study.seeds, budget["band"]).stages[0]
-        ),
         created=time.time(),
     )
     return Scheduler(

@@ -3,14 +3,28 @@
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice
+from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
-from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.samplers import (
+    BaseSampler,
+    CmaEsSampler,
+    GPSampler,
+    QMCSampler,
+    RandomSampler,
+    TPESampler,
+)
 from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import TrialState
 
@@ -19,9 +33,15 @@ from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.methods.fields import load_custom_sampler
 from sclsearch.randomness import seed_for
-from sclsearch.spaces.space import Choice, Parameter, Space
+from sclsearch.spaces.space import Parameter, Range, Space
 
 ATTEMPTS = 20
+STARTUP = 3
+"""Scores from which on a sampler learns."""
+GP_CONFIGS = 200
+"""Configurations up to which `gp` fits a Gaussian process; beyond, it proposes as `tpe` does."""
+STATEFUL = (CmaEsSampler, QMCSampler)
+"""Samplers that keep a state between proposals, which a resumed search could not restore."""
 HISTORY = 500
 """Configurations up to which a sampler reads all; beyond, the best `BLOCK` and the latest."""
 BLOCK = 100
@@ -80,7 +100,7 @@ class Proposals:
         # It reads no earlier trials, and to add them takes quadratic time.
         study = optuna.create_study() if self.sampler == "random" else self._study_of(known)
         # A sampler that only repeats configurations has converged, or the space is exhausted.
-        sampler = self._make_sampler(seed)
+        sampler = self._make_sampler(seed, number)
         if type(sampler) is TPESampler:
             sampler._search_space = self._common  # a new one compares all earlier trials again
         values = self._sample(study, sampler, seen, range(ATTEMPTS))
@@ -95,11 +115,10 @@ class Proposals:
         study.sampler = sampler
         asked, found = list[optuna.trial.Trial](), None
         for _ in attempts:
-            asked.append(study.ask(self._distributions))
-            values = {
-                name: as_tuples(json.loads(value)) if isinstance(value, str) else value
-                for name, value in asked[-1].params.items()
-            }
+            with _errors_of(self.sampler):
+                asked.append(study.ask(self._distributions))
+            parameters = self.space.parameters
+            values = {n: _from_optuna(parameters[n], v) for n, v in asked[-1].params.items()}
             if canonical(values) not in seen:
                 found = values
                 break
@@ -128,15 +147,12 @@ class Proposals:
         return self._study
 
     def _trial(self, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:
-        own = {n: one for n, one in self._distributions.items() if n in configuration.values}
-        searched = {name: configuration.values[name] for name in own}
-        for name, one in own.items():
-            if isinstance(one, CategoricalDistribution):
-                searched[name] = canonical(searched[name])
+        values = configuration.values
+        parameters = {n: one for n, one in self.space.parameters.items() if n in values}
         return optuna.create_trial(
             state=TrialState.RUNNING if configuration.score is None else TrialState.COMPLETE,
-            params=searched,
-            distributions=own,
+            params={name: _to_optuna(one, values[name]) for name, one in parameters.items()},
+            distributions={name: self._distributions[name] for name in parameters},
             value=configuration.score,
         )
 
@@ -147,40 +163,51 @@ def _next_unseen(space: Space, seen: set[str], start: int = 0) -> tuple[Values, 
     return next(((values, "sampled") for values in unseen), None)
 
 
-def _sampler_maker(kind: str) -> Callable[[int], BaseSampler]:
+@contextmanager
+def _errors_of(sampler: str) -> Iterator[None]:
+    """Raise what a user's sampler raises as SclsearchError."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise SclsearchError(
+            f"--sampler {sampler}: it raised {type(error).__name__}: {first_line(error)}. It must "
+            "take a seed and return an Optuna sampler that proposes values of the search space."
+        ) from error
+
+
+def _sampler_maker(kind: str) -> Callable[[int, int], BaseSampler]:
+    """Return a function that makes the sampler of a seed and of a configuration number."""
     if not is_own(kind):
         return partial(_sampler, kind)
     own = load_custom_sampler(kind)
 
-    def make(seed: int) -> BaseSampler:
-        try:
+    def make(seed: int, _number: int) -> BaseSampler:
+        with _errors_of(kind):
             found = own(seed)
-        except Exception as error:
+        if not isinstance(found, BaseSampler) or isinstance(found, STATEFUL):
             raise SclsearchError(
-                f"--sampler {kind}: for seed {seed} it raised {type(error).__name__}: "
-                f"{first_line(error)}. It must take a seed and return an Optuna sampler."
-            ) from error
-        if not isinstance(found, BaseSampler):
-            raise SclsearchError(
-                f"--sampler {kind}: must return an Optuna sampler, such as "
-                f"optuna.samplers.TPESampler(seed=seed), got {found!r}."
+                f"--sampler {kind}: must return an Optuna sampler that proposes from the scores "
+                "alone, such as optuna.samplers.TPESampler(seed=seed), got "
+                f"{type(found).__name__}. A search makes a new sampler for every configuration."
             )
         return found
 
-    make(0)  # raises before the search begins
+    make(0, 0)  # raises before the search begins
     return make
 
 
-def _sampler(kind: str, seed: int) -> BaseSampler:
+def _sampler(kind: str, seed: int, number: int) -> BaseSampler:
     if kind == "random":
         return RandomSampler(seed=seed)
-    if kind == "gp":
+    if kind == "gp" and number < GP_CONFIGS:
         # Scores are means over seeds, so the same configuration would not score the same again.
-        return GPSampler(seed=seed, deterministic_objective=False)
+        return GPSampler(seed=seed, n_startup_trials=STARTUP, deterministic_objective=False)
     with warnings.catch_warnings():
         # Optuna calls the options experimental.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        return TPESampler(
+            seed=seed, n_startup_trials=STARTUP, multivariate=True, constant_liar=True
+        )
 
 
 def _best_and_latest(known: Sequence[ObservedConfiguration]) -> list[int]:
@@ -198,7 +225,24 @@ def _score(configuration: ObservedConfiguration) -> float:
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:
-    """Return the Optuna distribution of a searched parameter; choices are JSON."""
-    if isinstance(parameter, Choice):
-        return CategoricalDistribution([canonical(value) for value in parameter.values])
-    return FloatDistribution(parameter.low, parameter.high, log=parameter.type == "log")
+    """Return the Optuna distribution of a searched parameter.
+
+    Ordered choices are integers, the positions of the values; other choices are JSON.
+    """
+    if isinstance(parameter, Range):
+        return FloatDistribution(parameter.low, parameter.high, log=parameter.type == "log")
+    if parameter.ordered:
+        return IntDistribution(0, len(parameter.values) - 1)
+    return CategoricalDistribution([canonical(value) for value in parameter.values])
+
+
+def _to_optuna(parameter: Parameter, value: object) -> object:
+    if isinstance(parameter, Range):
+        return value
+    return parameter.values.index(value) if parameter.ordered else canonical(value)
+
+
+def _from_optuna(parameter: Parameter, value: Any) -> object:
+    if isinstance(parameter, Range):
+        return value
+    return parameter.values[value] if parameter.ordered else as_tuples(json.loads(value))

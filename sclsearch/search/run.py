@@ -295,7 +295,6 @@ def _train(
             concurrency = start.at_a_time(
                 options.concurrency, cpus, gpus, accelerator, joined=joined
             )
-            scheduler.widen(concurrency)
             if joined:
                 slots = start.fitting(cpus, gpus, accelerator)
                 progress.no_room = not slots

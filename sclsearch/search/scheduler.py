@@ -36,15 +36,16 @@ _LOG = logging.getLogger(__name__)
 LEARNS_NOTHING = ("random", "grid")
 """Samplers whose proposals do not depend on scores."""
 
+UNINFORMED = 4
+"""Configurations that are proposed before any score is known."""
 
-def open_configurations_for(at_once: int, first: int) -> int:
-    """Return the number of unfinished configurations that keeps `at_once` seed runs in flight.
 
-    Args:
-        at_once: Number of seed runs at a time.
-        first: Seeds that a configuration needs before the search goes on to others.
+def scores_needed(number: int) -> int:
+    """Return how many of the first configurations must have scores before proposal `number`.
+
+    It depends on nothing else, so a search proposes the same on any number of workers.
     """
-    return max(2, math.ceil(at_once / first) + 1)
+    return 0 if number < UNINFORMED else math.ceil(2 * number / 3)
 
 
 @dataclass(eq=False)
@@ -101,10 +102,6 @@ class Scheduler:
     @cached_property
     def _stored_keys(self) -> frozenset[str]:
         return frozenset(self.runs.keys())
-
-    @cached_property
-    def _windows(self) -> list[tuple[int, int]]:
-        return self.store.windows(self.record)
 
     def begin(self) -> "Scheduler":
         """Store the records of the study, its replicates and its race, unless they are stored.
@@ -169,19 +166,6 @@ class Scheduler:
         study = self.study
         return report(self.storage, self.name, study.rule, study.seeds, self.configs)
 
-    def widen(self, at_once: int) -> None:
-        """Raise the number of unfinished configurations to keep `at_once` seed runs in flight.
-
-        The store records the configuration number from which this holds, so that every proposal is
-        reproducible.
-        """
-        open_configurations = open_configurations_for(at_once, self.state.race.stages[0])
-        if open_configurations <= self._windows[-1][1]:
-            return
-        number = max(len(self.state.configurations), len(self._stored))
-        self._windows.append((number, open_configurations))
-        self.store.widen(self._windows)
-
     @property
     def running(self) -> dict[SeedRunId, SeedRunTask]:
         """Seed runs that are training now, for the first time or again."""
@@ -243,9 +227,12 @@ class Scheduler:
                 return next(iter(self.queue), None)
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
         failed = [run_id for run_id in self.worker_failures.seed_runs if run_id in self.queue]
-        found = self.state.next_in_race([*self.training, *failed], all_open=self._all_open)
+        others, open_ = [*self.training, *failed], self._all_open
+        found = self.state.next_in_race(others, all_open=open_)
+        if found is None:
+            found = self.state.next_in_race(others, all_open=open_, ahead=True)
         if found is None and failed:
-            found = self.state.next_in_race(self.training, all_open=self._all_open)
+            found = self.state.next_in_race(self.training, all_open=open_)
         return found
 
     def _next_repetition(self) -> SeedRunTask | None:
@@ -401,9 +388,11 @@ class Scheduler:
             return False
         if number < len(self._stored):
             return True
-        if self.state.race.band is not None and self.study.sampler in LEARNS_NOTHING:
-            return self._next_id() is None  # the race needs no more of those that are open
-        return self.state.race.all_compared(len(self._required(number)))
+        if self.study.sampler in LEARNS_NOTHING:  # no more seeds are needed of those that are open
+            if self.state.race.band is None:
+                return not self.queue
+            return self.state.next_in_race(self.training, all_open=False) is None
+        return self.state.race.all_compared(scores_needed(number))
 
     def _open(self) -> bool:
         number = len(self.state.configurations)
@@ -468,21 +457,12 @@ class Scheduler:
 
     def _observe(self) -> list[ObservedConfiguration]:
         """Return all configurations, with the scores that the next proposal uses."""
-        required, start = self._required(len(self.state.configurations)), self._scored
-        scores = self.state.first_scores(start)
-        for configuration, score in zip(self.state.configurations[start:], scores, strict=True):
-            if configuration.number not in required or math.isnan(score):
+        start, end = self._scored, scores_needed(len(self.state.configurations))
+        for one, score in zip(
+            self._observed[start:end], self.state.first_scores(start), strict=False
+        ):
+            if math.isnan(score):
                 break
-            self._observed[self._scored].score = score
+            one.score = score
             self._scored += 1
         return self._observed
-
-    def _required(self, number: int) -> range:
-        """Return the numbers of the configurations whose scores a proposal uses.
-
-        Later proposals use every score that an earlier one used, even after `widen`.
-        """
-        ends = [begin - 1 for begin, _ in self._windows[1:]] + [number]
-        spans = zip(self._windows, ends, strict=True)
-        known = (min(number, end) - open_ + 1 for (begin, open_), end in spans if begin <= number)
-        return range(max(known))

@@ -78,20 +78,31 @@ class Race:
     def next(self, running: Collection[SeedRunId], *, all_open: bool) -> SeedRunId | None:
         """Return the configuration and the seed to train next; None if none is needed now.
 
-        If the current stage needs no more workers, the best configurations so far get seeds of the
-        next stage, but not of the last one: who gets all seeds, and may win, must not depend on
-        the workers. While configurations are still to be added (`all_open` is False), only seeds of
-        the first stage are trained.
+        While configurations are still to be added (`all_open` is False), only seeds of the first
+        stage are needed.
         """
         numbers, seeds = self._stage()
         if not all_open and seeds != self.stages[0]:
             return None
-        found = self._first_missing(numbers, seeds, running)
-        if found is not None or not all_open:
-            return found
+        return self._first_missing(numbers, seeds, running)
+
+    def ahead(self, running: Collection[SeedRunId], *, all_open: bool) -> SeedRunId | None:
+        """Return a configuration and seed for a worker that has nothing to train by `next`.
+
+        The best configurations so far get seeds of the next stage, but not of the last one: who
+        gets all seeds, and may win, must not depend on the workers. While configurations are still
+        to be added, all get seeds of the second stage.
+        """
+        numbers, seeds = (
+            self._stage() if all_open else (np.arange(len(self.scores)), self.stages[0])
+        )
         later = min((one for one in self.stages[:-1] if one > seeds), default=seeds)
-        best = self._ranked(numbers[~np.isnan(self.values(seeds)[numbers])], seeds)
-        best = best[: max(math.ceil(KEPT * len(numbers)), LEAST)]
+        unknown = np.isnan(self.values(seeds)[numbers])
+        best = self._ranked(numbers[~unknown], seeds)
+        if all_open:
+            best = best[: max(math.ceil(KEPT * len(numbers)), LEAST)]
+        else:
+            best = np.concatenate([best, numbers[unknown]])
         return self._first_missing(best, later, running)
 
     def needed(self, unopened: int = 0) -> int:

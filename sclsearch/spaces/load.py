@@ -15,7 +15,7 @@ from sclsearch.canonical import check_regular, one_line
 from sclsearch.encoders.models import EncoderTraits
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class, method_name
-from sclsearch.spaces.space import Choice, Parameter, Parameters, Range, Space
+from sclsearch.spaces.space import Choice, Integers, Parameter, Parameters, Range, Space
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -117,7 +117,10 @@ def load_space(path: Path, method: "type[Method] | str | None") -> Space:
     space = Space(
         method=content.method,
         source=content.source,
-        parameters=content.space,
+        parameters={
+            name: Choice(one.values) if isinstance(one, Integers) else one
+            for name, one in content.space.items()
+        },
         published=tuple(content.published),
         fixed=content.fixed,
         file=where,
@@ -134,7 +137,12 @@ def _error(file: str, faults: list[Fault]) -> SclsearchError:
 
 def _form_fault(fault: ErrorDetails) -> Fault:
     path, known = path_of(fault), [*SpaceFile.model_fields]
-    kinds: Mapping[object, type] = {"choice": Choice, "float": Range, "log": Range}
+    kinds: Mapping[object, type] = {
+        "choice": Choice,
+        "float": Range,
+        "log": Range,
+        "int": Integers,
+    }
     if path[:1] == ["space"] and path[2:3] and path[2] in kinds:
         # Pydantic adds the type of a parameter to the path.
         known = [field.name for field in fields(kinds[path.pop(2)])]

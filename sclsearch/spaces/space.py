@@ -15,11 +15,12 @@ from sclsearch.errors import SclsearchError
 
 Values = Mapping[str, object]
 Bound = Annotated[float, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True)]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Choice:
-    """Categorical hyperparameter, in YAML `{type: choice, values: […]}`, in grid order."""
+    """Hyperparameter with listed values, in YAML `{type: choice, values: […]}`, in grid order."""
 
     values: Annotated[tuple[Any, ...], BeforeValidator(as_tuples), Field(min_length=1)]
     type: Literal["choice"] = "choice"
@@ -32,6 +33,12 @@ class Choice:
     @property
     def bounds(self) -> tuple[Any, ...]:
         return self.values
+
+    @property
+    def ordered(self) -> bool:
+        """True for ascending numbers: then samplers know which values are close to each other."""
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values)
+        return numbers and list(self.values) == sorted(self.values)
 
     def contains(self, value: object) -> bool:
         return any(same(value, own) for own in self.values)
@@ -71,8 +78,34 @@ class Range:
         return {"type": self.type, "low": self.low, "high": self.high}
 
 
+MOST_INTEGERS = 1_000
+"""Most values of a hyperparameter of the type `int`."""
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Integers:
+    """Every `step`-th integer from `low` to `high`, in YAML `{type: int, low: …, high: …}`."""
+
+    low: Whole
+    high: Whole
+    type: Literal["int"]
+    step: Annotated[Whole, Field(ge=1)] = 1
+
+    def __post_init__(self) -> None:
+        steps, rest = divmod(self.high - self.low, self.step)
+        if rest or not 0 <= steps < MOST_INTEGERS:
+            raise ValueError(
+                f"high must be low plus 0 to {MOST_INTEGERS - 1} steps, got low={self.low}, "
+                f"high={self.high}, step={self.step}"
+            )
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        return tuple(range(self.low, self.high + 1, self.step))
+
+
 Parameter = Choice | Range
-Parameters = dict[str, Annotated[Parameter, Field(discriminator="type")]]
+Parameters = dict[str, Annotated[Choice | Range | Integers, Field(discriminator="type")]]
 
 
 def same(one: object, other: object) -> bool:

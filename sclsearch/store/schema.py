@@ -94,7 +94,7 @@ class Identity(_Strict):
     protocol: Text
     size: Text | None
     space: Space
-    sampler: Text = "tpe"
+    sampler: Text = "gp"
     search_seed: Seed = 0
 
 

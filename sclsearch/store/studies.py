@@ -70,7 +70,6 @@ class StudyRecord:
     training: Annotated[Mapping[str, Any], Like(Training)]
     # What may differ between machines, such as the paths of data and model.
     origin: Annotated[Mapping[str, Any], Like(Origin)]
-    open_configurations: Count  # most unfinished ones at a time, without those a race paused
     created: Time  # Unix seconds
 
     @property
@@ -200,7 +199,6 @@ MOST_NAMED = 100
 """Most deleted files that are named; more are not by accident."""
 _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,5})\.json")
 _BASELINES = "baselines.json"
-_WINDOWS = "windows.json"
 _RACE = "race.json"
 
 
@@ -208,11 +206,6 @@ _RACE = "race.json"
 class _Baselines:
     # Results by split, by name of the baseline, by replicate.
     replicates: Mapping[int, Mapping[Text, Annotated[Mapping[str, Any], Like(Baseline)]]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    windows: list[tuple[Count, Count]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,15 +317,6 @@ class StudyStore:
     def save_baselines(self, found: Mapping[int, Any]) -> None:
         stored = {"replicates": {str(number): one for number, one in found.items()}}
         write(self.folder / _BASELINES, stored)
-
-    def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
-        """Return the limits on unfinished configurations: pairs of first number and limit."""
-        stored = read(self.folder / _WINDOWS, _Windows, "Restore it from a copy.")
-        return [(0, record.open_configurations), *(stored.windows if stored else ())]
-
-    def widen(self, windows: Sequence[tuple[int, int]]) -> None:
-        """Store the limits on unfinished configurations, without the first: the record has it."""
-        write(self.folder / _WINDOWS, {"windows": [list(one) for one in windows[1:]]})
 
     def last_start(self) -> LastStart:
         """Return what is known of the last start; without a race for a damaged file."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
 Ending = Literal["complete", "interrupted", "out of time"]
-SAMPLERS = ("tpe", "gp", "random", "grid")
+SAMPLERS = ("gp", "tpe", "random", "grid")
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
 CudaGraphs = Literal["auto", "off"]
@@ -137,7 +137,7 @@ class StudySpec:
             augmentation).
         space: Search space: practical (any encoder and data), paper (its grid), or a YAML file.
             Default: paper if encoder, task and amount of data are the paper's, else practical.
-        sampler: Sampler used after the published configurations: tpe, gp, random, grid, or
+        sampler: Sampler used after the published configurations: gp, tpe, random, grid, or
             FILE.py:FUNCTION, which returns an Optuna sampler for a seed.
         start_from: Study whose five best configurations are tried first, as far as the search space
             contains them.
@@ -177,7 +177,7 @@ class StudySpec:
     ] = None
     sampler: Annotated[
         Annotated[str, AfterValidator(check_sampler)], Option(panel=SEARCH, more=True)
-    ] = "tpe"
+    ] = "gp"
     start_from: Annotated[str | None, Option(panel=SEARCH, more=True, metavar="STUDY")] = None
     search_seed: Annotated[int, Option(panel=SEARCH, more=True)] = 0
     precision: Annotated[Precision, Option(panel=RESOURCES, more=True)] = "auto"

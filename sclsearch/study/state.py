@@ -200,10 +200,13 @@ class SearchState:
             return set()
         return {one.number for one in self.configurations} - self.scores.keys()
 
-    def next_in_race(self, running: Iterable[SeedRunId], *, all_open: bool) -> SeedRunId | None:
-        """Return the seed run that the race needs next, as `Race.next` does."""
+    def next_in_race(
+        self, running: Iterable[SeedRunId], *, all_open: bool, ahead: bool = False
+    ) -> SeedRunId | None:
+        """Return the seed run that the race needs next, as `Race.next` or `Race.ahead` does."""
         places = {(self._indices[number], self.seeds[seed]) for number, seed in running}
-        place = self.race.next(places, all_open=all_open)
+        choose = self.race.ahead if ahead else self.race.next
+        place = choose(places, all_open=all_open)
         if place is None:
             return None
         index, seed = place

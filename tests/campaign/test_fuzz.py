@@ -32,13 +32,11 @@ KINDS: dict[str, type[Any]] = {
     f"{STUDY}/configurations/1.json": studies.ConfigurationRecord,
     f"{STUDY}/replicates/0.json": studies.ReplicateRecord,
     f"{STUDY}/baselines.json": studies._Baselines,
-    f"{STUDY}/windows.json": studies._Windows,
     f"{STUDY}/race.json": studies.LastStart,
     f"{STUDY}/driver-abc.json": lock._Claim,
     "runs/*.json": SeedRun,
 }
 CREATED: dict[str, dict[str, Any]] = {
-    "windows.json": {"windows": [[1, 2]]},
     "race.json": {"band": 2.5, "configs": 2},
     "driver-abc.json": {
         **{"host": "elsewhere", "pid_namespace": None, "pid": 7, "process_start": "1"},

@@ -26,10 +26,8 @@ def test_the_records_of_a_faster_driver_are_kept_unless_it_runs_another_study(
 ) -> None:
     late, other = prepare(study="mine"), prepare(make_spec(search_seed=1), study="mine")
     faster = prepare(study="mine", concurrency=8).begin()
-    assert late.record.open_configurations == 2
     late = late.begin()
-    assert late.record.open_configurations == 5
-    late.widen(100)  # reads the stored configurations
+    assert late.record.created == faster.record.created
     values = {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}
     faster.store.add(faster.study.configuration(0, values, "sampled"))
     assert workers.running(late)[0].configuration.values == values

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError
 from sclsearch.search import proposals as proposals_module
-from sclsearch.search.proposals import HISTORY, ObservedConfiguration, Proposals
+from sclsearch.search.proposals import GP_CONFIGS, HISTORY, ObservedConfiguration, Proposals
 from sclsearch.spaces.space import Choice, Range, Space, Values
 
 WIDE = Space(
@@ -74,25 +75,77 @@ def test_proposals_are_inside_the_space_and_follow_from_scores_and_search_seed(
     assert all(a != b for a, b in zip(other[2:], known[2:5], strict=True))
 
 
-def test_the_random_start_of_tpe_is_the_same_in_every_release() -> None:
-    epochs = [one.values["epochs"] for one in searched(WIDE, "tpe", 10)]
-    assert epochs == [5, 1, 5, 1, 9, 9, 1, 1, 1, 9]
+def test_the_first_proposals_are_the_same_in_every_release() -> None:
+    epochs = [one.values["epochs"] for one in searched(WIDE, "random", 10)]
+    assert epochs == [5, 1, 5, 9, 1, 5, 9, 5, 5, 1]
+    assert searched(WIDE, "gp", 3) == searched(WIDE, "random", 3)
 
 
-def test_tpe_proposes_configurations_where_scores_are_high() -> None:
-    late = searched(WIDE, "tpe", 40, score=lambda values: float(str(values["tau"])))[-15:]
-    assert sum(float(str(one.values["tau"])) for one in late) / 15 > 0.7
+@pytest.mark.parametrize("sampler", ["gp", "tpe"])
+def test_proposals_from_the_fifth_on_are_where_scores_are_high(sampler: str) -> None:
+    late = searched(WIDE, sampler, 12, score=lambda values: float(str(values["tau"])))[4:]
+    assert sum(float(str(one.values["tau"])) for one in late) / len(late) > 0.6
+
+
+def test_samplers_know_the_order_of_numbers_but_not_of_lists() -> None:
+    found = Proposals(WIDE, "gp", 0)._distributions
+    assert found["epochs"] == IntDistribution(0, 2)
+    assert found["tau"] == FloatDistribution(0.05, 1.0)
+    assert isinstance(found["dropouts"], CategoricalDistribution)
+
+
+def test_a_long_search_by_gp_goes_on_with_tpe() -> None:
+    values = [one.values for one in searched(WIDE, "random", GP_CONFIGS)]
+    known = [ObservedConfiguration(one, by_chance(one)) for one in values]
+    assert Proposals(WIDE, "gp", 0).next(known) == Proposals(WIDE, "tpe", 0).next(known)
+    assert Proposals(WIDE, "gp", 0).next(known[:9]) != Proposals(WIDE, "tpe", 0).next(known[:9])
 
 
 OWN = """
-from optuna.samplers import TPESampler
+import warnings
 
-def few(seed):
-    return TPESampler(seed=seed, n_startup_trials=3)
+from optuna.samplers import CmaEsSampler, GridSampler, QMCSampler, RandomSampler, TPESampler
 
-def none(seed):
-    return seed
+warnings.simplefilter("ignore")
+
+class Text(RandomSampler):
+    def sample_independent(self, study, trial, name, distribution):
+        return "much"
+
+class Exit(RandomSampler):
+    def sample_independent(self, study, trial, name, distribution):
+        raise SystemExit("no licence")
+
+few = lambda seed: TPESampler(seed=seed, n_startup_trials=3)
+none = lambda seed: seed
+grid = lambda seed: GridSampler({"tau": [0.1, 0.2]}, seed=seed)
+qmc = lambda seed: QMCSampler(seed=seed, warn_asynchronous_seeding=False)
+cma = lambda seed: CmaEsSampler(seed=seed)
+text = lambda seed: Text(seed=seed)
+leave = lambda seed: Exit(seed=seed)
 """
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *(("none", "must return an Optuna sampler that .*, got int"), ("few", "")),
+        *(("grid", "it raised ValueError: "), ("text", "it raised ValueError: ")),
+        *(("qmc", "must return .*, got QMCSampler"), ("cma", "must return .*, got CmaEsSampler")),
+        ("leave", "it raised SystemExit: no licence"),
+    ],
+)
+def test_a_sampler_of_a_user_works_or_is_refused_in_one_line(
+    name: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
+    if not message:
+        assert len(searched(WIDE, f"own.py:{name}", 4)) == 4
+        return
+    with pytest.raises(SclsearchError, match=rf"^--sampler own\.py:{name}: {message}") as raised:
+        searched(WIDE, f"own.py:{name}", 4)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "own.py:few"])
@@ -101,8 +154,6 @@ def test_a_search_proposes_what_it_would_propose_if_it_were_resumed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(OWN)
-    with pytest.raises(SclsearchError, match=r"--sampler own\.py:none: must return an Optuna"):
-        searched(WIDE, "own.py:none", 3)
     monkeypatch.setattr(proposals_module, "HISTORY", 20)
     monkeypatch.setattr(proposals_module, "BLOCK", 5)
     known: list[ObservedConfiguration] = []

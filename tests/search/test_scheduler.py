@@ -1,7 +1,8 @@
 """Tests of the scheduler: missing seed runs, proposals, retries, bad nodes, stops and races."""
 
+import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sclsearch.ray_backend.failures import RETRIES, WorkerFailure, WorkerFailure
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.plan import estimate, plan_prepared
+from sclsearch.search.proposals import ObservedConfiguration, Proposals
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
@@ -37,32 +39,52 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_seed_runs_are_ordered_by_configuration_with_two_configurations_open(
+def test_the_fifth_configuration_waits_for_the_scores_of_the_first_three(
     prepare: Prepare, workers: Workers
 ) -> None:
-    scheduler = prepare()
+    scheduler = prepare(configs=5)
     first = workers.running(scheduler)
-    assert [task.id for task in first] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    for task in (first[2], first[3], first[0]):
+    assert [task.id for task in first] == [(n, seed) for n in range(4) for seed in (0, 1)]
+    for task in (*first[2:], first[0]):
         workers.finish(scheduler, task)
         assert scheduler.next() is None
     workers.finish(scheduler, first[1])
-    assert [task.id for task in workers.running(scheduler)] == [(2, 0), (2, 1), (3, 0), (3, 1)]
+    assert [task.id for task in workers.running(scheduler)] == [(4, 0), (4, 1)]
 
 
-def test_a_search_resumed_with_more_workers_keeps_them_busy_also_when_resumed_again(
-    prepare: Prepare, workers: Workers
+@pytest.mark.parametrize("sampler", ["gp", "random"])
+def test_proposals_read_two_thirds_of_the_scores_and_are_the_same_on_any_number_of_workers(
+    prepare: Prepare,
+    make_spec: MakeSpec,
+    workers: Workers,
+    monkeypatch: pytest.MonkeyPatch,
+    sampler: str,
 ) -> None:
-    scheduler = prepare(configs=40, concurrency=2).begin()
-    for _ in range(26):
-        workers.finish(scheduler, workers.running(scheduler, 2)[0])
-    resumed = prepare(configs=40, concurrency=16).begin()
-    resumed.widen(16)
-    for _ in range(20):
-        tasks = workers.running(resumed, 16)
-        assert len(tasks) == 16
-        workers.finish(resumed, tasks[0])
-    assert len(workers.running(prepare(configs=40, concurrency=2).begin(), 16)) == 16
+    read: list[int] = []
+
+    def counting(proposals: Proposals, known: Sequence[ObservedConfiguration]) -> Any:
+        read.append(sum(one.score is not None for one in known))
+        return propose(proposals, known)
+
+    propose = Proposals.next
+    monkeypatch.setattr(Proposals, "next", counting)
+    proposed, busy = [], []
+    for slots in (2, 8, 64):
+        read.clear()
+        draw = random.Random(slots)
+        scheduler = prepare(
+            make_spec(sampler=sampler), configs=20, seeds=10, concurrency=slots, study=f"s{slots}"
+        )
+        assert scheduler.band is not None
+        while tasks := workers.running(scheduler, slots):
+            if len(scheduler.state.configurations) < 20:
+                busy.append(len(tasks) / min(slots, 4 * len(scheduler.state.configurations)))
+            workers.finish(scheduler, draw.choice(tasks))
+        expected = [math.ceil(2 * n / 3) if n >= 4 else 0 for n in range(20)]
+        assert sampler == "random" or read == expected
+        proposed.append([one.values for one in scheduler.state.configurations])
+    assert proposed[0] == proposed[1] == proposed[2]
+    assert sum(busy) / len(busy) > 0.7  # idle workers take further seeds
 
 
 @pytest.mark.parametrize("finished", [1, 23])
@@ -162,7 +184,7 @@ def test_more_configurations_or_seeds_train_only_what_no_study_has_and_fewer_del
     workers.run_out(prepare(configs=2))
     assert workers.run_out(prepare(configs=5)) == [(n, r) for n in (2, 3, 4) for r in (0, 1)]
     assert workers.run_out(prepare(configs=5, seeds=3)) == [(n, 2) for n in range(5)]
-    assert workers.run_out(prepare(configs=5, seeds=3, rule="best", study="other")) == []
+    assert workers.run_out(prepare(configs=4, seeds=3, rule="best", study="other")) == []
     before = files(tmp_path / "storage")
     shorter = prepare(configs=1)
     assert shorter.next() is None
@@ -211,7 +233,7 @@ def test_lost_nodes_fail_no_seed_run_and_the_least_lost_ones_come_first(
         (task,) = workers.running(scheduler, 1)
         order.append(task.id)
         scheduler.record_failure(task, WorkerFailure("node-lost", "seen", FIRST))
-    assert order == [(0, 0), (0, 1), (1, 0), (1, 1)] * 30
+    assert order == [(number, seed) for number in range(4) for seed in (0, 1)] * 15
     assert not scheduler.state.seed_runs
 
 
@@ -222,7 +244,7 @@ def fail_all(scheduler: Scheduler, failure: WorkerFailure) -> None:
 
 def test_one_bad_node_is_named_and_fails_no_seed_run(prepare: Prepare, workers: Workers) -> None:
     scheduler = prepare(configs=20, concurrency=8)
-    first, *_ = workers.running(scheduler, at_a_time=8)
+    first, *_ = workers.running(scheduler, at_a_time=6)
     scheduler.finish(first, workers.trained(first), node=SECOND)
     with pytest.raises(SclsearchError, match=rf"^node {FIRST}: .* seen\. Repair"):
         fail_all(scheduler, WorkerFailure("worker-lost", "seen", FIRST))
@@ -438,7 +460,7 @@ def test_half_of_a_time_budget_ends_the_opening_of_configurations(
     prepare: Prepare, racers: Workers
 ) -> None:
     scheduler = prepare(configs=100, seeds=SEEDS, race=BAND).begin()
-    racers.run_out(scheduler, most=12)
+    racers.run_out(scheduler, most=8)
     scheduler.stop_opening()
     racers.run_out(scheduler)
     assert scheduler.complete

@@ -30,7 +30,9 @@ def finish(race: Race, scores: Scores, slots: int = 1, order: random.Random | No
     """Give a race the scores that it requests; running seeds end in any order."""
     running: list[tuple[int, int]] = []
     while True:
-        while len(running) < slots and (place := race.next(running, all_open=True)) is not None:
+        while len(running) < slots and (
+            place := race.next(running, all_open=True) or race.ahead(running, all_open=True)
+        ):
             assert place not in running
             running.append(place)
         if not running:
@@ -103,13 +105,19 @@ def test_the_configurations_with_all_seeds_do_not_depend_on_the_workers() -> Non
         assert finalists[0] == finalists[1]
 
 
-def test_only_first_seeds_run_while_configurations_are_still_added() -> None:
-    race = race_of(1, 2.5)
+def test_only_first_seeds_are_needed_while_configurations_are_still_added() -> None:
+    race = race_of(2, 2.5)
     assert race.next((), all_open=False) == (0, 0)
-    for seed, value in enumerate((0.5, 0.6)):
-        race.add_score(0, seed, value)
+    assert race.ahead((), all_open=False) == (0, 0)
+    for number, seed, value in ((0, 0, 0.5), (0, 1, 0.6), (1, 0, 0.7)):
+        race.add_score(number, seed, value)
+    assert race.next((), all_open=False) == (1, 1)
+    assert race.ahead(((1, 1),), all_open=False) == (0, 2)
+    race.add_score(1, 1, 0.8)
     assert race.next((), all_open=False) is None
-    assert race.next((), all_open=True) == (0, 2)
+    assert race.next((), all_open=True) == (1, 2)
+    ahead = [(1, 2), (1, 3), (0, 2), (0, 3)]  # the best first, and only of the second stage
+    assert [race.ahead(ahead[:n], all_open=False) for n in range(5)] == [*ahead, None]
 
 
 def test_top_k_counts_the_same_share_of_fewer_seeds() -> None:

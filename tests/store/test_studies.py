@@ -47,7 +47,6 @@ def test_a_study_comes_back_exactly_and_is_created_once(store: StudyStore, tmp_p
         # JSON stores tuples as lists.
         identity={**RECORD.identity, "space": {"parameters": (), "tau": (0.1, 0.3)}},
         origin={**RECORD.origin, "data_dir": "there"},
-        open_configurations=9,
     )
     assert store.check(now) == RECORD
     for name in ("copy", "first copy"):
