@@ -98,6 +98,33 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
     return replace(splits, train=train, validation=held).noted(note)
 
 
+def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) -> Splits:
+    """Return the splits after moving one fold of the training rows to validation.
+
+    The numbers 0 to `folds` - 1 validate each row once, the next ones each row of another random
+    division, and so on. Folds are stratified by class; the only row of a class always trains. In a
+    user's own task, rows with equal texts are in one fold, as a row of the first one's class.
+    """
+    pool, rng = splits.train, stream(number // folds, "folds")
+    first = group = np.arange(len(pool.index))
+    if data.task.own:
+        first, group = equal_texts(pool.texts(data))
+    order = rng.permutation(len(first))
+    if not data.task.regression:
+        y = pool.labels(data)[first]
+        order = order[np.argsort(y[order], kind="stable")]
+        order = order[np.bincount(y)[y[order]] > 1]
+    if len(order) < folds:
+        raise SclsearchError(
+            f"{data.task.name}: has {len(order)} different training texts of classes with two or "
+            f"more, too few for {folds} folds. Add rows, or pass fewer --folds."
+        )
+    held = np.isin(group, order[number % folds :: folds])
+    train, validation = (pool.take(np.flatnonzero(rows)) for rows in (~held, held))
+    note = f"validation: {len(validation.index)} of {len(held)} training rows, one of {folds} folds"
+    return replace(splits, train=train, validation=validation).noted(note)
+
+
 def whole(data: TaskData, split: str) -> Rows:
     """Return all labeled rows of a split."""
     return Rows(split, np.arange(data.splits[split].labeled, dtype=np.int64))

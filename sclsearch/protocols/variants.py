@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Protocol, Replicate, Size, Splits, least_epochs
-from sclsearch.protocols.papers import HELD_OUT
-from sclsearch.protocols.rows import SAME_ROWS, at_most, hold_out, plain_pool
+from sclsearch.protocols.rows import SAME_ROWS, at_most, hold_out_fold, plain_pool
 from sclsearch.selection.rules import MEAN, Rule, Top
 from sclsearch.tasks.base import TaskData
 
@@ -17,9 +16,8 @@ CONFIGS = 20
 """Default number of configurations of a search."""
 SEARCH_SIZES = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
 """Default size of a search for a user's own file: most rows, configurations, seeds."""
-FEW_ROWS, SPLITS = 2_000, 10
-"""Rows of a user's own file up to which seeds draw their own validation rows, and the number of
-different draws."""
+FEW_ROWS, FOLDS = 2_000, 5
+"""Rows of a user's own file up to which seeds validate on folds, and the number of folds."""
 DEFAULT_SCHEDULE = {"epochs": (None, 10), "post_epochs": (8, 5)}
 """Default batch size and epochs of a stage, by its field; None for the batch size of `Training`."""
 FEWEST_EPOCHS = 3
@@ -70,37 +68,36 @@ def with_enough_updates(protocol: Protocol) -> Protocol:
     return replace(protocol, training=training)
 
 
-def for_rows(protocol: Protocol, data: TaskData, splits: int | None) -> tuple[Protocol, int]:
+def for_rows(protocol: Protocol, data: TaskData, folds: int | None) -> tuple[Protocol, int]:
     """Return the protocol and the default number of configurations for the rows of a task.
 
     A user's own files have fewer seeds and configurations the more rows they have. Without
-    validation rows of their own, few rows are divided at random into training and validation rows,
-    in 10 different ways that the seeds take in turn.
+    validation rows of their own, few rows are divided into 5 folds.
     """
     configs = CONFIGS
     if data.task.own and protocol.name == "plain":
         rows = data.splits["train"].labeled
         configs, seeds = next(effort for most, *effort in SEARCH_SIZES if rows <= most)
         protocol = replace(protocol, replicates=seeds)
-        if splits is None and "validation" not in data.splits and rows <= FEW_ROWS:
-            splits = SPLITS
-    return (protocol if splits is None else with_splits(protocol, splits)), configs
+        if folds is None and "validation" not in data.splits and rows <= FEW_ROWS:
+            folds = FOLDS
+    return (protocol if folds is None else with_folds(protocol, folds)), configs
 
 
-def with_splits(protocol: Protocol, count: int) -> Protocol:
-    """Return `plain` with random splits: replicate r has split r mod `count`."""
+def with_folds(protocol: Protocol, folds: int) -> Protocol:
+    """Return `plain` with cross-validation: as many replicates as folds validate each row once."""
     if protocol.name != "plain":
         raise SclsearchError(
-            f"--splits {count}: needs --protocol plain, because {protocol.name} defines its own "
+            f"--folds {folds}: needs --protocol plain, because {protocol.name} defines its own "
             "splits. Leave it out, or pass --protocol plain."
         )
-    if count < 2:
-        raise SclsearchError(f"--splits: must be at least 2, got {count}.")
+    if folds < 2:
+        raise SclsearchError(f"--folds: must be at least 2, got {folds}.")
 
     def rows(data: TaskData, _size: Size | None, replicate: Replicate) -> Splits:
-        return hold_out(data, plain_pool(data), share=HELD_OUT, seed=replicate.subset % count)
+        return hold_out_fold(data, plain_pool(data), folds=folds, number=replicate.subset)
 
-    return replace(protocol, rows=rows, repetition=f"{count} splits")
+    return replace(protocol, rows=rows, repetition=f"{folds} folds")
 
 
 def laptop(protocol: Protocol) -> Protocol:

@@ -80,7 +80,7 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
         "--model": origin.get("model"),
         "--protocol": origin.get("protocol"),
         "--scale": origin.get("scale"),
-        "--splits": origin.get("splits"),
+        "--folds": origin.get("folds"),
         "--metric": origin.get("metric"),
         "--train-size": size,
         "--shots": shots,

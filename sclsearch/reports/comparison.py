@@ -46,7 +46,7 @@ class ConfirmedScore:
     """Test score of a winner on new seeds, which did not choose it.
 
     `std` is None for a single score. `same_rows` is True if the seeds read the training rows of
-    those that chose the winner, as with `--splits`.
+    those that chose the winner, as with `--folds`.
     """
 
     study: str

@@ -125,7 +125,7 @@ class Origin(_Strict):
     labels: list[Text] = []
     pair: bool = False
     scale: Text | None = None
-    splits: Count | None = None
+    folds: Count | None = None
     fresh: Count | None = None
     first_fresh: Count | None = None
     unlabeled: Count | Text | None = None

@@ -19,7 +19,7 @@ from sclsearch.methods.fields import build, field_validators, load_custom_sample
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled
-from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_splits
+from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_folds
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
     PAPER,
@@ -64,8 +64,8 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     method = named.kind
     size = Size.of(spec.train_size, spec.shots)
     protocol = _protocol(spec, method, size)
-    if spec.splits is not None:
-        with_splits(protocol, spec.splits)  # raises if the protocol defines its own splits
+    if spec.folds is not None:
+        with_folds(protocol, spec.folds)  # raises if the protocol defines its own rows
     spec = replace(spec, settings=typed(method, spec.settings, "--set "))
     numerics = _numerics(spec.precision, options)
     usual = (laptop(protocol) if spec.scale else protocol).model
@@ -73,7 +73,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     _check_space(spec, named)
     whole = _loaded(spec, options, model_name)
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
-    protocol, configs = for_rows(protocol, whole, spec.splits)
+    protocol, configs = for_rows(protocol, whole, spec.folds)
     if spec.scale:
         protocol = laptop(protocol)
     if spec.fresh is not None:

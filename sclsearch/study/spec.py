@@ -127,9 +127,9 @@ class StudySpec:
             protocol of the method's paper.
         scale: Reduced scale. laptop: MiniLM, 3 seeds, at most 150 updates per stage, 200
             validation and 500 test rows. Default: full scale.
-        splits: Number of random splits of the training rows into training and validation, which
-            the seeds use in turn; only for protocol plain. A validation split is then not used.
-            Example: 5.
+        folds: Number of folds of the training rows, on which the seeds validate in turn; only for
+            protocol plain. A validation split is then not used. Example: 10. Default: 5 for your
+            own file of up to 2,000 rows without validation rows.
         unlabeled: Number of texts for stages that read no labels, including the training examples,
             or all. Further texts may be unlabeled rows of your file. Default: the training
             examples. Example: 500.
@@ -166,7 +166,7 @@ class StudySpec:
     metric: Annotated[str | None, Option(panel=DATA, more=True)] = None
     protocol: Annotated[str | None, Option(panel=DATA, more=True)] = None
     scale: Annotated[Literal["laptop"] | None, Option(panel=DATA, more=True)] = None
-    splits: Annotated[int | None, Option(panel=DATA, more=True)] = None
+    folds: Annotated[int | None, Option(panel=DATA, more=True)] = None
     unlabeled: Annotated[
         Unlabeled | None, Option(panel=DATA, more=True, metavar="N|all", kind=str | None)
     ] = None
@@ -304,7 +304,7 @@ class StudyKeywords(RunKeywords, total=False):
 
     protocol: str | None
     scale: Literal["laptop"] | None
-    splits: int | None
+    folds: int | None
     fractions: Sequence[float] | None
     metric: str | None
     train_size: int | None

@@ -42,7 +42,7 @@ OPTIONS = [
     *(("--address", value) for value in ("", "ray://x:1", "nowhere", "x:y", "host:")),
     *(("--cpus-per-trial", value) for value in ("0", "-1", "x", "100000")),
     *(("--gpus-per-trial", value) for value in ("-1", "2", "0.7", "nan", "inf", "x")),
-    *(("--splits", value) for value in ("0", "1", "-1", "x")),
+    *(("--folds", value) for value in ("0", "1", "-1", "x")),
     *(("--concurrency", value) for value in ("0", "-1", "x")),
     *(("--sampler", value) for value in ("", "tpee", "GRID")),
     *(("--time-budget", value) for value in ("", "0", "-5m", "5y", "nan", "inf", "1e999")),
@@ -57,7 +57,7 @@ OPTIONS = [
 OWN = {"--task": "rows.csv", "--text": "text", "--label": "label"}
 # Without these, an option is refused whatever its value.
 NEEDED = {
-    "--splits": {"--protocol": "plain"},
+    "--folds": {"--protocol": "plain"},
     "--unlabeled": {"--method": "simcse"},
     "--paraphrases": {"--method": "cssl"},
     "--data-dir": {"--task": "cola"},
@@ -83,7 +83,7 @@ def test_a_malformed_option_is_refused(
     os.mkfifo(folder / "pipe.csv")
     (folder / "loop.csv").symlink_to("loop.csv")
     given = {"--task": "demo", "--train-size": "20", "--model": "tiny"}
-    if option in {"--shots", "--splits"}:
+    if option in {"--shots", "--folds"}:
         del given["--train-size"]
     given |= {**NEEDED.get(option, {}), option: value}
     result = sclsearch(*TUNE, *[part for pair in given.items() for part in pair])

@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import SAME_ROWS, draw_rows, split_dev
-from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_splits
+from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_folds
 from sclsearch.tasks.base import stratified
 from tests.protocols.conftest import counts, labeled, row_ids, splits_of
 
@@ -151,31 +151,82 @@ def test_fresh_replicates_begin_after_those_of_the_protocol_and_the_study(
         fresh(protocol, 0)
 
 
-@pytest.mark.parametrize(("scaled", "held_out"), [(False, 400), (True, 200)])
-def test_replicates_take_several_random_splits_in_turn(scaled: bool, held_out: int) -> None:
-    protocol = with_splits(PLAIN, 3)
+@pytest.mark.parametrize(("scaled", "held_out"), [(False, 666), (True, 200)])
+def test_replicates_validate_on_folds_in_turn(scaled: bool, held_out: int) -> None:
+    protocol = with_folds(PLAIN, 3)
     if scaled:
         protocol = laptop(protocol)
-    found = [protocol.splits(WITHOUT_VALIDATION, None, protocol.replicate(r)) for r in range(5)]
-    validation = [tuple(splits.validation.index) for splits in found]
-    assert len(set(validation)) == 3
-    assert validation[3:] == validation[:2]
-    assert {len(rows) for rows in validation} == {held_out}
+    found = [protocol.splits(WITHOUT_VALIDATION, None, protocol.replicate(r)) for r in range(6)]
+    assert {len(splits.validation.index) - held_out for splits in found} <= {0, 1}
     assert len({splits.test.digest for splits in found}) == 1
     assert all((NOTE in splits.notes) == scaled for splits in found)
-    assert protocol.title == f"plain{' at laptop scale' * scaled}, 3 splits"
+    assert protocol.title == f"plain{' at laptop scale' * scaled}, 3 folds"
     assert fresh(protocol, 4).title == f"{protocol.title}, new replicates"
 
 
-def test_own_rows_decide_the_numbers_of_configurations_seeds_and_splits() -> None:
+def test_own_rows_decide_the_numbers_of_configurations_seeds_and_folds() -> None:
     assert for_rows(PLAIN, labeled(train=[0, 1]), None) == (PLAIN, 20)
     for rows, effort in ((1_000, (10, 5)), (2_000, (8, 3)), (5_002, (5, 2))):
         data = labeled(train=[0, 1] * (rows // 2))
         own = replace(data, task=replace(data.task, own=True))
         protocol, configs = for_rows(PLAIN, own, None)
         assert (configs, protocol.replicates) == effort
-        assert protocol.title == f"plain{', 10 splits' * (rows <= 2_000)}"
-        assert for_rows(PLAIN, own, 3)[0].title == "plain, 3 splits"
+        assert protocol.title == f"plain{', 5 folds' * (rows <= 2_000)}"
+        assert for_rows(PLAIN, own, 3)[0].title == "plain, 3 folds"
+
+
+@given(
+    classes=st.lists(st.integers(1, 12), min_size=1, max_size=3),
+    folds=st.integers(2, 5),
+    repeated=st.booleans(),
+)
+def test_folds_validate_each_row_once_stratified_and_train_every_class(
+    classes: list[int], folds: int, repeated: bool
+) -> None:
+    labels = [label for label, count in enumerate(classes) for _ in range(count)]
+    data = labeled(train=labels, test=[0])
+    repeated = repeated and classes[0] > 1
+    if repeated:  # the first two rows have one text
+        texts = data.splits["train"].texts
+        train = replace(data.splits["train"], texts=(texts[0], *texts[:1], *texts[2:]))
+        own = replace(data.task, own=True)
+        data = replace(data, task=own, splits={**data.splits, "train": train})
+    protocol = with_folds(PLAIN, folds)
+    distinct = [count - (repeated and not label) for label, count in enumerate(classes)]
+    several = [label for label, count in enumerate(distinct) if count > 1]
+    if sum(distinct[label] for label in several) < folds:
+        with pytest.raises(SclsearchError, match=rf"too few for {folds} folds\. Add rows"):
+            protocol.rows(data, None, protocol.replicate(0))
+        return
+    for division in (0, 1):
+        found = [
+            protocol.rows(data, None, protocol.replicate(division * folds + fold))
+            for fold in range(folds)
+        ]
+        validated = np.concatenate([splits.validation.index for splits in found])
+        expected = [row for row, label in enumerate(labels) if label in several]
+        assert sorted(validated.tolist()) == expected
+        for splits in found:
+            assert row_ids(splits.train).isdisjoint(row_ids(splits.validation))
+            assert {*splits.train.labels(data)} == {*range(len(classes))}
+            if not repeated:
+                for label, count in enumerate(classes):
+                    share = counts(splits.validation, data)[label : label + 1] or [0]
+                    assert count == 1 or abs(share[0] - count / folds) < 1
+
+
+def test_other_divisions_have_other_folds() -> None:
+    protocol = with_folds(PLAIN, 3)
+    first, second = (
+        {
+            tuple(
+                protocol.rows(WITHOUT_VALIDATION, None, protocol.replicate(d * 3 + n)).train.index
+            )
+            for n in range(3)
+        }
+        for d in (0, 1)
+    )
+    assert first.isdisjoint(second)
 
 
 def test_own_rows_that_leave_no_row_of_a_class_for_training_are_refused() -> None:

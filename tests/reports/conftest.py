@@ -130,7 +130,7 @@ def write_study(tmp_path: Path) -> WriteStudy:
         training |= {"method": method, "weights": model, "study": confirms or name}
         training |= {"numerics": "cuda-bf16", "engine": 7} if gpus else {}
         named = {"method": method, "model": model, "fresh": fresh, "notes": list(study_notes)}
-        record = StudyRecord(name, identity, training, {**ORIGIN, **named, **fields}, 2, 0.0)
+        record = StudyRecord(name, identity, training, {**ORIGIN, **named, **fields}, 0.0)
         store.create(record)
         replicates = [
             ReplicateRecord(number, {**rows, "train": train}, {"order": fresh + number}, notes)

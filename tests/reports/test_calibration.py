@@ -105,7 +105,7 @@ def test_exports_without_common_validation_rows_or_a_fitting_metric_are_refused(
     trained: Path, regression: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
     rows = [(f"it was {word} {n}", word) for n in range(12) for word in ("a", "b", "c")]
-    three = study_on(tiny_bert, tmp_path, own_task(tmp_path / "own", rows), splits=2)
+    three = study_on(tiny_bert, tmp_path, own_task(tmp_path / "own", rows), folds=2)
     cases: list[tuple[Path, dict[str, Any], str]] = [
         (trained, {"calibrate": True, "refit": "all"}, "calibrate: needs stored probabilities of"),
         (trained, {"threshold": "tune", "baseline": True}, "threshold: needs stored probabilities"),

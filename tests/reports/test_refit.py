@@ -107,7 +107,7 @@ def test_the_epochs_of_a_refit_are_the_median_of_the_seeds(scl: Path) -> None:
 
 
 def test_the_splits_of_all_seeds_are_joined(search: Search) -> None:
-    storage = search("ce", fractions=(0.75, 0, 0.25), splits=3)
+    storage = search("ce", fractions=(0.75, 0, 0.25), folds=3)
     winner = restore_winner(report(storage, "mine"), None, None)
     data, splits, counts = refit_rows(winner, "all")
     assert counts == Refit(60, 20)
