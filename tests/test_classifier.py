@@ -99,7 +99,7 @@ def test_a_fitted_estimator_can_be_pickled_and_leaves_no_files(
     again = pickle.loads(pickle.dumps(classifier))
     assert np.array_equal(again.predict_proba(TEXTS), classifier.predict_proba(TEXTS))
     assert again.report_ == classifier.report_
-    assert "fine-tuned by scl on 19 training and validation rows" in repr(again.predictor_)
+    assert "fine-tuned by scl on 32 training and validation rows" in repr(again.predictor_)
     assert not [*folder.iterdir()]
     with pytest.raises(SclsearchError, match="Unknown study"):
         classifier.report_.frame()

@@ -104,6 +104,7 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
     The numbers 0 to `folds` - 1 validate each row once, the next ones each row of another random
     division, and so on. Folds are stratified by class; the only row of a class always trains. In a
     user's own task, rows with equal texts are in one fold, as a row of the first one's class.
+    Without test rows, each fold is its replicate's test, too.
     """
     pool, rng = splits.train, stream(number // folds, "folds")
     first = group = np.arange(len(pool.index))
@@ -122,7 +123,10 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
     held = np.isin(group, order[number % folds :: folds])
     train, validation = (pool.take(np.flatnonzero(rows)) for rows in (~held, held))
     note = f"validation: {len(validation.index)} of {len(held)} training rows, one of {folds} folds"
-    return replace(splits, train=train, validation=validation).noted(note)
+    splits = replace(splits, train=train, validation=validation)
+    if NO_TEST_ROWS in splits.notes:
+        splits = replace(splits, test=validation, notes=(SAME_ROWS,))
+    return splits.noted(note)
 
 
 def whole(data: TaskData, split: str) -> Rows:

@@ -85,7 +85,11 @@ def for_rows(protocol: Protocol, data: TaskData, folds: int | None) -> tuple[Pro
 
 
 def with_folds(protocol: Protocol, folds: int) -> Protocol:
-    """Return `plain` with cross-validation: as many replicates as folds validate each row once."""
+    """Return `plain` with cross-validation: as many replicates as folds validate each row once.
+
+    Seed runs keep their last weights. To choose among evaluations on a few rows raises their scores
+    by several points and those on new texts by none (`benchmarks/search.md`).
+    """
     if protocol.name != "plain":
         raise SclsearchError(
             f"--folds {folds}: needs --protocol plain, because {protocol.name} defines its own "
@@ -97,7 +101,7 @@ def with_folds(protocol: Protocol, folds: int) -> Protocol:
     def rows(data: TaskData, _size: Size | None, replicate: Replicate) -> Splits:
         return hold_out_fold(data, plain_pool(data), folds=folds, number=replicate.subset)
 
-    return replace(protocol, rows=rows, repetition=f"{folds} folds")
+    return replace(protocol, rows=rows, keep="last", repetition=f"{folds} folds")
 
 
 def laptop(protocol: Protocol) -> Protocol:

@@ -181,7 +181,8 @@ def _few_rows_per_class(counts: Sequence[Any], state: SearchState) -> Iterator[N
     if not counts:
         return
     labels = state.record.origin.get("labels", ())
-    rows = np.min([one.sum(1) for one in counts], 0)
+    same = len({replicate.rows.get("validation") for replicate in state.replicates}) == 1
+    rows = np.min([one.sum(1) for one in counts], 0) if same else sum(one.sum(1) for one in counts)
     few = [
         f"{one_line(label)} ({count})"
         for label, count in zip(labels, rows, strict=False)

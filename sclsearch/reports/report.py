@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sclsearch.errors import RETRY, SclsearchError
+from sclsearch.selection.estimate import Estimate
 from sclsearch.selection.race import Band
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import Comparison, compare
@@ -202,6 +203,8 @@ class Report:
     """Fault of a useless winner; None if the winner is fine."""
     space_note: str = ""
     """Name of the search space and the reason for its choice; empty without a search."""
+    estimate: Estimate | None = None
+    """Score to expect on new texts, of a finished study whose folds are also its test."""
 
     @property
     def winner(self) -> ConfigurationLine | None:
@@ -216,6 +219,11 @@ class Report:
     def tests_apart(self) -> bool:
         """True if no seed's test rows are its validation rows."""
         return all(rows.get("test") != rows.get("validation") for rows in self.rows)
+
+    @property
+    def tests_on_folds(self) -> bool:
+        """True if the seeds validate on different rows, which are also their test rows."""
+        return not self.tests_apart and len({rows.get("validation") for rows in self.rows}) > 1
 
     @property
     def choice(self) -> str:
@@ -364,6 +372,7 @@ def report(
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.
     """
+    from sclsearch.reports.estimate import estimate_from_folds
     from sclsearch.reports.notes import against_baselines, report_notes, verdict
 
     store, record = existing_study(storage, name)
@@ -424,6 +433,8 @@ def report(
         damaged=(*faults, *more, *damaged),
         space_note=origin.get("space", ""),
     )
+    if found.finished and winner is not None and found.tests_on_folds and not found.repeats:
+        found = replace(found, estimate=estimate_from_folds(storage, state))
     found = replace(found, against=against_baselines(found, state))
     found = replace(found, verdict=verdict(found, state))
     return replace(found, notes=report_notes(found, state, len(configurations)))

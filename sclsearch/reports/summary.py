@@ -30,6 +30,7 @@ from sclsearch.reports.terminal import (
     values_of,
     with_spread,
 )
+from sclsearch.selection.estimate import Estimate
 from sclsearch.selection.significance import ALPHA, Comparison, in_points, smallest_p
 from sclsearch.store.storage import storage_option
 
@@ -94,10 +95,18 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
     elif fresh is not None:
         mean = with_spread(fresh.mean, fresh.std)
         score = f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
+    elif found.estimate is not None:
+        score = expected(found.estimate, found.metric)
     choice = f"; {tie_statement(winner, tied)}" if tied else ""
     nearest = nearest_baseline(found)
     baseline = "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}"
     return f"{subject}{reason}{choice}: {score}.{baseline}"
+
+
+def expected(estimate: Estimate, metric: str) -> str:
+    """Return the sentence part on the score of new texts."""
+    interval = f"95 %: {estimate.low:.4f} to {estimate.high:.4f}"
+    return f"estimated {metric} on new texts {estimate.score:.4f} ({interval})"
 
 
 def _certainty(
@@ -112,6 +121,13 @@ def _certainty(
     elif fresh is not None:
         rows = " They read rows that also chose it." if fresh.same_rows else ""
         yield f"The new seeds played no part in the choice.{rows}"
+    elif found.estimate is not None:
+        yield from _over_next(found, winner)
+        choice = counted(len(found.configurations), "configuration")
+        yield (
+            f"The estimate comes from {found.estimate.rows} labeled rows, each predicted by a model "
+            f"that did not train on it, and is corrected for the choice among {choice}."
+        )
     else:
         yield from _over_next(found, winner)
         same = "The same seeds chose the winner, so new seeds may score slightly lower."
@@ -165,7 +181,7 @@ def _range(interval: tuple[float, float]) -> str:
 def _next(found: Report, fresh: ConfirmedScore | None) -> tuple[str, str]:
     if not found.finished:
         return "resume the search:", search_command(found)
-    if fresh is None and found.has_test and not found.repeats:
+    if fresh is None and found.has_test and found.estimate is None and not found.repeats:
         return "measure it on new seeds, which did not choose it:", study_command("confirm", found)
     if found.repeats:
         return "", ""

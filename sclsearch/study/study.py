@@ -207,8 +207,8 @@ class Study:
                 check_peft()
             if training.patience and self.protocol.keep == "last":
                 raise SclsearchError(
-                    f"patience: protocol {self.protocol.name} reports the last evaluation, not the "
-                    "best, so no training ends early. Leave it out."
+                    f"patience: protocol {self.protocol.title} reports the last evaluation, not "
+                    "the best, so no training ends early. Leave it out."
                 )
             if training.head_lr_mult != 1:
                 self._check_head(method, training, encoder)

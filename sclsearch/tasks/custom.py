@@ -29,8 +29,9 @@ DATA_FOLDER = Path("sclsearch-data")
 """Folder for the rows of data frames and hub data sets."""
 HUB_PREFIX = "hf:"
 """Start of the name of a data set on the Hugging Face hub."""
-# Share of the rows that are test rows without a test file, and its limits. At 40 test rows and an
-# accuracy of 0.9, the 95 % interval of the score is ±9 points.
+FEW_ROWS = 500
+"""Rows of a file with classes below which none is a test row by default."""
+# Share of the rows of a larger file that are test rows without a test file, and their limits.
 TEST_SHARE, LARGEST_TEST_SHARE, FEWEST_TEST_ROWS, MOST_TEST_ROWS = 0.25, 0.4, 40, 2_000
 SPLIT_VALUES: Mapping[str, str] = {
     **{"train": "train", "validation": "validation", "valid": "validation"},
@@ -53,8 +54,9 @@ class CustomTask:
     """Description of a task in a user's own rows.
 
     The splits come from files, from a column, or from a random draw by fractions. A split with a
-    file has fraction 0. If none is given, a quarter of the rows are test rows: at least 40, but at
-    most 40 % of a small file, and at most 2,000. The protocol draws validation rows from the rest.
+    file has fraction 0. If none is given, a quarter of the rows are test rows, at most 2,000; but
+    of fewer than 500 rows with classes none is, because the folds of the protocol, which validate
+    each row once, tell more. In regression, 40 rows or 40 % of a small file are test rows.
 
     Example:
         >>> task = CustomTask(frame, "text", "label", name="mine")  # doctest: +SKIP
@@ -136,6 +138,8 @@ class CustomTask:
         """Return the fractions by which the first file, of so many rows, is split; None if none."""
         if self.fractions or len(self.paths) > 1 or self.split_column is not None:
             return self.fractions
+        if rows < FEW_ROWS and not self.regression:
+            return None
         few = min(FEWEST_TEST_ROWS, round(LARGEST_TEST_SHARE * rows))
         share = min(max(round(TEST_SHARE * rows), few), MOST_TEST_ROWS) / rows
         return 1 - share, 0.0, share

@@ -26,7 +26,7 @@ UNUSABLE = [
     ("--space mine.yaml --method ce", "mine.yaml: method: must be 'ce', got 'scl'"),
     ("--space high.yaml", "high.yaml: published[0]: tau must be one of 0.1, 0.3, 0.5, got 0.9"),
     ("--race 2 --seeds 2", "--race: needs more seeds per configuration, got 2."),
-    ("--task cola --splits 5", "--splits 5: needs --protocol plain"),
+    ("--task cola --folds 5", "--folds 5: needs --protocol plain"),
 ]
 
 

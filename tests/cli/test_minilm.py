@@ -1,4 +1,4 @@
-"""Test of a whole job with MiniLM on real texts: metric, patience, sampler, encoders, exports."""
+"""Test of a whole job with MiniLM on real texts: metric, sampler, encoders, exports."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def test_a_job_with_minilm_on_film_reviews(
     task = ("--task", "reviews.csv", "--test", "test.csv", "--configs", "2", "--seeds", "2")
     fixed = ("--set", "epochs=2", "--set", "max_length=24", "--tracking", "none")
 
-    own = ("--metric", "roc_auc", "--sampler", "own.py:make", "--set", "patience=1")
+    own = ("--metric", "roc_auc", "--sampler", "own.py:make")
     sclsearch_(
         "tune", "--method", "scl", "--model", "minilm", "--study", "first", *task, *fixed, *own
     )

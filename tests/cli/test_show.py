@@ -105,7 +105,7 @@ def test_ls_prints_every_name_with_a_description(sclsearch: Call) -> None:
 def test_ls_prints_hyperparameters_of_a_method_and_scores_of_studies(sclsearch: Call) -> None:
     lines = sclsearch("ls", "methods", "scl").stdout.splitlines()
     tau = lines.index("tau = 0.3  number > 0")
-    assert lines[tau + 2].strip() == "Searched: 0.1, 0.3, 0.5, 0.7."
+    assert lines[tau + 2].strip() == "Searched: 0.05 … 1 log."
     (mine,) = json.loads(sclsearch("ls", "studies", "--json").stdout)["studies"]
     assert [mine[name] for name in ("name", "configurations", "stored")] == ["mine", 2, 4]
     assert "1 failed; best accuracy 0.6100 (#0); " in sclsearch("ls", "studies").stdout

@@ -68,7 +68,7 @@ def test_a_dry_run_prints_each_value_with_its_source_and_writes_nothing(
         "protocol gunel-fewshot, rule top-3, metric accuracy",
         f"mlflow sqlite:///{storage / 'mlflow.db'}",
         "rows 100 / 500 / 500 (training / validation / test)",
-        "tau 0.1, 0.3, 0.5, 0.7 searched",
+        "tau 0.05 … 1 log searched",
         "lam 0.5 --set",
         "learning_rate 0.0002 … 0.003 log searched",
         f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",

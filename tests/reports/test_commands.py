@@ -28,7 +28,7 @@ def test_the_command_of_a_search_has_every_option_that_determines_it(
         "model": "my bert",
         "protocol": "plain",
         "scale": "laptop",
-        "splits": 3,
+        "folds": 3,
         "train_size": 100,
         "unlabeled": 60,
         "paraphrases": "p.jsonl",

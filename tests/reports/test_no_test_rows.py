@@ -12,6 +12,7 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
+from sclsearch.protocols.rows import SAME_ROWS
 from sclsearch.protocols.variants import laptop, with_folds
 from sclsearch.tasks import as_task, load_task
 from sclsearch.tracking.publish import track_study
@@ -101,8 +102,12 @@ def test_commands_tables_exports_the_page_and_mlflow_have_no_test_scores(
 def test_no_rows_are_taken_for_testing() -> None:
     task: Any = as_task(FRAME, fractions=(1.0, 0.0, 0.0))
     data, plain = load_task(task), PROTOCOLS["plain"]
-    for protocol in (plain, laptop(plain), with_folds(plain, 3)):
+    for protocol in (plain, laptop(plain)):
         splits = protocol.splits(data, None, protocol.replicate(0))
         parts = splits.train, splits.validation, splits.test
         assert [len(rows.index) for rows in parts] == [48, 12, 0]
         assert NO_TEST_ROWS in splits.notes
+    splits = with_folds(plain, 3).splits(data, None, plain.replicate(0))
+    assert (len(splits.train.index), len(splits.test.index)) == (40, 20)
+    assert splits.test == splits.validation
+    assert SAME_ROWS in splits.notes

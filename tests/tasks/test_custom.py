@@ -41,7 +41,7 @@ def sizes(splits: Mapping[str, Split]) -> dict[str, int]:
 def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
     packed = own.path.with_name("reviews.csv.gz")
     packed.write_bytes(gzip.compress(own.path.read_bytes()))
-    loaded = load_custom_task(replace(own, path=packed))
+    loaded = load_custom_task(replace(own, path=packed, fractions=(0.6, 0, 0.4)))
     assert (loaded.task.name, loaded.task.labels) == ("reviews", ("neg", "pos"))
     assert (loaded.task.metric, loaded.task.protocol) == ("accuracy", "plain")
     assert sizes(loaded.splits) == {"train": 24, "test": 16}
@@ -52,15 +52,17 @@ def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
         assert split.ids == tuple(str(number + 1) for number in numbers)
     assert "0.6/0.4 into train/test" in loaded.source
     assert loaded.notes == ()
-    for rows, test in ((10, 4), (120, 40), (40_000, 2_000)):
+    for rows, test, scores in ((499, 0, 125), (10, 0, 4), (120, 0, 40), (40_000, 2_000, 2_000)):
         own.path.write_text(HEADER + "".join(f"row {n},{n % 2}\n" for n in range(rows)))
-        assert sizes(load_custom_task(own).splits) == {"train": rows - test, "test": test}
+        for held, regression in ((test, False), (scores, True)):
+            drawn = sizes(load_custom_task(replace(own, regression=regression)).splits)
+            assert drawn == {"train": rows - held} | ({"test": held} if held else {})
 
 
 @pytest.mark.parametrize("regression", [False, True])
 def test_unlabeled_rows_follow_the_labeled_training_rows(own: CustomTask, regression: bool) -> None:
     content = SCORES if regression else BALANCED
-    own = replace(own, regression=regression)
+    own = replace(own, regression=regression, fractions=(0.6, 0, 0.4))
     own.path.write_text(content)
     labeled = load_custom_task(own)
     own.path.write_text(content.replace("label\n", "label\nunseen, \n") + "unheard,\n")
@@ -105,7 +107,7 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
 @pytest.mark.parametrize(
     ("content", "changes", "message"),
     [
-        (f"{HEADER}a,x\nb,y\nb,y\n", {}, ".*has 2 different texts of 2 classes, too few"),
+        (f"{HEADER}a,x\nb,y\nb,y\n", FRACTIONS, ".*has 2 different texts of 2 classes, too few"),
         (f"{HEADER}a,'x'\nb,'y'\n", {}, """.*all classes are in quotes, such as "'x'"."""),
         (SCORES, {}, ".*40 different numbers.*--regression"),
         (f"{PARTS}d,x,eval\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'eval'$"),
@@ -143,8 +145,8 @@ def test_notes_warn_of_repeated_texts_and_of_lacking_or_doubtful_classes(
         "classes that may mean no label: 'n/a', 'null'. Empty these cells to drop them",
     )
     many = HEADER + "".join(f"row {n},class {n % 150}\n" for n in range(450))
-    assert notes(many)[0].count("class ") == 11
-    assert notes(many)[0].endswith(" and 28 more")
+    assert notes(many, **FRACTIONS)[0].count("class ") == 11
+    assert notes(many, **FRACTIONS)[0].endswith(" and 95 more")
     rare = HEADER + "".join(f"row {n},{int(n < 2)}\n" for n in range(40))
     assert notes(rare, **FRACTIONS)[0] == "test has no row of class '1' (2 in all)"
 
@@ -224,7 +226,7 @@ def test_data_in_memory_is_the_task_of_its_file_and_equal_data_are_written_once(
     for data in (FRAME, as_dataset(), datasets.DatasetDict({"train": as_dataset()})):
         loaded = load_custom_task(task(data, text=None, label=None))
         assert (loaded.task.name, loaded.digest) == ("reviews", expected.digest)
-        assert loaded.splits["test"].ids == expected.splits["test"].ids
+        assert loaded.splits["train"].ids == expected.splits["train"].ids
     first, other = task(), task(FRAME[::-1])
     assert task(FRAME.assign(id=7)) == first
     assert {*own.path.parent.rglob("*.parquet")} == {first.path.resolve(), other.path.resolve()}

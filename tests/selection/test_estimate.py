@@ -1,0 +1,43 @@
+"""Tests of the estimate of a winner's score on new texts."""
+
+import numpy as np
+import pytest
+
+from sclsearch.selection.estimate import Estimate, corrected_estimate
+
+
+def estimated(right: np.ndarray, size: int | None = None) -> Estimate:
+    """Return the estimate of accuracy from correct predictions, `[C, rows]`."""
+    rows = right.shape[1]
+    return corrected_estimate(lambda drawn: right[:, drawn].mean(1), rows, size or rows)
+
+
+def test_one_configuration_needs_no_correction() -> None:
+    right = np.random.default_rng(0).random((1, 200)) < 0.8
+    found = estimated(right)
+    assert found.chosen == right.mean()
+    assert found.score == pytest.approx(right.mean(), abs=0.005)
+    half = 1.96 * (0.8 * 0.2 / 200) ** 0.5
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.15)
+
+
+def test_the_best_of_many_coins_is_estimated_at_one_half() -> None:
+    draw = np.random.default_rng(1)
+    found = [estimated(draw.random((20, 80)) < 0.5) for _ in range(30)]
+    chosen, score = (np.mean([getattr(one, name) for one in found]) for name in ("chosen", "score"))
+    assert chosen > 0.59
+    assert score == pytest.approx(0.5, abs=0.015)
+    covered = np.mean([one.low <= 0.5 <= one.high for one in found])
+    assert covered > 0.85
+
+
+def test_an_interval_counts_a_row_that_is_validated_twice_once() -> None:
+    right = np.repeat(np.random.default_rng(2).random((1, 100)) < 0.8, 2, axis=1)
+    once, twice = estimated(right[:, ::2]), estimated(right, size=100)
+    assert twice.high - twice.low == pytest.approx(once.high - once.low, rel=0.15)
+    assert (once.rows, twice.rows) == (100, 100)
+
+
+def test_an_interval_without_an_error_begins_three_rows_below() -> None:
+    found = estimated(np.ones((3, 50), bool))
+    assert (found.score, found.low, found.high) == (1.0, 1 - 3 / 50, 1.0)
