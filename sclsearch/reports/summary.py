@@ -125,8 +125,8 @@ def _certainty(
         yield from _over_next(found, winner)
         choice = counted(len(found.configurations), "configuration")
         yield (
-            f"The estimate comes from {found.estimate.rows} labeled rows, each predicted by a model "
-            f"that did not train on it, and is corrected for the choice among {choice}."
+            f"The estimate comes from {found.estimate.rows} rows, each predicted by a model that "
+            f"did not train on it, and is corrected for the choice among {choice}."
         )
     else:
         yield from _over_next(found, winner)

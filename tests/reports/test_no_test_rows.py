@@ -21,6 +21,7 @@ from tests.studies import in_process
 
 ROWS = [(f"n{n}", f"it was {('good', 'bad')[n % 2]} {n}", n % 2) for n in range(60)]
 FRAME = pd.DataFrame(ROWS, columns=["nr", "text", "label"])
+NOISY = FRAME.assign(label=FRAME["label"] ^ (FRAME.index % 7 == 0))
 NAMES = ("first", "second")
 
 
@@ -45,6 +46,8 @@ def module_folder(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         sclsearch.tune(task=FRAME, configs=2, study="first", **options)
         task = str(folder / "data.csv")
         sclsearch.tune(task=task, configs=1, test_scores="winner", study="second", **options)
+        on_folds = {**options, "fractions": None, "seeds": 5, "settings": {"max_length": 16}}
+        sclsearch.tune(task=NOISY, configs=2, study="folds", **on_folds)
     return folder
 
 
@@ -53,6 +56,26 @@ def folder(module_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return that folder, which is the current one."""
     monkeypatch.chdir(module_folder)
     return module_folder
+
+
+def test_folds_are_the_test_and_give_an_estimate_that_is_corrected_for_the_choice(
+    folder: Path,
+) -> None:
+    found = sclsearch.select("folds", storage=folder / "storage")
+    estimate, rows = found.estimate, found.predictions()
+    assert estimate is not None
+    assert estimate.rows == 60
+    right = rows["label"] == rows["predicted"]
+    pooled = right.groupby([rows["configuration"], rows["split"]]).mean().unstack()
+    assert (pooled["test"] == pooled["validation"]).all()
+    assert estimate.chosen == pooled["validation"].max()
+    assert estimate.low < estimate.score <= estimate.chosen
+    shown = " ".join(invoke("show", "folds").split())
+    low, high = f"{estimate.low:.4f}", f"{estimate.high:.4f}"
+    expected = f"estimated accuracy on new texts {estimate.score:.4f} (95 %: {low} to {high})"
+    assert expected in shown
+    assert "corrected for the choice among 2 configurations" in shown
+    assert "sclsearch export folds" in shown
 
 
 def invoke(*arguments: str) -> str:
