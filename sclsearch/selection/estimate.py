@@ -32,10 +32,10 @@ def corrected_estimate(
     """Return the bootstrap bias-corrected estimate of cross-validation.
 
     In each of 500 bootstrap samples the configuration with the best score on the sample is scored
-    on the rows outside. The mean is the estimate (Tsamardinos et al., 2018, Machine Learning 107,
-    algorithm 2, BBC-CV). The interval is that of the chosen configuration's score over the samples,
-    moved by the correction; it begins at least three rows below the estimate, because even without
-    an error the error rate may be 3 / rows (the rule of three).
+    on the rows outside. Their mean is the estimate (Tsamardinos et al., 2018, Machine Learning 107,
+    algorithm 2, BBC-CV), but at most the uncorrected score. The interval is that of the chosen
+    configuration's score over the samples, moved by the correction. It begins at least three rows
+    below the estimate: even without an error, the error rate may be 3 / rows (the rule of three).
 
     Args:
         scores: Scores of all configurations on some validation rows, `[C]`.
@@ -54,7 +54,7 @@ def corrected_estimate(
         if len(rest):
             outside.append(scores(rest)[sample.argmax()])
     chosen = float(whole[winner])
-    correction = float(np.mean(outside)) - chosen
+    correction = min(float(np.mean(outside)) - chosen, 0.0)
     tails = (1 - LEVEL) / 2, (1 + LEVEL) / 2
     low, high = (float(bound) for bound in np.quantile(inside, tails) + correction)
     score, highest = chosen + correction, max(chosen, float(np.max(inside)))
