@@ -122,11 +122,12 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
         )
     held = np.isin(group, order[number % folds :: folds])
     train, validation = (pool.take(np.flatnonzero(rows)) for rows in (~held, held))
-    note = f"validation: {len(validation.index)} of {len(held)} training rows, one of {folds} folds"
+    of = f"one of {folds} folds, {len(validation.index)} of {len(held)} rows"
     splits = replace(splits, train=train, validation=validation)
     if NO_TEST_ROWS in splits.notes:
-        splits = replace(splits, test=validation, notes=(SAME_ROWS,))
-    return splits.noted(note)
+        note = f"no rows are for the test alone: each seed is validated and tested on {of}"
+        return replace(splits, test=validation, notes=(note,))
+    return splits.noted(f"validation: {of}")
 
 
 def whole(data: TaskData, split: str) -> Rows:

@@ -347,8 +347,10 @@ def _summary(
     if winner.plain and len(winner.reported) < winner.succeeded:
         reported = counted(len(winner.reported), "reported seed")
         yield f"{test} {test_result(winner)} over the {reported}."
+    if found.estimate is not None and winner is found.winner:
+        yield f"Estimated {found.metric} on new texts: {found.estimate}. Report this number."
     if winner.plain:
-        quote = ": report this number" if fresh is None else ""
+        quote = ": report this number" if fresh is None and found.estimate is None else ""
         yield (
             f"{test} {with_spread(*winner.plain)} over all {counted(winner.succeeded, 'seed')}"
             f"{quote}.{_sampling_error(found.metric, winner.plain[0], run)}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from sclsearch.canonical import counted
 from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.selection.estimate import Estimate
 from sclsearch.selection.race import Band
@@ -230,6 +231,12 @@ class Report:
         """Sentence on the part of the test rows in the choice of the winner."""
         if self.tests_apart:
             return "The test rows played no part in the choice."
+        if self.estimate is not None:
+            tried = counted(len(self.configurations), "configuration")
+            return (
+                f"The estimate comes from {self.estimate.rows} rows, each predicted by a model that "
+                f"did not train on it, and is corrected for the choice among {tried}."
+            )
         return (
             "The test rows are the validation rows, which chose the winner, so the test score is "
             "too high for new texts."

@@ -30,7 +30,6 @@ from sclsearch.reports.terminal import (
     values_of,
     with_spread,
 )
-from sclsearch.selection.estimate import Estimate
 from sclsearch.selection.significance import ALPHA, Comparison, in_points, smallest_p
 from sclsearch.store.storage import storage_option
 
@@ -96,17 +95,11 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
         mean = with_spread(fresh.mean, fresh.std)
         score = f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
     elif found.estimate is not None:
-        score = expected(found.estimate, found.metric)
+        score = f"estimated {found.metric} on new texts {found.estimate}"
     choice = f"; {tie_statement(winner, tied)}" if tied else ""
     nearest = nearest_baseline(found)
     baseline = "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}"
     return f"{subject}{reason}{choice}: {score}.{baseline}"
-
-
-def expected(estimate: Estimate, metric: str) -> str:
-    """Return the sentence part on the score of new texts."""
-    interval = f"95 %: {estimate.low:.4f} to {estimate.high:.4f}"
-    return f"estimated {metric} on new texts {estimate.score:.4f} ({interval})"
 
 
 def _certainty(
@@ -121,13 +114,6 @@ def _certainty(
     elif fresh is not None:
         rows = " They read rows that also chose it." if fresh.same_rows else ""
         yield f"The new seeds played no part in the choice.{rows}"
-    elif found.estimate is not None:
-        yield from _over_next(found, winner)
-        choice = counted(len(found.configurations), "configuration")
-        yield (
-            f"The estimate comes from {found.estimate.rows} rows, each predicted by a model that "
-            f"did not train on it, and is corrected for the choice among {choice}."
-        )
     else:
         yield from _over_next(found, winner)
         same = "The same seeds chose the winner, so new seeds may score slightly lower."

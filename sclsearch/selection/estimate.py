@@ -25,6 +25,9 @@ class Estimate:
     rows: int
     chosen: float
 
+    def __str__(self) -> str:
+        return f"{self.score:.4f} (95 %: {self.low:.4f} to {self.high:.4f})"
+
 
 def corrected_estimate(
     scores: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]], rows: int, size: int

@@ -12,7 +12,6 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.protocols.rows import SAME_ROWS
 from sclsearch.protocols.variants import laptop, with_folds
 from sclsearch.tasks import as_task, load_task
 from sclsearch.tracking.publish import track_study
@@ -133,4 +132,7 @@ def test_no_rows_are_taken_for_testing() -> None:
     splits = with_folds(plain, 3).splits(data, None, plain.replicate(0))
     assert (len(splits.train.index), len(splits.test.index)) == (40, 20)
     assert splits.test == splits.validation
-    assert SAME_ROWS in splits.notes
+    assert splits.notes == (
+        "no rows are for the test alone: each seed is validated and tested on one of 3 folds, 20 "
+        "of 60 rows",
+    )
