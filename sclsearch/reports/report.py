@@ -234,8 +234,8 @@ class Report:
         if self.estimate is not None:
             tried = counted(len(self.configurations), "configuration")
             return (
-                f"The estimate comes from {self.estimate.rows} rows, each predicted by a model that "
-                f"did not train on it, and is corrected for the choice among {tried}."
+                f"The estimate comes from {self.estimate.rows} rows, each predicted by a model "
+                f"that did not train on it, and is corrected for the choice among {tried}."
             )
         return (
             "The test rows are the validation rows, which chose the winner, so the test score is "

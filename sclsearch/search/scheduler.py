@@ -162,6 +162,13 @@ class Scheduler:
         """Number of finished seed runs that still lack the test score that they must have."""
         return len(self.untested) if self.decided else 0
 
+    @property
+    def first_seed_runs(self) -> int:
+        """Number of seed runs that can start before the sampler has read a score."""
+        learns = self.study.sampler not in LEARNS_NOTHING
+        configs = min(self.configs, UNINFORMED) if learns else self.configs
+        return configs * self.state.race.stages[: 1 + learns][-1]
+
     def report(self) -> Report:
         study = self.study
         return report(self.storage, self.name, study.rule, study.seeds, self.configs)
