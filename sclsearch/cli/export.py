@@ -147,7 +147,7 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
     if record.mean_test is None:
         return f"There are {NO_TEST_ROWS}. Validation scores of a winner are optimistic."
     if found.estimate is not None and not record.baseline:
-        return f"Expect an {record.metric} of {found.estimate} on new texts. {found.choice}"
+        return f"Expected {record.metric} on new texts: {found.estimate}. {found.choice}"
     seeds = left_out(finished_winner(found).failed)
     shown = f"Over all seeds, {seeds}, test {record.metric} is {record.mean_test:.4f}"
     if record.refit:

@@ -192,6 +192,7 @@ class Protocol:
     joined: int = 0  # paraphrases of each training row that are added with its label
     scale: Literal["laptop"] | None = None  # if the protocol is scaled down
     repetition: str | None = None  # how its replicates differ from the paper's, if they do
+    folds: int | None = None  # of the training rows, on which the replicates validate in turn
 
     @property
     def title(self) -> str:

@@ -12,7 +12,15 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS, Protocol, Replicate, Rows, Size, Splits
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Labels, TaskData, by_counts, equal_texts, per_class, stratified
+from sclsearch.tasks.base import (
+    Index,
+    Labels,
+    TaskData,
+    by_counts,
+    equal_texts,
+    per_class,
+    stratified,
+)
 
 Unlabeled = int | Literal["all"]
 """Number of texts for stages that read no labels, or `all`."""
@@ -81,16 +89,8 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
     class.
     """
     pool, rng = splits.train, stream(seed, "validation")
-    first = group = np.arange(len(pool.index))
-    if data.task.own:
-        first, group = equal_texts(pool.texts(data))
+    first, group = _distinct(data, pool)
     size = len(first) - max(1, round(share * len(first)))
-    classes = 1 if data.task.regression else len(np.unique(pool.labels(data)))
-    if data.task.own and size < classes:
-        raise SclsearchError(
-            f"{data.task.name}: has {len(first)} different training texts of {classes} classes, "
-            "too few for one of each class in training and one in validation. Add rows."
-        )
     drawn = stratified(pool.labels(data)[first], size, rng)
     train = pool.take(np.flatnonzero(np.isin(group, drawn)))
     held, rows = Rows(pool.split, np.setdiff1d(pool.index, train.index)), len(pool.index)
@@ -107,18 +107,17 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
     Without test rows, each fold is its replicate's test, too.
     """
     pool, rng = splits.train, stream(number // folds, "folds")
-    first = group = np.arange(len(pool.index))
-    if data.task.own:
-        first, group = equal_texts(pool.texts(data))
+    first, group = _distinct(data, pool)
     order = rng.permutation(len(first))
     if not data.task.regression:
         y = pool.labels(data)[first]
         order = order[np.argsort(y[order], kind="stable")]
         order = order[np.bincount(y)[y[order]] > 1]
     if len(order) < folds:
+        of_classes = "" if data.task.regression else " of classes with two or more"
         raise SclsearchError(
-            f"{data.task.name}: has {len(order)} different training texts of classes with two or "
-            f"more, too few for {folds} folds. Add rows, or pass fewer --folds."
+            f"{data.task.name}: has {len(order)} different training texts{of_classes}, too few "
+            f"for {folds} folds. Add rows, or pass fewer --folds."
         )
     held = np.isin(group, order[number % folds :: folds])
     train, validation = (pool.take(np.flatnonzero(rows)) for rows in (~held, held))
@@ -128,6 +127,12 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
         note = f"no rows are for the test alone: each seed is validated and tested on {of}"
         return replace(splits, test=validation, notes=(note,))
     return splits.noted(f"validation: {of}")
+
+
+def _distinct(data: TaskData, pool: Rows) -> tuple[Index, Index]:
+    """Return the rows that are drawn, and the position there of each row of the pool."""
+    every = np.arange(len(pool.index))
+    return equal_texts(pool.texts(data)) if data.task.own else (every, every)
 
 
 def whole(data: TaskData, split: str) -> Rows:

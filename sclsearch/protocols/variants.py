@@ -1,4 +1,4 @@
-"""Variants of a protocol: fresh replicates, random splits and laptop scale."""
+"""Variants of a protocol: fresh replicates, folds and laptop scale."""
 
 import math
 from collections.abc import Mapping
@@ -87,8 +87,8 @@ def for_rows(protocol: Protocol, data: TaskData, folds: int | None) -> tuple[Pro
 def with_folds(protocol: Protocol, folds: int) -> Protocol:
     """Return `plain` with cross-validation: as many replicates as folds validate each row once.
 
-    Seed runs keep their last weights. To choose among evaluations on a few rows raises their scores
-    by several points and those on new texts by none (`benchmarks/search.md`).
+    Seed runs keep their last weights: the best of several evaluations on few rows has a higher
+    validation score, but is not better on new texts (`benchmarks/search.md`).
     """
     if protocol.name != "plain":
         raise SclsearchError(
@@ -101,7 +101,7 @@ def with_folds(protocol: Protocol, folds: int) -> Protocol:
     def rows(data: TaskData, _size: Size | None, replicate: Replicate) -> Splits:
         return hold_out_fold(data, plain_pool(data), folds=folds, number=replicate.subset)
 
-    return replace(protocol, rows=rows, keep="last", repetition=f"{folds} folds")
+    return replace(protocol, rows=rows, keep="last", folds=folds, repetition=f"{folds} folds")
 
 
 def laptop(protocol: Protocol) -> Protocol:
@@ -112,7 +112,7 @@ def laptop(protocol: Protocol) -> Protocol:
     """
 
     def rows(data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
-        return _fewer(data, protocol.rows(data, size, replicate))
+        return _fewer(data, protocol.rows(data, size, replicate), on_folds=bool(protocol.folds))
 
     def within(top: Top) -> Top:
         return Top() if top.k is not None and top.k > REPLICATES else top
@@ -129,9 +129,11 @@ def laptop(protocol: Protocol) -> Protocol:
     )
 
 
-def _fewer(data: TaskData, splits: Splits) -> Splits:
+def _fewer(data: TaskData, splits: Splits, *, on_folds: bool) -> Splits:
     validation = at_most(VALIDATION, splits.validation, data, "scale")
     test = at_most(TEST, splits.test, data, "scale")
+    if on_folds and splits.test is splits.validation:
+        test = validation
     among = f"the {len(validation.index)} rows that choose are among the {len(test.index)} reported"
     cut = len(validation.index) < len(test.index)
     note = (

@@ -66,7 +66,11 @@ def calibrate(
     if fault:
         option = "--calibrate" if options.calibrate else "--threshold"
         raise SclsearchError(f"{option}: {fault}. Leave it out.")
-    labels = {split: y.astype(np.int64) for split, y in stored[0].labels.items()}
+    labels = {
+        split: y.astype(np.int64)
+        for split, y in stored[0].labels.items()
+        if split == "validation" or rows[0]["test"] != rows[0]["validation"]
+    }
     before = {split: np.mean([of.probabilities[split] for of in stored], 0) for split in labels}
     y, p = labels["validation"], before["validation"]
     temperature = fit_temperature(p, y) if options.calibrate else None

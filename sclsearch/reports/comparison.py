@@ -46,7 +46,7 @@ class ConfirmedScore:
     """Test score of a winner on new seeds, which did not choose it.
 
     `std` is None for a single score. `same_rows` is True if the seeds read the training rows of
-    those that chose the winner, as with `--folds`.
+    those that chose the winner, as on folds.
     """
 
     study: str
@@ -475,7 +475,9 @@ def confirmed_score_and_notes(chosen: Report) -> tuple[ConfirmedScore | None, li
 
 
 def share_rows(chosen: Report, fresh: Report) -> bool:
-    """Return True if new seeds train on subsets that the seeds of the search have, too."""
+    """Return True if new seeds read rows that chose: equal subsets, or other folds of all rows."""
+    if chosen.record.origin.get("folds"):
+        return True
     before, now = ({rows["train"] for rows in one.rows} for one in (chosen, fresh))
     return len(before) > 1 and now <= before
 

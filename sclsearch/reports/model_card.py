@@ -17,6 +17,7 @@ from sclsearch.reports.calibration import calibration_lines
 from sclsearch.reports.commands import loading_examples, loading_note
 from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
+from sclsearch.reports.estimate import Estimate
 from sclsearch.reports.predictor import CARD_FILE, ExportRecord
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.summary import summarize
@@ -139,7 +140,7 @@ def write_model_card(
 
     winner, fresh = finished_winner(found), confirmed_score(found)
     if record.baseline:
-        winner, fresh = linear_baseline(found), None
+        winner, fresh, found = linear_baseline(found), None, replace(found, estimate=None)
     run = RunStore(found.storage).get(record.key)
     license_ = _license(record.base, base_folder)
     task = re.sub(r"[\\`*\[\]<>|&]", r"\\\g<0>", one_line(record.task))  # no Markdown, no HTML
@@ -147,7 +148,7 @@ def write_model_card(
     space = found.record.identity["space"]
     fixed = (space.get("fixed") or {}).items()
     card = ModelCard.from_template(
-        _card_data(record, winner, fresh, license_),
+        _card_data(record, winner, fresh, license_, found.estimate),
         template_str=TEMPLATE,
         record=record,
         found=found,
@@ -211,14 +212,17 @@ def _card_data(
     winner: ConfigurationLine,
     fresh: ConfirmedScore | None,
     license_: str | None,
+    estimate: Estimate | None,
 ) -> "ModelCardData":
     from huggingface_hub import EvalResult, ModelCardData
 
-    test, seeds = record.mean_test, counted(winner.succeeded, "seed")
+    test, source = record.mean_test, f"mean of {counted(winner.succeeded, 'seed')}"
     if record.refit:
-        seeds += " of the search"
-    if fresh is not None:
-        test, seeds = fresh.mean, counted(fresh.seeds, "new seed")
+        source += " of the search"
+    if estimate is not None:
+        test, source = estimate.score, "estimate from folds, corrected for the choice"
+    elif fresh is not None:
+        test, source = fresh.mean, f"mean of {counted(fresh.seeds, 'new seed')}"
     results = [
         EvalResult(
             task_type="text-classification",
@@ -226,7 +230,7 @@ def _card_data(
             dataset_name=record.task,
             dataset_split="test",
             metric_type=HUB_METRICS.get(record.metric, record.metric),
-            metric_name=f"{record.metric}, mean of {seeds}",
+            metric_name=f"{record.metric}, {source}",
             metric_value=test and round(test, 6),
         )
     ]
@@ -347,20 +351,22 @@ def _summary(
     if winner.plain and len(winner.reported) < winner.succeeded:
         reported = counted(len(winner.reported), "reported seed")
         yield f"{test} {test_result(winner)} over the {reported}."
-    if found.estimate is not None and winner is found.winner:
+    if found.estimate is not None:
         yield f"Estimated {found.metric} on new texts: {found.estimate}. Report this number."
     if winner.plain:
         quote = ": report this number" if fresh is None and found.estimate is None else ""
+        error = "" if found.estimate else _sampling_error(found.metric, winner.plain[0], run)
         yield (
             f"{test} {with_spread(*winner.plain)} over all {counted(winner.succeeded, 'seed')}"
-            f"{quote}.{_sampling_error(found.metric, winner.plain[0], run)}"
+            f"{quote}.{error}"
         )
     if fresh is not None:
         rows = "new initial weights and orders, but rows that also chose the winner"
         use = rows if fresh.same_rows else "not used to choose the winner"
         yield (
             f"{test} {with_spread(fresh.mean, fresh.std)} over "
-            f"{counted(fresh.seeds, 'new seed')}: {use}. Report this number."
+            f"{counted(fresh.seeds, 'new seed')}: {use}."
+            f"{' Report this number.' if found.estimate is None else ''}"
         )
     for line in found.baselines:
         if line.plain:

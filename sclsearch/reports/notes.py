@@ -181,8 +181,9 @@ def _few_rows_per_class(counts: Sequence[Any], state: SearchState) -> Iterator[N
     if not counts:
         return
     labels = state.record.origin.get("labels", ())
-    same = len({replicate.rows.get("validation") for replicate in state.replicates}) == 1
-    rows = np.min([one.sum(1) for one in counts], 0) if same else sum(one.sum(1) for one in counts)
+    folds = state.record.origin.get("folds")  # which together hold each row once
+    seeds = [one.sum(1) for one in counts]
+    rows = np.sum(seeds[:folds], 0) if folds else np.min(seeds, 0)
     few = [
         f"{one_line(label)} ({count})"
         for label, count in zip(labels, rows, strict=False)

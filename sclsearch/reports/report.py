@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sclsearch.canonical import counted
 from sclsearch.errors import RETRY, SclsearchError
-from sclsearch.selection.estimate import Estimate
+from sclsearch.reports.estimate import Estimate, estimate_from_folds
 from sclsearch.selection.race import Band
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import Comparison, compare
@@ -222,20 +221,16 @@ class Report:
         return all(rows.get("test") != rows.get("validation") for rows in self.rows)
 
     @property
-    def tests_on_folds(self) -> bool:
-        """True if the seeds validate on different rows, which are also their test rows."""
-        return not self.tests_apart and len({rows.get("validation") for rows in self.rows}) > 1
-
-    @property
     def choice(self) -> str:
         """Sentence on the part of the test rows in the choice of the winner."""
         if self.tests_apart:
             return "The test rows played no part in the choice."
+        tried = len(self.configurations)
         if self.estimate is not None:
-            tried = counted(len(self.configurations), "configuration")
+            corrected = f", and is corrected for the choice among {tried} configurations"
             return (
                 f"The estimate comes from {self.estimate.rows} rows, each predicted by a model "
-                f"that did not train on it, and is corrected for the choice among {tried}."
+                f"that did not train on it{corrected * (tried > 1)}."
             )
         return (
             "The test rows are the validation rows, which chose the winner, so the test score is "
@@ -379,7 +374,6 @@ def report(
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.
     """
-    from sclsearch.reports.estimate import estimate_from_folds
     from sclsearch.reports.notes import against_baselines, report_notes, verdict
 
     store, record = existing_study(storage, name)
@@ -440,8 +434,9 @@ def report(
         damaged=(*faults, *more, *damaged),
         space_note=origin.get("space", ""),
     )
-    if found.finished and winner is not None and found.tests_on_folds and not found.repeats:
-        found = replace(found, estimate=estimate_from_folds(storage, state))
+    folds = origin.get("folds")
+    if folds and found.finished and not (found.tests_apart or found.repeats):
+        found = replace(found, estimate=estimate_from_folds(storage, state, folds))
     found = replace(found, against=against_baselines(found, state))
     found = replace(found, verdict=verdict(found, state))
     return replace(found, notes=report_notes(found, state, len(configurations)))

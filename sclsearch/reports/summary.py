@@ -91,11 +91,11 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
     score = f"test {found.metric} {test_result(winner)}, {seeds_in_words(found, winner)}"
     if not found.has_test:
         score = f"validation {found.metric} {winner.score:.4f}, {rule_of(found)}"
+    elif found.estimate is not None:
+        score = f"estimated {found.metric} on new texts {found.estimate}"
     elif fresh is not None:
         mean = with_spread(fresh.mean, fresh.std)
         score = f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
-    elif found.estimate is not None:
-        score = f"estimated {found.metric} on new texts {found.estimate}"
     choice = f"; {tie_statement(winner, tied)}" if tied else ""
     nearest = nearest_baseline(found)
     baseline = "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}"
@@ -111,7 +111,7 @@ def _certainty(
         yield "More validation rows would separate tied configurations; a longer search would not."
     if not found.has_test:
         yield f"There are {NO_TEST_ROWS}."
-    elif fresh is not None:
+    elif fresh is not None and found.estimate is None:
         rows = " They read rows that also chose it." if fresh.same_rows else ""
         yield f"The new seeds played no part in the choice.{rows}"
     else:

@@ -1,6 +1,5 @@
 """Proposal of the next configuration, from the scores observed so far."""
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,14 +16,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.samplers import (
-    BaseSampler,
-    CmaEsSampler,
-    GPSampler,
-    QMCSampler,
-    RandomSampler,
-    TPESampler,
-)
+from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import TrialState
 
@@ -35,12 +27,10 @@ from sclsearch.methods.fields import load_custom_sampler
 from sclsearch.randomness import seed_for
 from sclsearch.spaces.space import Parameter, Range, Space
 
-ATTEMPTS = 20
-STARTUP = 3
-"""Scores from which on a sampler learns."""
-GP_CONFIGS = 200
-"""Configurations up to which `gp` fits a Gaussian process; beyond, it proposes as `tpe` does."""
-STATEFUL = (CmaEsSampler, QMCSampler)
+ATTEMPTS, GP_ATTEMPTS = 20, 2  # each attempt of a Gaussian process takes up to a second
+STARTUP, GP_CONFIGS = 3, 200
+"""Scores from which on a sampler learns, and configurations up to which `gp` is not TPE."""
+STATEFUL = (optuna.samplers.CmaEsSampler, optuna.samplers.QMCSampler)
 """Samplers that keep a state between proposals, which a resumed search could not restore."""
 HISTORY = 500
 """Configurations up to which a sampler reads all; beyond, the best `BLOCK` and the latest."""
@@ -103,9 +93,11 @@ class Proposals:
         sampler = self._make_sampler(seed, number)
         if type(sampler) is TPESampler:
             sampler._search_space = self._common  # a new one compares all earlier trials again
-        values = self._sample(study, sampler, seen, range(ATTEMPTS))
-        if values is None and space.size() is None:
-            values = self._sample(optuna.create_study(), random, seen, count())
+        attempts = GP_ATTEMPTS if isinstance(sampler, GPSampler) else ATTEMPTS
+        values = self._sample(study, sampler, seen, range(attempts))
+        if values is None:
+            more = range(ATTEMPTS) if space.size() else count()
+            values = self._sample(optuna.create_study(), random, seen, more)
         return _next_unseen(space, seen) if values is None else (values, "sampled")
 
     def _sample(
@@ -165,10 +157,12 @@ def _next_unseen(space: Space, seen: set[str], start: int = 0) -> tuple[Values, 
 
 @contextmanager
 def _errors_of(sampler: str) -> Iterator[None]:
-    """Raise what a user's sampler raises as SclsearchError."""
+    """Convert errors of a user's sampler to SclsearchError."""
     try:
         yield
     except (Exception, SystemExit) as error:
+        if not is_own(sampler):
+            raise
         raise SclsearchError(
             f"--sampler {sampler}: it raised {type(error).__name__}: {first_line(error)}. It must "
             "take a seed and return an Optuna sampler that proposes values of the search space."
@@ -225,24 +219,18 @@ def _score(configuration: ObservedConfiguration) -> float:
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:
-    """Return the Optuna distribution of a searched parameter.
-
-    Ordered choices are integers, the positions of the values; other choices are JSON.
-    """
+    """Return the Optuna distribution of a searched parameter; choices are positions of values."""
     if isinstance(parameter, Range):
         return FloatDistribution(parameter.low, parameter.high, log=parameter.type == "log")
-    if parameter.ordered:
-        return IntDistribution(0, len(parameter.values) - 1)
-    return CategoricalDistribution([canonical(value) for value in parameter.values])
+    last = len(parameter.values) - 1
+    return (
+        IntDistribution(0, last) if parameter.ordered else CategoricalDistribution(range(last + 1))
+    )
 
 
 def _to_optuna(parameter: Parameter, value: object) -> object:
-    if isinstance(parameter, Range):
-        return value
-    return parameter.values.index(value) if parameter.ordered else canonical(value)
+    return value if isinstance(parameter, Range) else parameter.values.index(as_tuples(value))
 
 
 def _from_optuna(parameter: Parameter, value: Any) -> object:
-    if isinstance(parameter, Range):
-        return value
-    return parameter.values[value] if parameter.ordered else as_tuples(json.loads(value))
+    return value if isinstance(parameter, Range) else parameter.values[value]

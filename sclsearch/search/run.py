@@ -239,18 +239,11 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
         console.print(f"Baselines not evaluated: {error}", markup=False, soft_wrap=True)
 
 
-def slot_notes(slots: int, concurrency: int, scheduler: Scheduler) -> Iterator[str]:
-    """Yield why a cluster or a machine with room for `slots` seed runs will not train as many."""
-    missing, first = scheduler.remaining, scheduler.first_seed_runs
+def free_slots_warning(slots: int, concurrency: int, missing: int) -> str:
+    """Return a warning if a cluster has room for more seed runs than can run at a time."""
     most = min(concurrency, missing)
-    if slots > most:
-        remedy = "Use a smaller cluster." if missing <= concurrency else "Raise --concurrency."
-        yield f"There is room for {slots} seed runs, but at most {most} run at a time. {remedy}"
-    if first < min(slots, most):
-        yield (
-            f"{counted(first, 'seed run')} can start before the sampler has read a score. With "
-            "--sampler random, all can."
-        )
+    remedy = "Use a smaller cluster." if missing <= concurrency else "Raise --concurrency."
+    return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {remedy}"
 
 
 def worker_context(scheduler: Scheduler) -> "WorkerContext":
@@ -302,10 +295,15 @@ def _train(
             concurrency = start.at_a_time(
                 options.concurrency, cpus, gpus, accelerator, joined=joined
             )
-            slots = start.fitting(cpus, gpus, accelerator) if joined else concurrency
-            progress.no_room = not slots
-            for note in slot_notes(slots, concurrency, scheduler):
-                progress.console.print(note, soft_wrap=True)
+            if joined:
+                slots = start.fitting(cpus, gpus, accelerator)
+                progress.no_room = not slots
+                missing = scheduler.remaining
+                if slots > min(concurrency, missing):
+                    progress.console.print(
+                        free_slots_warning(slots, concurrency, missing), soft_wrap=True
+                    )
+
             begun = time.monotonic()
 
             def tick(finished: Sequence[float], running: Sequence[float]) -> None:

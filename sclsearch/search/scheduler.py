@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 
 from sclsearch.canonical import counted, digest
@@ -162,13 +162,6 @@ class Scheduler:
         """Number of finished seed runs that still lack the test score that they must have."""
         return len(self.untested) if self.decided else 0
 
-    @property
-    def first_seed_runs(self) -> int:
-        """Number of seed runs that can start before the sampler has read a score."""
-        learns = self.study.sampler not in LEARNS_NOTHING
-        configs = min(self.configs, UNINFORMED) if learns else self.configs
-        return configs * self.state.race.stages[: 1 + learns][-1]
-
     def report(self) -> Report:
         study = self.study
         return report(self.storage, self.name, study.rule, study.seeds, self.configs)
@@ -234,13 +227,9 @@ class Scheduler:
                 return next(iter(self.queue), None)
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
         failed = [run_id for run_id in self.worker_failures.seed_runs if run_id in self.queue]
-        others, open_ = [*self.training, *failed], self._all_open
-        found = self.state.next_in_race(others, all_open=open_)
-        if found is None:
-            found = self.state.next_in_race(others, all_open=open_, ahead=True)
-        if found is None and failed:
-            found = self.state.next_in_race(self.training, all_open=open_)
-        return found
+        others = [*self.training, *failed]
+        pick = partial(self.state.next_in_race, all_open=self._all_open)
+        return pick(others) or pick(others, ahead=True) or pick(self.training)
 
     def _next_repetition(self) -> SeedRunTask | None:
         """Return the next seed run to train again, once the winner is decided."""

@@ -97,13 +97,10 @@ class Race:
             self._stage() if all_open else (np.arange(len(self.scores)), self.stages[0])
         )
         later = min((one for one in self.stages[:-1] if one > seeds), default=seeds)
-        unknown = np.isnan(self.values(seeds)[numbers])
-        best = self._ranked(numbers[~unknown], seeds)
-        if all_open:
-            best = best[: max(math.ceil(KEPT * len(numbers)), LEAST)]
-        else:
-            best = np.concatenate([best, numbers[unknown]])
-        return self._first_missing(best, later, running)
+        values = np.nan_to_num(self.values(seeds)[numbers], nan=-math.inf)
+        best = numbers[np.argsort(-values, kind="stable")]
+        most = max(math.ceil(KEPT * len(numbers)), LEAST) if all_open else None
+        return self._first_missing(best[:most], later, running)
 
     def needed(self, unopened: int = 0) -> int:
         """Return how many seeds are still needed if the band keeps no more than the best third."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
@@ -137,12 +137,8 @@ def _error(file: str, faults: list[Fault]) -> SclsearchError:
 
 def _form_fault(fault: ErrorDetails) -> Fault:
     path, known = path_of(fault), [*SpaceFile.model_fields]
-    kinds: Mapping[object, type] = {
-        "choice": Choice,
-        "float": Range,
-        "log": Range,
-        "int": Integers,
-    }
+    kinds: dict[str | int, type] = {"choice": Choice, "float": Range, "log": Range}
+    kinds["int"] = Integers
     if path[:1] == ["space"] and path[2:3] and path[2] in kinds:
         # Pydantic adds the type of a parameter to the path.
         known = [field.name for field in fields(kinds[path.pop(2)])]

@@ -78,7 +78,7 @@ class Range:
         return {"type": self.type, "low": self.low, "high": self.high}
 
 
-MOST_INTEGERS = 1_000
+MOST_INTEGERS = 100
 """Most values of a hyperparameter of the type `int`."""
 
 

@@ -71,7 +71,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     usual = (laptop(protocol) if spec.scale else protocol).model
     model_name = usual if spec.model is None else str(spec.model)
     _check_space(spec, named)
-    whole = _loaded(spec, options, model_name)
+    whole = _loaded(spec, options, model_name, on_folds=protocol.name == "plain")
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
     protocol, configs = for_rows(protocol, whole, spec.folds)
     if spec.scale:
@@ -160,10 +160,10 @@ def _unlabeled(spec: StudySpec, method: NamedMethod, *, read: bool) -> Unlabeled
     return spec.unlabeled
 
 
-def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
+def _loaded(spec: StudySpec, options: RunOptions, model_name: str, *, on_folds: bool) -> TaskData:
     """Return the task's rows; if these and the model are missing, the error names both."""
     try:
-        return load_task(spec.task, options.data_dir)
+        return load_task(spec.task, options.data_dir, on_folds=on_folds)
     except SclsearchError as error:
         try:
             model_folder(model_name)

@@ -38,7 +38,7 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "model": study.model_place,
         "protocol": study.protocol.name,
         "scale": study.protocol.scale,
-        "folds": spec.folds,
+        "folds": study.protocol.folds,
         "fresh": spec.fresh,
         "first_fresh": spec.first_fresh,
         "metric": spec.metric,

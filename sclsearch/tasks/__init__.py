@@ -33,15 +33,17 @@ TASKS: Mapping[str, Task] = {
 }
 
 
-def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
-    """Load a named task, or one from a user's own rows.
+def load_task(
+    task: str | CustomTask, data_dir: Path | None = None, *, on_folds: bool = True
+) -> TaskData:
+    """Load a named task, or one from a user's own rows, `on_folds` as in `CustomTask.drawn`.
 
     `data_dir` is the folder with the published files, for example `CoLA/train.tsv`. None uses the
     one in the environment variable `SCLSEARCH_DATA` or, if unset, the Hugging Face hub.
     """
     task = as_task(task)
     if not isinstance(task, str):
-        return load_custom_task(task)
+        return load_custom_task(task, on_folds=on_folds)
     if task == DEMO.name:
         return load_demo()
     folder = data_folder(data_dir)

@@ -54,9 +54,9 @@ class CustomTask:
     """Description of a task in a user's own rows.
 
     The splits come from files, from a column, or from a random draw by fractions. A split with a
-    file has fraction 0. If none is given, a quarter of the rows are test rows, at most 2,000; but
-    of fewer than 500 rows with classes none is, because the folds of the protocol, which validate
-    each row once, tell more. In regression, 40 rows or 40 % of a small file are test rows.
+    file has fraction 0. If none is given, a quarter of the rows are test rows: at least 40, but at
+    most 40 % of a small file, and at most 2,000. Of fewer than 500 rows with classes, none is under
+    protocol plain: its folds test on every row. The protocol draws validation rows from the rest.
 
     Example:
         >>> task = CustomTask(frame, "text", "label", name="mine")  # doctest: +SKIP
@@ -134,11 +134,14 @@ class CustomTask:
         others = (self.label, self.split_column, self.id)
         return (*(self.text or ()), *(name for name in others if name is not None))
 
-    def drawn(self, rows: int) -> tuple[float, float, float] | None:
-        """Return the fractions by which the first file, of so many rows, is split; None if none."""
+    def drawn(self, rows: int, *, on_folds: bool) -> tuple[float, float, float] | None:
+        """Return the fractions by which the first file, of so many rows, is split; None if none.
+
+        With `on_folds`, the protocol validates few rows on folds, which then serve as the test.
+        """
         if self.fractions or len(self.paths) > 1 or self.split_column is not None:
             return self.fractions
-        if rows < FEW_ROWS and not self.regression:
+        if on_folds and rows < FEW_ROWS and not self.regression:
             return None
         few = min(FEWEST_TEST_ROWS, round(LARGEST_TEST_SHARE * rows))
         share = min(max(round(TEST_SHARE * rows), few), MOST_TEST_ROWS) / rows

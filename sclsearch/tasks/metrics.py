@@ -61,7 +61,8 @@ class Metric:
         if self.binary and not y.any():
             raise SclsearchError(
                 f"{where}: the metric {self.name} needs validation rows of the class "
-                f"{task.labels[1]!r}, got none. Add some, or use another metric, such as macro_f1."
+                f"{task.labels[1]!r}, got none. Add some, pass fewer --folds, or use another "
+                "metric, such as macro_f1."
             )
 
 

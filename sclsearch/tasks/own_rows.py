@@ -44,8 +44,8 @@ NAMES = ("train", "validation", "test")
 """Names of the splits, in the order in which they get a row of every class."""
 
 
-def load_custom_task(files: CustomTask) -> TaskData:
-    """Read a task from a user's files.
+def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
+    """Read a task from a user's files, `on_folds` as in `CustomTask.drawn`.
 
     The classes are the distinct labels of the training rows, sorted as text. Unlabeled training
     rows come last; only stages that read no labels train on them. Rows with an empty text, and
@@ -70,7 +70,7 @@ def load_custom_task(files: CustomTask) -> TaskData:
         ids = _ids(files, rest)
         splits[name] = to_split(_texts(files, rest), rest[files.label], classes, where, ids=ids)
     task = _task(files, tuple(classes or ()))
-    drawn = files.drawn(len(splits["train"]))
+    drawn = files.drawn(len(splits["train"]), on_folds=on_folds)
     if drawn:
         splits |= draw_splits(splits["train"], drawn, f"{files.path}: column {files.label}")
     unlabeled = parts["train"][train == ""]

@@ -229,13 +229,6 @@ def test_other_divisions_have_other_folds() -> None:
     assert first.isdisjoint(second)
 
 
-def test_own_rows_that_leave_no_row_of_a_class_for_training_are_refused() -> None:
-    data = labeled(train=[0, 1])
-    own = replace(data, task=replace(data.task, own=True))
-    with pytest.raises(SclsearchError, match="2 different training texts of 2 classes, too few"):
-        PLAIN.splits(own, None, PLAIN.replicate(0))
-
-
 def test_few_rows_get_as_many_epochs_as_100_updates_take() -> None:
     protocol = with_enough_updates(PLAIN)
     assert protocol.training(40, 16) == {"epochs": 40, "post_epochs": 20}

@@ -15,7 +15,6 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.plan import estimate, plan_prepared
 from sclsearch.search.proposals import ObservedConfiguration, Proposals
-from sclsearch.search.run import slot_notes
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.state import ConfigurationScore, SeedRunTask
@@ -78,7 +77,6 @@ def test_proposals_read_two_thirds_of_the_scores_and_are_the_same_on_any_number_
         spec = make_spec(sampler=sampler)
         scheduler = prepare(spec, configs=20, seeds=10, concurrency=slots, storage=storage)
         assert scheduler.band is not None
-        assert len(workers.running(scheduler, slots)) == min(slots, scheduler.first_seed_runs)
         while tasks := workers.running(scheduler, slots):
             if len(scheduler.state.configurations) < 20:
                 busy.append(len(tasks) / min(slots, 4 * len(scheduler.state.configurations)))
@@ -194,22 +192,6 @@ def test_more_configurations_or_seeds_train_only_what_no_study_has_and_fewer_del
     assert shorter.complete
     assert len(shorter.state.seed_runs) == 2
     assert files(tmp_path / "storage") == before
-
-
-def test_a_cluster_with_more_room_than_a_search_uses_is_explained(
-    prepare: Prepare, make_spec: MakeSpec
-) -> None:
-    learning = prepare(configs=20, seeds=10)
-    missing = learning.remaining
-    assert [*slot_notes(8, 8, learning)] == []
-    (waits,) = slot_notes(64, 64, learning)
-    assert waits.startswith("16 seed runs can start before the sampler has read a score.")
-    assert [*slot_notes(40, 40, prepare(make_spec(sampler="random"), configs=20, seeds=10))] == []
-    assert [*slot_notes(9, 8, learning)] == [
-        "There is room for 9 seed runs, but at most 8 run at a time. Raise --concurrency."
-    ]
-    small, _ = slot_notes(1_000, 1_000, learning)
-    assert small.endswith(f"at most {missing} run at a time. Use a smaller cluster.")
 
 
 FIRST, SECOND, THIRD = (f"10.0.0.{number}" for number in (1, 2, 3))
