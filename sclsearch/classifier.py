@@ -48,8 +48,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     Attributes:
         classes_: The distinct labels, sorted; the order of the columns of `predict_proba`.
-        report_: `Report` of the search, whose test score is the estimate for new texts. Its data
-            frames, and the command that it recommends, need `storage`.
+        report_: `Report` of the search, whose estimate or test score is that for new texts. Its
+            data frames, and the command that it recommends, need `storage`.
         predictor_: `Predictor` with the trained model.
     """
 

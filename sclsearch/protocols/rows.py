@@ -12,15 +12,7 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS, Protocol, Replicate, Rows, Size, Splits
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import (
-    Index,
-    Labels,
-    TaskData,
-    by_counts,
-    equal_texts,
-    per_class,
-    stratified,
-)
+from sclsearch.tasks.base import Labels, TaskData, by_counts, equal_texts, per_class, stratified
 
 Unlabeled = int | Literal["all"]
 """Number of texts for stages that read no labels, or `all`."""
@@ -89,7 +81,8 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
     class.
     """
     pool, rng = splits.train, stream(seed, "validation")
-    first, group = _distinct(data, pool)
+    every = np.arange(len(pool.index))
+    first, group = equal_texts(pool.texts(data)) if data.task.own else (every, every)
     size = len(first) - max(1, round(share * len(first)))
     drawn = stratified(pool.labels(data)[first], size, rng)
     train = pool.take(np.flatnonzero(np.isin(group, drawn)))
@@ -107,7 +100,8 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
     Without test rows, each fold is its replicate's test, too.
     """
     pool, rng = splits.train, stream(number // folds, "folds")
-    first, group = _distinct(data, pool)
+    every = np.arange(len(pool.index))
+    first, group = equal_texts(pool.texts(data)) if data.task.own else (every, every)
     order = rng.permutation(len(first))
     if not data.task.regression:
         y = pool.labels(data)[first]
@@ -127,12 +121,6 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
         note = f"no rows are for the test alone: each seed is validated and tested on {of}"
         return replace(splits, test=validation, notes=(note,))
     return splits.noted(f"validation: {of}")
-
-
-def _distinct(data: TaskData, pool: Rows) -> tuple[Index, Index]:
-    """Return the rows that are drawn, and the position there of each row of the pool."""
-    every = np.arange(len(pool.index))
-    return equal_texts(pool.texts(data)) if data.task.own else (every, every)
 
 
 def whole(data: TaskData, split: str) -> Rows:

@@ -297,6 +297,8 @@ def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
 
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[Note]:
     yield from (Note(text, "warning") for text in _unequal(reports, seeds))
+    if reports[0].has_test and not reports[0].tests_apart:
+        yield Note("the compared scores are of the rows that chose the winners")
     yield from map(Note, _chosen(reports))
     for one in reports:
         yield from (note.about(one.study) for note in damage(one))

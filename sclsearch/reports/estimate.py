@@ -18,12 +18,16 @@ DRAWS, TAILS = 500, (0.025, 0.975)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimated score of the chosen configuration on new texts, with its 95 % interval."""
+    """Estimated score of a configuration on new texts, with its 95 % interval.
+
+    It comes from `rows` validation rows, and is corrected for the choice of one of `chosen_from`.
+    """
 
     score: float
     low: float
     high: float
-    rows: int  # validation rows, each predicted once
+    rows: int
+    chosen_from: int
 
     def __str__(self) -> str:
         return f"{self.score:.4f} (95 %: {self.low:.4f} to {self.high:.4f})"
@@ -54,11 +58,12 @@ def corrected_estimate(
         rest = np.setdiff1d(every, drawn)
         if len(rest):
             outside.append(scores(rest)[sample.argmax()])
-    chosen = float(scores(every)[winner])
+    whole = scores(every)
+    chosen = float(whole[winner])
     correction = min(float(np.mean(outside)) - chosen, 0.0)
     low, high = (float(bound) for bound in np.quantile(inside, TAILS) + correction)
     score, highest = chosen + correction, max(chosen, float(np.max(inside)))
-    return Estimate(score, min(low, score - 3 / rows), min(high, highest), rows)
+    return Estimate(score, min(low, score - 3 / rows), min(high, highest), rows, len(whole))
 
 
 def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Estimate | None:

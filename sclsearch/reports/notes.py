@@ -246,9 +246,11 @@ def against_baselines(report: Report, state: SearchState) -> tuple[AgainstBaseli
 
 
 def _is_useless(one: AgainstBaseline) -> bool:
-    """Return whether a winner is not above the majority class, or is below a linear model."""
-    equal = one.comparison.difference == 0
-    return one.comparison.difference < 0 or (equal and not is_linear(one.name))
+    """Return whether a winner is not above the majority class, or reliably below a linear model."""
+    difference, interval = one.comparison.difference, one.comparison.interval
+    if is_linear(one.name):
+        return difference < 0 and (interval is None or interval[1] < 0)
+    return difference <= 0
 
 
 def is_linear(baseline: str) -> bool:

@@ -225,12 +225,12 @@ class Report:
         """Sentence on the part of the test rows in the choice of the winner."""
         if self.tests_apart:
             return "The test rows played no part in the choice."
-        tried = len(self.configurations)
         if self.estimate is not None:
-            corrected = f", and is corrected for the choice among {tried} configurations"
+            rows, several = self.estimate.rows, self.estimate.chosen_from
+            corrected = f", and is corrected for the choice among the {several} with all seeds"
             return (
-                f"The estimate comes from {self.estimate.rows} rows, each predicted by a model "
-                f"that did not train on it{corrected * (tried > 1)}."
+                f"The estimate comes from {rows} rows, each predicted by a model that did not "
+                f"train on it{corrected * (several > 1)}."
             )
         return (
             "The test rows are the validation rows, which chose the winner, so the test score is "

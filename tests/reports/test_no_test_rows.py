@@ -73,7 +73,7 @@ def test_folds_are_the_test_and_give_an_estimate_that_is_corrected_for_the_choic
     low, high = f"{estimate.low:.4f}", f"{estimate.high:.4f}"
     expected = f"estimated accuracy on new texts {estimate.score:.4f} (95 %: {low} to {high})"
     assert expected in shown
-    assert "corrected for the choice among 2 configurations" in shown
+    assert "corrected for the choice among the 2 with all seeds" in shown
     assert "sclsearch export folds" in shown
 
 

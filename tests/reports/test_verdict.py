@@ -13,6 +13,7 @@ from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.notes import Verdict
 from sclsearch.reports.report import Report, report
+from sclsearch.reports.summary import summarize
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.reports.conftest import WriteStudy
 
@@ -56,6 +57,13 @@ def test_a_useless_winner_has_a_verdict_and_no_warning_of_the_same(
     assert verdict_of(found).sentence.startswith("The winner is useless: ")
     assert all(fault in verdict_of(found).sentence for fault in faults)
     assert not [note for note in found.notes if "baseline" in note or "one class" in note]
+
+
+def test_a_winner_below_a_linear_model_by_chance_is_not_useless(judged: Judged) -> None:
+    near = judged([(90, 60), (90, 70), (90, 79)], 50, 70)
+    assert near.verdict is None
+    assert "0.3 points below that of the best baseline" in summarize(near).answer
+    assert judged([(90, 66), (90, 68), (90, 67)], 50, 70).verdict is not None
 
 
 def test_a_class_with_few_validation_rows_is_reported(write_study: WriteStudy) -> None:

@@ -40,8 +40,8 @@ def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None
         question = f"{' and '.join(one.name for one in found)}"
         summary = Summary("There is no answer for these studies together.", compared, "", "")
     caption = (
-        "Validation scores choose the winner, test scores only measure it. Lead: winner minus "
-        "baseline, in points, with its 95 % interval over seeds."
+        f"Validation scores choose the winner. {report.choice} Lead: winner minus baseline, in "
+        "points, with its 95 % interval over seeds."
     )
     table = Table("answer", caption, text_frame(*_candidates(first)), bold=(0,))
     return Answer(question, summary, table, _answer_plot(first))
