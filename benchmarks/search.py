@@ -30,7 +30,7 @@ SCORES = Path(__file__).parent / "scores"
 DECIDE = ("sst2", "trec", "dbpedia", "tickets")
 """Data sets that decide what the defaults are."""
 SEARCHES = ("ce-demo-160", "lacon-dbpedia-70", "scl-sst2-100", "supcl-seq-sst2-200")
-REPLAYS, SIZES, FIRST_SEEDS, SEEDS, WORKERS = 12, (5, 10, 20), 2, 5, 2
+REPLAYS, SIZES, FIRST_SEEDS, SEEDS, WORKERS = 10, (5, 10, 20), 2, 5, 2
 """Searches of each table, their numbers of configurations, the seeds from which a sampler learns,
 the seeds that choose, and the processes that replay."""
 Scores = npt.NDArray[np.float64]
