@@ -176,7 +176,7 @@ def _row_columns(
 
     predicted = run.predictions[split]
     label, probabilities = {}, {}
-    if rows is not None:
+    if rows is not None and len(rows.labels[split]) == len(predicted):
         label = {"label": named(rows.labels[split])}
         columns = zip(classes, rows.probabilities[split].T, strict=True)
         probabilities = {f"probability_{name}": column for name, column in columns}
