@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice
-from typing import Any
 
 import optuna
 from optuna.distributions import (
@@ -25,7 +24,7 @@ from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.methods.fields import load_custom_sampler
 from sclsearch.randomness import seed_for
-from sclsearch.spaces.space import Parameter, Range, Space
+from sclsearch.spaces.space import Choice, Parameter, Range, Space
 
 ATTEMPTS, GP_ATTEMPTS = 20, 2  # each attempt of a Gaussian process takes up to a second
 STARTUP, GP_CONFIGS = 3, 200
@@ -105,18 +104,20 @@ class Proposals:
     ) -> Values | None:
         """Return a new proposal; each repetition counts as unfinished for the next one."""
         study.sampler = sampler
-        asked, found = list[optuna.trial.Trial](), None
+        asked, new, parameters = list[optuna.trial.Trial](), None, self.space.parameters
         for _ in attempts:
             with _errors_of(self.sampler):
                 asked.append(study.ask(self._distributions))
-            parameters = self.space.parameters
-            values = {n: _from_optuna(parameters[n], v) for n, v in asked[-1].params.items()}
+            values = {
+                name: one.values[found] if isinstance(one := parameters[name], Choice) else found
+                for name, found in asked[-1].params.items()
+            }
             if canonical(values) not in seen:
-                found = values
+                new = values
                 break
         for trial in asked:  # samplers do not read failed trials
             study.tell(trial, state=TrialState.FAIL)
-        return found
+        return new
 
     def _study_of(self, known: Sequence[ObservedConfiguration]) -> optuna.Study:
         """Return the study of the configurations that the sampler reads, in order."""
@@ -143,7 +144,11 @@ class Proposals:
         parameters = {n: one for n, one in self.space.parameters.items() if n in values}
         return optuna.create_trial(
             state=TrialState.RUNNING if configuration.score is None else TrialState.COMPLETE,
-            params={name: _to_optuna(one, values[name]) for name, one in parameters.items()},
+            params={
+                name: one.values.index(as_tuples(found)) if isinstance(one, Choice) else found
+                for name, one in parameters.items()
+                for found in [values[name]]
+            },
             distributions={name: self._distributions[name] for name in parameters},
             value=configuration.score,
         )
@@ -226,11 +231,3 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     return (
         IntDistribution(0, last) if parameter.ordered else CategoricalDistribution(range(last + 1))
     )
-
-
-def _to_optuna(parameter: Parameter, value: object) -> object:
-    return value if isinstance(parameter, Range) else parameter.values.index(as_tuples(value))
-
-
-def _from_optuna(parameter: Parameter, value: Any) -> object:
-    return value if isinstance(parameter, Range) else parameter.values[value]
