@@ -57,6 +57,9 @@ def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
         for held, regression in ((test, False), (scores, True)):
             drawn = sizes(load_custom_task(replace(own, regression=regression)).splits)
             assert drawn == {"train": rows - held} | ({"test": held} if held else {})
+        # Other protocols than `plain` have no folds.
+        drawn = sizes(load_custom_task(own, on_folds=False).splits)
+        assert drawn == {"train": rows - scores, "test": scores}
 
 
 @pytest.mark.parametrize("regression", [False, True])
