@@ -191,7 +191,8 @@ def augment(
     made = BACKENDS[backend](options)
     if made.english:
         selection.check_english(backend)
-    data = load_task(selection.task, data_dir)
+    on_folds = selection.protocol is None or selection.protocol.name == "plain"
+    data = load_task(selection.task, data_dir, on_folds=on_folds)
     rows = selection.texts(data)
     first = header(backend, options.views, made, selection, data, rows)
     console = Terminal(stderr=True)

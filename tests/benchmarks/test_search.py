@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import search
-from benchmarks.search_tables import TABLES, at, configurations
+from benchmarks.search_tables import FOLDS, TABLES, at, configurations
 from sclsearch.spaces.load import load_space, practical_file
 from sclsearch.spaces.space import Choice, Range
 
@@ -23,7 +23,7 @@ def table(rights: list[tuple[float, float]], rows: int = 40) -> dict[str, Any]:
         return RIGHT[np.where(wrong, labels, 1 - labels)]
 
     validation = np.array([predicted(share) for share, _ in rights])
-    test = np.array([[predicted(share)] * search.FOLDS for _, share in rights])
+    test = np.array([[predicted(share)] * FOLDS for _, share in rights])
     return {"labels": labels, "test_labels": labels, "validation": validation, "test": test}
 
 
@@ -54,6 +54,6 @@ def test_recorded_configurations_are_the_start_and_points_of_the_practical_space
 def test_a_table_has_each_validation_row_once_and_all_test_rows(path: Path) -> None:
     found = np.load(path)
     configs, folds, rows, classes = found["test"].shape
-    assert (folds, rows) == (search.FOLDS, len(found["test_labels"]))
+    assert (folds, rows) == (FOLDS, len(found["test_labels"]))
     assert found["validation"].shape == (configs, len(found["labels"]), classes)
     assert not np.isnan(found["validation"].astype(float)).any()
