@@ -169,8 +169,9 @@ def _errors_of(sampler: str) -> Iterator[None]:
         if not is_own(sampler):
             raise
         raise SclsearchError(
-            f"--sampler {sampler}: it raised {type(error).__name__}: {first_line(error)}. It must "
-            "take a seed and return an Optuna sampler that proposes values of the search space."
+            f"--sampler {sampler}: it raised {type(error).__name__}: "
+            f"{first_line(error).rstrip('.')}. It must take a seed and return an Optuna sampler "
+            "that proposes values of the search space."
         ) from error
 
 
