@@ -54,11 +54,11 @@ test rows and is scored on the other: what a search could find, without fooling 
 KEPT = """
 The same trainings, evaluated with the weights of the best validation score and with the last ones,
 in accuracy. The best of several evaluations on 20 rows raises the validation score, not the test.
-(These cases have other folds than those above.)
+(These cases have other folds than those above, but for sst2/100.)
 """
 LABELS = """
 Test accuracy of the start: models of four fifths of the rows, their average, and a model of all
-rows with the same epochs, mean of three seeds.
+rows with the same epochs, mean of three seeds (`supcl-seq`: one).
 """
 ESTIMATES = """
 In points, over 200 draws. The test rows stand for all texts: 100 of them, drawn with replacement,
