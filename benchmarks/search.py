@@ -1,4 +1,4 @@
-"""What a search finds with few labels: replays on recorded seed runs.
+"""Replays of searches with few labels on recorded seed runs.
 
     python -m benchmarks.search > benchmarks/search.md
 

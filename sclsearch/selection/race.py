@@ -87,7 +87,7 @@ class Race:
         return self._first_missing(numbers, seeds, running)
 
     def ahead(self, running: Collection[SeedRunId], *, all_open: bool) -> SeedRunId | None:
-        """Return a configuration and seed for a worker that has nothing to train by `next`.
+        """Return a configuration and seed for a worker for which `next` has none.
 
         The best configurations so far get seeds of the next stage, but not of the last one: who
         gets all seeds, and may win, must not depend on the workers. While configurations are still
