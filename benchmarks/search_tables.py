@@ -157,7 +157,7 @@ def trained(data: Path, folder: Path, case: str, number: int, fold: int) -> str:
 def record(data: Path, folder: Path, cases: Sequence[str], workers: int, points: int) -> None:
     """Train the seed runs that the folder lacks, fold by fold."""
     folder.mkdir(exist_ok=True)
-    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=10) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         jobs = []
         for case in cases:
             task(data, folder, case.split("/")[0], int(case.split("/")[1]))

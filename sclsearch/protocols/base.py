@@ -177,6 +177,7 @@ class Protocol:
     keep: Literal["best", "last"]
     model: str  # the paper's encoder
     max_updates: int | None = None  # per stage
+    enough: bool = False  # epochs left open give each stage `LEAST_UPDATES`
     classes: int | None = None  # number of classes to keep, the first ones of the task
     few_shot: bool = False  # a training size is required; otherwise none is allowed
     sizes: tuple[str, ...] = ()  # training sizes of the paper, as text

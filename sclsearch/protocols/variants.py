@@ -1,11 +1,10 @@
 """Variants of a protocol: fresh replicates, folds and laptop scale."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol, Replicate, Size, Splits, least_epochs
+from sclsearch.protocols.base import Protocol, Replicate, Size, Splits
 from sclsearch.protocols.rows import SAME_ROWS, at_most, hold_out_fold, plain_pool
 from sclsearch.selection.rules import MEAN, Rule, Top
 from sclsearch.tasks.base import TaskData
@@ -18,10 +17,6 @@ SEARCH_SIZES = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
 """Default size of a search for a user's own file: most rows, configurations, seeds."""
 FEW_ROWS, FOLDS = 2_000, 5
 """Rows of a user's own file up to which seeds validate on folds, and the number of folds."""
-DEFAULT_SCHEDULE = {"epochs": (None, 10), "post_epochs": (8, 5)}
-"""Default batch size and epochs of a stage, by its field; None for the batch size of `Training`."""
-FEWEST_EPOCHS = 3
-"""Smallest number of epochs of any protocol; where it gives enough updates, epochs stay as set."""
 # Limits at laptop scale: replicates, updates per stage, validation rows and test rows.
 REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
 
@@ -52,20 +47,6 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     return replace(
         protocol, replicates=count, rule=MEAN, replicate=replicate, repetition=repetition
     )
-
-
-def with_enough_updates(protocol: Protocol) -> Protocol:
-    """Return the protocol with at least `LEAST_UPDATES` in each stage that trains the encoder."""
-
-    def training(rows: int, batch_size: int) -> Mapping[str, object]:
-        found = dict(protocol.training(rows, batch_size))
-        for name, (size, usual) in DEFAULT_SCHEDULE.items():
-            least = least_epochs(rows, size or batch_size)
-            if least > FEWEST_EPOCHS:
-                found[name] = max(least, int(str(found.get(name, usual))))
-        return found
-
-    return replace(protocol, training=training)
 
 
 def for_rows(protocol: Protocol, data: TaskData, folds: int | None) -> tuple[Protocol, int]:

@@ -1,4 +1,4 @@
-"""Comparison of the winners of several studies with that of the first, paired by replicate."""
+"""Comparison of the winners of several studies, paired by replicate."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,15 @@ import numpy as np
 from sclsearch.canonical import counted, shown
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.variants import NEW_REPLICATES
+from sclsearch.reports.differences import ScoredSeed, Seeds, difference, rows_of, scored_seeds
 from sclsearch.reports.encoder_costs import encoder_name
 from sclsearch.reports.notes import OTHERS_UNTESTED, Note, damage
 from sclsearch.reports.report import Report, finished_winner, report, tested_winner
-from sclsearch.selection.rules import mean_std, parse_rule
+from sclsearch.selection.rules import MEAN, mean_std, parse_rule
 from sclsearch.selection.significance import (
+    ALPHA,
     Comparison,
+    Ends,
     SearchScores,
     compare,
     holm,
@@ -64,12 +67,7 @@ class ComparedStudy:
         number: Number of the winning configuration.
         test_mean: Mean test score over the replicates that did not fail; None without test rows.
         test_std: Sample standard deviation of these scores; None for a single score.
-        comparison: Paired test: its test scores minus those of the first study; None for the first,
-            and without test rows.
-        adjusted: P-value after Holm's correction for all studies; None for the first.
         seed_runs: Number of finished seed runs of the whole search.
-        search_interval: 95 % interval of the difference, including the search; None for the first,
-            or if a study has one configuration only.
         confirmed: The winner's score on new seeds; None if the storage has no `confirm` study.
     """
 
@@ -82,10 +80,7 @@ class ComparedStudy:
     validation: float | None
     test_mean: float | None
     test_std: float | None
-    comparison: Comparison | None
-    adjusted: float | None
     seed_runs: int
-    search_interval: tuple[float, float] | None = None
     confirmed: ConfirmedScore | None = None
 
 
@@ -96,15 +91,24 @@ class Pair:
     better: str
     other: str
     comparison: Comparison
+    """Its interval is for other seeds and, with stored predictions, for other test rows."""
     adjusted: float
     """P-value after Holm's correction for all pairs of the studies."""
+    search_interval: Ends | None = None
+    """95 % interval that includes the search; None if a study has one configuration only."""
+
+    @property
+    def clear(self) -> bool:
+        """True if neither the test nor the interval leaves the difference to chance."""
+        return self.adjusted <= ALPHA and (self.comparison.reliable or not self.comparison.for_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class StudyComparison:
-    """Comparison of studies of one task over their first `seeds`; the first is the reference.
+    """Comparison of studies of one task over their first `seeds`.
 
-    `reports` are those of the studies, in the same order. `pairs` has every pair of them.
+    `reports` are those of the studies, in the same order. `pairs` has every pair of them, those
+    with the best study first.
     """
 
     task: str
@@ -172,7 +176,7 @@ def _mean(one: ComparedStudy) -> float:
 def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     """Return a paired comparison of the winners' test scores over all shared replicates.
 
-    The first of two or more reports is the reference. No replicate is selected by its score.
+    No replicate is selected by its score.
 
     Raises:
         SclsearchError: The studies cannot be compared, or one has no winner, or has not tested it.
@@ -187,15 +191,9 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     for other in reports[1:]:
         _check(base, other, seeds)
     winners = list(map(tested_winner, reports))
-    pairs: list[Comparison | None] = [None] * len(reports)
-    adjusted: list[float | None] = [None] * len(reports)
-    if base.has_test:
-        found = [_difference(other, base, seeds) for other in reports[1:]]
-        pairs[1:], adjusted[1:] = found, holm([one.p for one in found])
     confirmations = list(map(confirmed_score_and_notes, reports))
     studies = []
-    rows = zip(reports, winners, pairs, adjusted, confirmations, strict=True)
-    for one, winner, pair, p, (confirmed, _) in rows:
+    for one, winner, (confirmed, _) in zip(reports, winners, confirmations, strict=True):
         scores = [seed.test for seed in winner.seeds[:seeds] if seed.test is not None]
         mean, std = mean_std(scores) if scores else (None, None)
         studies.append(
@@ -209,10 +207,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 validation=winner.score,
                 test_mean=mean,
                 test_std=std,
-                comparison=pair,
-                adjusted=p,
                 seed_runs=len(one.seed_runs),
-                search_interval=None if pair is None else _with_search(one, base, pair, seeds),
                 confirmed=confirmed,
             )
         )
@@ -228,26 +223,45 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     )
 
 
-def _difference(one: Report, other: Report, seeds: int) -> Comparison:
-    """Return the test of the winners' test scores, those of `one` minus those of `other`."""
-    own, its = ([seed.test for seed in finished_winner(x).seeds[:seeds]] for x in (one, other))
-    return compare(own, its, _subsets(other, one, seeds), largest=METRICS[one.metric].span)
-
-
 def _pairs(reports: Sequence[Report], seeds: int) -> tuple[Pair, ...]:
     """Return the tests of all pairs of reports, in the order of their scores."""
     if not reports[0].has_test:
         return ()
-    found = [(a, b, _difference(a, b, seeds)) for a, b in combinations(reports, 2)]
+    winners = [finished_winner(one) for one in reports]
+    scored = [
+        scored_seeds(winner, seeds, rows_of(one, winner, "test"))
+        for one, winner in zip(reports, winners, strict=True)
+    ]
+    members = [*zip(reports, scored, strict=True)]
+    found = [(a, b, _difference(a, b, own, its)) for (a, own), (b, its) in combinations(members, 2)]
     adjusted = holm([one.p for *_, one in found])
     return tuple(
-        Pair(a.study, b.study, one, p) for (a, b, one), p in zip(found, adjusted, strict=True)
+        Pair(a.study, b.study, one, p, _with_search(a, b, one, seeds))
+        for (a, b, one), p in zip(found, adjusted, strict=True)
     )
 
 
-def _with_search(
-    own: Report, base: Report, comparison: Comparison, seeds: int
-) -> tuple[float, float] | None:
+def _difference(one: Report, other: Report, own: Seeds, its: Seeds) -> Comparison:
+    """Return the test of the winners' test scores, those of `one` minus those of `other`."""
+    subsets = _subsets(other, one, len(own))
+    ours, theirs = ([seed.test for seed in line] for line in (own, its))
+    found = compare(ours, theirs, subsets, largest=METRICS[one.metric].span)
+    failed = [None in pair for pair in zip(ours, theirs, strict=True)]
+    pairs = (
+        [ScoredSeed() if without else seed for seed, without in zip(line, failed, strict=True)]
+        for line in (own, its)
+    )
+    digests = [
+        {"train": str(subset), "test": rows}
+        for subset, rows in zip(subsets, _rows(one, "test", len(own)), strict=True)
+    ]
+    wide = difference(*pairs, rule=MEAN, metric=one.metric, split="test", digests=digests)
+    if wide is None or not wide.for_rows or wide.interval is None:
+        return found
+    return replace(found, interval=wide.interval, for_rows=True)
+
+
+def _with_search(own: Report, base: Report, comparison: Comparison, seeds: int) -> Ends | None:
     if any(line.untested for one in (own, base) for line in one.configurations):
         return None
     subsets = [*map(str, _subsets(base, own, seeds))]

@@ -14,7 +14,7 @@ from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison
 from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, left_out, with_spread
-from sclsearch.selection.significance import ALPHA, Comparison, smallest_p
+from sclsearch.selection.significance import ALPHA, Comparison, signed_points, smallest_p
 from sclsearch.store.studies import StudyStore, study_names
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 BASELINE = "ce"
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted", "Wilcoxon")
 COLUMNS = (
-    "95 %: interval of the mean difference; pairs: number of seeds (seeds with the same training "
-    "rows are averaged and count once); p: sign-flip permutation test of the mean difference; "
-    "adjusted: p after Holm's correction for the rows of this table; Wilcoxon: p of the "
-    "signed-rank test, as papers print it"
+    "95 %: interval of the mean difference for other seeds and, with stored predictions, other "
+    "test rows; pairs: number of seeds (seeds with the same training rows are averaged and count "
+    "once); p: sign-flip permutation test of the mean difference over seeds; adjusted: p after "
+    "Holm's correction for all pairs; Wilcoxon: p of the signed-rank test, as papers print it"
 )
 """Meaning of the columns `COMPARED`."""
 
@@ -49,16 +49,22 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
     console.print("\n[bold]Budget[/] of the searches")
     _show_table(console, budget_table(found.reports))
     if found.tested:
-        console.print("\n[bold]Against 1[/], in points")
-        _show_table(console, difference_table(found), first=2)
-        show_limits(console, [one.comparison for one in found.studies if one.comparison])
+        number = found.studies.index(found.ranked[0]) + 1
+        console.print(f"\n[bold]{number} minus the others[/], in points")
+        cells = difference_table(found)
+        order = [found.studies.index(one) + 1 for one in found.ranked[1:]]
+        _show_table(console, cells, order)
+        show_limits(console, [one.comparison for one in found.pairs])
         console.print(limit_of_winners(found))
     for note in found.notes:
         console.print(f"- {escape(note)}")
 
 
-def _show_table(console: Console, cells: "pd.DataFrame", first: int = 1) -> None:
-    numbered = [(str(number), *row[1:]) for number, row in enumerate(cells.values.tolist(), first)]
+def _show_table(
+    console: Console, cells: "pd.DataFrame", numbers: Sequence[int] | None = None
+) -> None:
+    order = numbers or range(1, len(cells) + 1)
+    numbered = [(str(n), *row[1:]) for n, row in zip(order, cells.values.tolist(), strict=True)]
     console.print(grid(("", *map(str, list(cells)[1:])), numbered))
 
 
@@ -119,33 +125,20 @@ def budget_table(reports: Sequence[Report]) -> "pd.DataFrame":
 
 
 def difference_table(found: StudyComparison) -> "pd.DataFrame":
-    """Return one row per study but the first: its difference from the first."""
+    """Return one row per study but the best: the best study's score minus its score."""
     heading = ["95 %, search"] if _has_search_interval(found) else []
+    best, *others = found.ranked
     rows = []
-    for one in found.studies[1:]:
-        if one.comparison is not None and one.adjusted is not None:
-            difference, interval, *rest = compared(one.comparison, one.adjusted)
-            search = [points(one.search_interval)] if heading else []
-            rows.append((one.study, one.method, difference, interval, *search, *rest))
+    for one in others:
+        pair = found.pair(best, one)
+        difference, interval, *rest = compared(pair.comparison, pair.adjusted)
+        search = [points(pair.search_interval)] if heading else []
+        rows.append((one.study, one.method, difference, interval, *search, *rest))
     return text_frame(rows, ("study", "method", *COMPARED[:2], *heading, *COMPARED[2:]))
 
 
-def difference_in_words(found: StudyComparison, one: ComparedStudy) -> str:
-    """Return the difference of a study from the first one, with its interval and p-value."""
-    comparison = one.comparison
-    if comparison is None or one.adjusted is None:
-        return ""
-    difference, interval, _, _, adjusted, _ = compared(comparison, one.adjusted)
-    between = f" (95 % interval {interval})" if interval else ""
-    kind = "adjusted p" if len(found.studies) > 2 else "p"
-    return (
-        f"{difference} points of test {found.metric}{between} over "
-        f"{counted(comparison.n, 'pair')}, {kind} = {adjusted} by the sign-flip permutation test"
-    )
-
-
 def _has_search_interval(found: StudyComparison) -> bool:
-    return any(one.search_interval for one in found.studies)
+    return any(one.search_interval for one in found.pairs)
 
 
 def limit_of_winners(found: StudyComparison) -> str:
@@ -158,7 +151,7 @@ def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
     """Return the table cells of a comparison, in the order of the headings `COMPARED`."""
     counts = {"equal": comparison.n_equal, "failed": comparison.n_missing}
     return (
-        f"{100 * comparison.difference:+.1f}",
+        signed_points(comparison.difference),
         points(comparison.interval),
         f"{comparison.n}" + "".join(f", {n} {what}" for what, n in counts.items() if n),
         f"{comparison.p:.3f}",
@@ -169,7 +162,7 @@ def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
 
 def points(interval: tuple[float, float] | None) -> str:
     """Return an interval in points as text, such as `-0.4 … +1.2`; empty without one."""
-    return "" if interval is None else f"{100 * interval[0]:+.1f} … {100 * interval[1]:+.1f}"
+    return "" if interval is None else " … ".join(map(signed_points, interval))
 
 
 def show_limits(console: Console, found: Sequence[Comparison]) -> None:
@@ -218,12 +211,17 @@ def baseline_comparison(found: Report) -> str:
         )
     base, own = pair.studies
     assert base.test_mean is not None
+    test = pair.pairs[0]
+    one = test.comparison if test.better == own.study else test.comparison.reversed()
+    difference, interval, _, p, *_ = compared(one, test.adjusted)
+    between = f" (95 % interval {interval})" if interval else ""
     # The messages about damaged files have the paths of this machine.
     notes = "".join(f" {note.text}." for note in pair.notes if note.kind != "damage")
     return (
         f"Against `{base.method}` (study `{base.study}`, test "
-        f"{with_spread(base.test_mean, base.test_std)}): {difference_in_words(pair, own)}."
-        f"{notes} {WINNERS}"
+        f"{with_spread(base.test_mean, base.test_std)}): {difference} points of test "
+        f"{found.metric}{between} over {counted(one.n, 'pair')}, p = {p} by the sign-flip "
+        f"permutation test.{notes} {WINNERS}"
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,8 @@ import numpy as np
 from sclsearch.canonical import counted, one_line, shown
 from sclsearch.errors import listed
 from sclsearch.reports.commands import search_command, study_command
-from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report, Split, paired
+from sclsearch.reports.differences import AgainstBaseline, Split
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.significance import in_points
 from sclsearch.store.studies import uneven_seeds
 from sclsearch.study.state import SearchState
@@ -81,10 +82,12 @@ class Verdict:
     fault: str
     cause: str
     command: str
+    above: str = ""
+    """Sentence on another configuration that is above the baselines."""
 
     @property
     def sentence(self) -> str:
-        return f"The winner is useless: {self.fault}"
+        return " ".join(filter(None, (f"The winner is useless: {self.fault}", self.above)))
 
     @property
     def lines(self) -> tuple[str, str, str]:
@@ -208,8 +211,8 @@ def verdict(report: Report, state: SearchState) -> Verdict | None:
     """Return the verdict on a study's winner; None if it is fine, or if there is none.
 
     A winner is useless if it predicts one class in most seeds and the metric reads predicted
-    classes, if its mean score is not above that of the majority class, or if it is below that of a
-    linear model on the frozen encoder.
+    classes, if its score under the rule is not above that of the majority class, or if it is
+    reliably below that of a linear model on the frozen encoder.
     """
     winner = report.winner
     if winner is None:
@@ -222,35 +225,21 @@ def verdict(report: Report, state: SearchState) -> Verdict | None:
     if report.repeats:
         cause = "that of the search which chose this configuration"
         return Verdict(fault, cause, study_command("report", report))
+    above = _above_baselines(report)
     unknown: Cause = ("unknown; the page shows learning curves and wrong texts", {})
     cause, changes = next(_causes(report, state, winner), unknown)
     one_seed = "; one seed may also be chance" if report.seeds == 1 else ""
     new_search = search_command(report, changes) if changes or one_seed else ""
-    return Verdict(fault, f"{cause}{one_seed}", new_search or study_command("report", report))
-
-
-def against_baselines(report: Report, state: SearchState) -> tuple[AgainstBaseline, ...]:
-    """Return the comparison of the winner with each baseline that shares a seed with it."""
-    subsets = {one.number: one.rows["train"] for one in state.replicates}
-    splits: tuple[Split, ...] = ("test", "validation")
-    if report.winner is None:
-        return ()
-    found = []
-    for line in report.baselines:
-        for split in splits:
-            compared = paired(report.winner, line, subsets, state.metric, split)
-            if compared is not None:
-                found.append(AgainstBaseline(line.origin, compared, split))
-                break
-    return tuple(found)
+    command = new_search or study_command("report", report)
+    return Verdict(fault, f"{cause}{one_seed}", command, above)
 
 
 def _is_useless(one: AgainstBaseline) -> bool:
     """Return whether a winner is not above the majority class, or reliably below a linear model."""
-    difference, interval = one.comparison.difference, one.comparison.interval
+    value, interval = one.lead.difference, one.lead.interval
     if is_linear(one.name):
-        return difference < 0 and (interval is None or interval[1] < 0)
-    return difference <= 0
+        return value < 0 and (interval is None or interval[1] < 0)
+    return value <= 0
 
 
 def is_linear(baseline: str) -> bool:
@@ -272,9 +261,28 @@ def _below(report: Report) -> str:
     one = next(filter(_is_useless, report.against), None)
     if one is None:
         return ""
-    difference = one.comparison.difference
-    level = f"{in_points(-difference)} points below" if difference else "equal to"
-    return f"its mean {one.split} {report.metric} is {level} that of the baseline {one.name}."
+    value = one.lead.difference
+    level = f"{in_points(-value)} points below" if value else "equal to"
+    return f"its {one.split} {report.metric} is {level} that of the baseline {one.name}."
+
+
+def _above_baselines(report: Report) -> str:
+    """Return the best other configuration above all baselines; empty without one."""
+    splits: set[Split] = {one.split for one in report.against}
+    scores = [_score_of(line, splits) for line in report.baselines]
+    highest = max(filter(None, scores), default=None)
+    for line in report.configurations:
+        own = _score_of(line, splits)
+        if line is not report.winner and highest is not None and (own or 0.0) > highest:
+            scored = f"{' or '.join(splits)} {report.metric} {own:.4f}"
+            return f"#{line.number}, which is not the best by validation, is above it: {scored}."
+    return ""
+
+
+def _score_of(line: ConfigurationLine, splits: Collection[Split]) -> float | None:
+    if line.score is None:
+        return None
+    return line.test_mean if "test" in splits else line.score
 
 
 def _causes(report: Report, state: SearchState, winner: ConfigurationLine) -> Iterator[Cause]:

@@ -3,18 +3,17 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import RETRY, SclsearchError
+from sclsearch.reports.differences import AgainstBaseline, Difference, with_leads
 from sclsearch.reports.estimate import Estimate, estimate_from_folds
 from sclsearch.selection.race import Band
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
-from sclsearch.selection.significance import Comparison, compare
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
-from sclsearch.store.studies import ConfigurationRecord, StudyRecord, StudyStore, existing_study
+from sclsearch.store.studies import ConfigurationRecord, StudyRecord, existing_study
 from sclsearch.study.state import SearchState, stored_state
-from sclsearch.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from sclsearch.reports.notes import Note, Verdict
 
 DRAWN = ("initialization", "order")
-Split = Literal["test", "validation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,42 +105,6 @@ def best_line(lines: Sequence[ConfigurationLine]) -> ConfigurationLine | None:
     return next((line for line in lines if line.score is not None and line.reported), None)
 
 
-def paired(
-    line: ConfigurationLine,
-    other: ConfigurationLine,
-    subsets: Mapping[int, str],
-    metric: str,
-    split: Split = "test",
-) -> Comparison | None:
-    """Return the paired comparison of scores, `line` minus `other`; None without a pair.
-
-    Replicates with the same training rows, by their SHA-256 in `subsets`, count once.
-    """
-    theirs = {seed.replicate: getattr(seed, split) for seed in other.seeds}
-    ours = {seed.replicate: getattr(seed, split) for seed in line.seeds}
-    common = [one for one in ours if None not in (ours[one], theirs.get(one))]
-    if not common:
-        return None
-    return compare(
-        [ours[one] for one in common],
-        [theirs[one] for one in common],
-        [subsets[one] for one in common],
-        largest=METRICS[metric].span,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class AgainstBaseline:
-    """Paired comparison of the winner with a baseline: the winner's scores minus the baseline's.
-
-    The scores are of test rows, or of validation rows if no seed of the winner has been tested.
-    """
-
-    name: str
-    comparison: Comparison
-    split: Split
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """Ranking, winner and test scores of a study under a selection rule."""
@@ -198,7 +160,9 @@ class Report:
     damaged: tuple[str, ...] = ()
     """Messages about damaged files of the study, which the ranking leaves out."""
     against: tuple[AgainstBaseline, ...] = ()
-    """Comparison of the winner with each baseline that shares a seed with it."""
+    """Lead of the winner over each baseline."""
+    over_next: Difference | None = None
+    """Lead of the winner's validation score over that of the next configuration with all seeds."""
     verdict: "Verdict | None" = None
     """Fault of a useless winner; None if the winner is fine."""
     space_note: str = ""
@@ -369,26 +333,26 @@ def report(
     """Return the report of a study under a rule, from stored seed runs alone.
 
     The name may be a prefix. Without a rule it is the study's. `seeds` and `configs` are numbers of
-    replicates and configurations to use, from the first; None uses all.
+    replicates and configurations to use, from the first; None uses the seeds of the last command
+    that searched, and all configurations.
 
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.
     """
-    from sclsearch.reports.notes import against_baselines, report_notes, verdict
+    from sclsearch.reports.notes import report_notes, verdict
 
     store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
     replicates, faults = store.valid_replicates()
-    stored_seeds = len(replicates)
+    start, stored_seeds = store.last_start(), len(replicates)
     if seeds is not None and not 1 <= seeds <= stored_seeds:
         raise SclsearchError(
             f"--seeds: must be between 1 and {stored_seeds}, the seeds of {store.name}, got "
             f"{seeds}. `sclsearch tune` trains further seeds."
         )
-    replicates = replicates[:seeds]
+    replicates = replicates[: seeds or start.seeds or None]
     rule.check(len(replicates))
     configurations, more = store.valid_configurations()
-    start = store.last_start()
     band, wanted = start.band, min(start.configs, configs or start.configs)
     state, damaged = stored_state(
         RunStore(storage), record, replicates, configurations[:configs], rule, band
@@ -398,7 +362,7 @@ def report(
     fixed = space.get("fixed", {})
     # Stored JSON sorts the names of values; a restored configuration shows some of the fixed ones.
     order = [*searched] or ([*fixed] if origin.get("shown") is None else origin["shown"])
-    lines = sorted(_lines(state, order), key=_rank)
+    lines, baselines = sorted(_lines(state, order), key=_rank), store.baselines()
     winner = best_line(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     weights = {key: store.weights(key) for key in reported}
@@ -424,7 +388,7 @@ def report(
         repeats=record.repeats,
         settings=origin.get("settings", {}),
         configurations=tuple(lines),
-        baselines=tuple(_baseline_lines(store, state)),
+        baselines=tuple(_baseline_lines(baselines, state)),
         race=band,
         finished=state.race.decided and len(state.configurations) >= wanted,
         notes=(),
@@ -437,7 +401,7 @@ def report(
     folds = origin.get("folds")
     if folds and found.finished and not (found.tests_apart or found.repeats):
         found = replace(found, estimate=estimate_from_folds(storage, state, folds))
-    found = replace(found, against=against_baselines(found, state))
+    found = with_leads(found, state, baselines)
     found = replace(found, verdict=verdict(found, state))
     return replace(found, notes=report_notes(found, state, len(configurations)))
 
@@ -485,9 +449,8 @@ def _rank(line: ConfigurationLine) -> tuple[float, float, float, int]:
     return 0.0, -line.score, math.inf if line.loss is None else line.loss, line.number
 
 
-def _baseline_lines(store: StudyStore, state: SearchState) -> list[ConfigurationLine]:
+def _baseline_lines(stored: Mapping[int, Any], state: SearchState) -> list[ConfigurationLine]:
     """Return a line for each stored baseline, scored like a configuration, simplest first."""
-    stored = store.baselines()
     names = {name for found in stored.values() for name in found}
     ordered = sorted(names, key=lambda name: ("encoder" in name, name))
     runs = [

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sclsearch.canonical import counted
-from sclsearch.errors import RETRY
+from sclsearch.errors import RETRY, listed
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.commands import (
     export_command,
@@ -19,8 +19,9 @@ from sclsearch.reports.comparison import (
     StudyComparison,
     confirmed_score,
 )
+from sclsearch.reports.differences import AgainstBaseline, Difference
 from sclsearch.reports.encoder_costs import weights_of
-from sclsearch.reports.report import AgainstBaseline, ConfigurationLine, Report, paired
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import (
     rule_of,
     seeds_in_words,
@@ -30,8 +31,18 @@ from sclsearch.reports.terminal import (
     values_of,
     with_spread,
 )
-from sclsearch.selection.significance import ALPHA, Comparison, in_points, smallest_p
+from sclsearch.selection.significance import (
+    ALPHA,
+    Comparison,
+    in_points,
+    signed_points,
+    smallest_p,
+)
 from sclsearch.store.storage import storage_option
+from sclsearch.tasks.metrics import METRICS
+
+NON_FINITE = "non-finite"
+"""Start of the failure of a seed run that would fail again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +69,11 @@ def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:
         return _without_winner(found)
     verdict = found.verdict
     if verdict is not None and found.finished:
-        best = f"#{winner.number} is the best, but {verdict.fault}"
-        answer = f"No configuration of {found.method} is useful. {best}"
-        return Summary(answer, f"Likely cause: {verdict.cause}.", "search again:", verdict.command)
+        best = f"#{winner.number} is the best by validation, but {verdict.fault}"
+        none = f"No configuration of {found.method} is useful."
+        answer = f"{best} {verdict.above}" if verdict.above else f"{none} {best}"
+        certainty = " ".join([*_failures(found), f"Likely cause: {verdict.cause}."])
+        return Summary(answer, certainty, "search again:", verdict.command)
     certainty = " ".join(_certainty(found, winner, fresh))
     return Summary(_answer(found, winner, fresh), certainty, *_next(found, fresh))
 
@@ -105,6 +118,7 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
 def _certainty(
     found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None
 ) -> Iterator[str]:
+    yield from _failures(found)
     if not found.finished:
         yield "The search is unfinished: another configuration may win."
     elif 2 * (1 + len(tied_with(found, winner))) > len(found.configurations) > 1:
@@ -123,50 +137,58 @@ def _certainty(
 
 def nearest_baseline(found: Report) -> AgainstBaseline | None:
     """Return the comparison of the winner with its best baseline; None without one."""
-    return min(found.against, key=lambda one: one.comparison.difference, default=None)
+    return min(found.against, key=lambda one: one.lead.difference, default=None)
 
 
 def _over_next(found: Report, winner: ConfigurationLine) -> Iterator[str]:
     """Yield how far the next configuration is behind the winner, if the score separates them."""
-    others = [one for one in found.configurations if one is not winner and one.reported]
-    if not others or tied_with(found, winner) or not found.finished:
+    one, others = found.over_next, [line for line in found.configurations if line is not winner]
+    if one is None or tied_with(found, winner) or not found.finished:
         return
-    trained = zip(winner.seeds, found.rows, strict=False)
-    subsets = {seed.replicate: rows["train"] for seed, rows in trained}
-    one = paired(winner, others[0], subsets, found.metric, "validation")
-    if one is None:
-        return
-    level = f"{in_points(abs(one.difference))} points {'higher' if one.difference > 0 else 'lower'}"
-    verb = "is behind" if one.interval is not None and one.interval[0] > 0 else "may be as good"
+    verb = "is behind" if one.reliable else "may be as good"
     yield (
-        f"#{others[0].number} {verb}: the validation {found.metric} of #{winner.number} is {level}"
-        f"{_spread(one)}."
+        f"#{others[0].number} {verb}: the validation {found.metric} of #{winner.number} is "
+        f"{in_points(one.difference)} points higher{_spread(one)}."
+    )
+
+
+def _failures(found: Report) -> Iterator[str]:
+    """Yield how many seed runs failed, of which configurations, and how they count."""
+    lines = [line for line in found.configurations if line.failed]
+    if not lines:
+        return
+    failed, runs = sum(line.failed for line in lines), len(found.seed_runs)
+    each = listed((f"{one.failed} of #{one.number}" for one in lines), most=4)
+    yield (
+        f"{failed} of {counted(runs, 'seed run')} failed ({each}): a failed one counts as "
+        f"{METRICS[found.metric].minimum:g} in the validation score, and not in the test score."
     )
 
 
 def _lead(one: AgainstBaseline, whose: str, metric: str) -> str:
-    difference, interval = one.comparison.difference, one.comparison.interval
-    points, spread = f"{in_points(abs(difference))} points", _spread(one.comparison)
-    if difference > 0 and not (interval is not None and interval[0] > 0):
+    value, spread = one.lead.difference, _spread(one.lead)
+    points = f"{in_points(abs(value))} points"
+    if value > 0 and not one.lead.reliable:
         over = f"over the best baseline, {one.name}, {points},"
         return f"{whose} lead {over} is not reliable{spread}."
-    side = "above" if difference > 0 else "below"
-    level = f"{points} {side}" if difference else "equal to"
+    side = "above" if value > 0 else "below"
+    level = f"{points} {side}" if value else "equal to"
     return f"{whose} {one.split} {metric} is {level} that of the best baseline, {one.name}{spread}."
 
 
-def _spread(one: Comparison) -> str:
-    pairs = f" ({counted(one.n, 'pair')})"
-    return pairs if one.interval is None else f" (95 %: {_range(one.interval)})"
-
-
-def _range(interval: tuple[float, float]) -> str:
-    return f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}"
+def _spread(one: Difference | Comparison) -> str:
+    if one.interval is None:
+        return f" ({counted(one.pairs, 'pair')})"
+    low, high = (signed_points(end) for end in one.interval)
+    return f" (95 %{'' if one.for_rows else ' for other seeds alone'}: {low} to {high})"
 
 
 def _next(found: Report, fresh: ConfirmedScore | None) -> tuple[str, str]:
     if not found.finished:
         return "resume the search:", search_command(found)
+    failures = [seed.failure for seed in found.seed_runs if seed.failure is not None]
+    if any(not failure.startswith(NON_FINITE) for failure in failures):
+        return "train the failed seed runs again:", f"{search_command(found)} --retry-failed"
     if fresh is None and found.has_test and found.estimate is None and not found.repeats:
         return "measure it on new seeds, which did not choose it:", study_command("confirm", found)
     if found.repeats:
@@ -190,7 +212,7 @@ def summarize_comparison(found: StudyComparison) -> Summary:
         answer = f"No {what} is useful on {found.task}. {name} is the best, but {verdict.fault}"
         cause, command = f"Likely cause: {verdict.cause}.", _for_all(found, best, verdict.command)
         return Summary(answer, cause, "search again:", command)
-    tied = [one for one in others if found.pair(best, one).adjusted > ALPHA]
+    tied = [one for one in others if not found.pair(best, one).clear]
     sizes = [_smallest(found, [best, *tied])] if found.of_encoders else []
     certainty = " ".join([*_certainty_of_best(found, best, others), *filter(None, sizes)])
     answer = ("" if finished else "So far: ") + _best(found, best, others, tied)
@@ -274,7 +296,7 @@ def _certainty_of_best(
         return
     yield (
         f"{name_of(found, best)} minus {name_of(found, others[0])}: "
-        f"{100 * pair.comparison.difference:+.1f} points{_spread(pair.comparison)}, "
+        f"{signed_points(pair.comparison.difference)} points{_spread(pair.comparison)}, "
         f"p = {pair.adjusted:.3f}, "
         "adjusted for all pairs of studies."
     )

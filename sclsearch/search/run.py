@@ -97,7 +97,8 @@ def run_prepared(
             delete_other_weights(scheduler)
             scheduler.store.delete_checkpoints()
             # Fewer than asked for, if the time budget or the space was used up.
-            scheduler.store.save_start(scheduler.band, len(scheduler.state.configurations))
+            configs = len(scheduler.state.configurations)
+            scheduler.store.save_start(scheduler.band, configs, scheduler.study.seeds)
             complete_baselines(scheduler, console)
             if logger is not None:
                 _publish(logger, scheduler, console)

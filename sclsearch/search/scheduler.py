@@ -113,7 +113,7 @@ class Scheduler:
         record = self.store.check(self.record)
         for replicate in self.replicates:
             self.store.add(replicate)
-        self.store.save_start(self.band, self.configs)
+        self.store.save_start(self.band, self.configs, self.study.seeds)
         return replace(self, record=record)
 
     def stop_retries(self) -> None:

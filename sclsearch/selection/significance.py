@@ -8,7 +8,7 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,21 @@ class Comparison:
     interval: Ends | None  # 1 - alpha; None for fewer than three pairs, or equal differences
     p: float  # two-sided, of the sign-flip permutation test of the mean difference
     p_wilcoxon: float  # two-sided, of Wilcoxon's signed-rank test
+    for_rows: bool = False  # whether the interval is also for other test rows
+
+    @property
+    def pairs(self) -> int:
+        return self.n
+
+    @property
+    def reliable(self) -> bool:
+        """True if 0 is outside the interval."""
+        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
+    def reversed(self) -> "Comparison":
+        """Return the comparison of `b - a`."""
+        ends = None if self.interval is None else (-self.interval[1], -self.interval[0])
+        return replace(self, difference=-self.difference, interval=ends)
 
 
 def compare(
@@ -186,6 +201,12 @@ def in_points(difference: float) -> str:
     """Return a share of 1 as text in hundredths, for example `1.4` or `under 0.1`."""
     points = 100 * difference
     return f"{points:.1f}" if points >= 0.05 else "under 0.1"
+
+
+def signed_points(difference: float) -> str:
+    """Return a share of 1 as text in hundredths with its sign; only 0 is printed as 0."""
+    text = f"{100 * difference:+.1f}"
+    return f"{100 * difference:+.1g}" if difference and float(text) == 0 else text
 
 
 def _sign_flips(n: int) -> Numbers:

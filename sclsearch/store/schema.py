@@ -173,6 +173,7 @@ class Baseline(_Strict):
 
     validation: Scores
     test: Scores = Scores()
+    predictions: dict[str, list[Number]] = {}
 
 
 class Reading(_Strict):

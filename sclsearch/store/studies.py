@@ -210,10 +210,11 @@ class _Baselines:
 
 @dataclass(frozen=True, slots=True)
 class LastStart:
-    """Race and number of configurations of a study's last start."""
+    """Race, number of configurations and number of seeds of a study's last start."""
 
     band: Annotated[float, Field(gt=0, lt=1e6)] | Literal["exact"] | None = None
     configs: Count = 0  # unknown
+    seeds: Count = 0  # unknown
 
 
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
@@ -324,9 +325,9 @@ class StudyStore:
             return read(self.folder / _RACE, LastStart) or LastStart()
         return LastStart()
 
-    def save_start(self, band: Band, configs: int) -> None:
-        """Store a start's race and number of configurations, unless they are stored."""
-        if self.last_start() != (start := LastStart(band, configs)):
+    def save_start(self, band: Band, configs: int, seeds: int) -> None:
+        """Store a start's race and numbers of configurations and seeds, unless they are stored."""
+        if self.last_start() != (start := LastStart(band, configs, seeds)):
             write(self.folder / _RACE, asdict(start))
 
     def sizes(self) -> tuple[int, int]:

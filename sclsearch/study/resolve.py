@@ -19,7 +19,7 @@ from sclsearch.methods.fields import build, field_validators, load_custom_sample
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled
-from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_folds
+from sclsearch.protocols.variants import for_rows, fresh, laptop, with_folds
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
     PAPER,
@@ -89,7 +89,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     if space.practical or (
         own and _default_space(spec, protocol, size, data, folder)[0] == PRACTICAL
     ):
-        protocol = with_enough_updates(protocol)
+        protocol = replace(protocol, enough=True)
     splits = protocol.splits(data, size, protocol.replicate(0))
     rows = len(splits.train.index) * (1 + protocol.joined)
     start: Values = {}

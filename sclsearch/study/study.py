@@ -17,7 +17,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
 from sclsearch.methods.fields import build, resolved, sampler_name
-from sclsearch.protocols.base import Protocol, Rows, Size, Splits, by_split
+from sclsearch.protocols.base import Protocol, Rows, Size, Splits, by_split, least_epochs
 from sclsearch.protocols.rows import Unlabeled, draw_rows
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.space import Choice, Space
@@ -30,6 +30,10 @@ from sclsearch.training.spec import Numerics, SeedRunSpec
 
 IMBALANCED = 2 / 3
 """Share of the largest class from which accuracy is uninformative."""
+BATCH_SIZES = {"epochs": "batch_size", "post_epochs": "post_batch_size"}
+"""Batch size of the stage whose length a hyperparameter sets."""
+OPEN = frozenset({"training", "method", "protocol"})
+"""Sources of a number of epochs that `Protocol.enough` may raise."""
 SAMPLE = 200
 """Most texts of a split whose lengths stand for those of all."""
 
@@ -293,7 +297,11 @@ class Study:
             for name, origin in self.defaults.items()
             if origin.source == "protocol" and name in settings.keys() - values.keys()
         }
-        method, training = build(self.method.kind, {**merged, **by_protocol}, self.space.file)
+        merged |= by_protocol
+        for name, size in BATCH_SIZES.items() if self.protocol.enough else ():
+            if name not in values and name in self.defaults and self.defaults[name].source in OPEN:
+                merged[name] = max(merged[name], least_epochs(self.rows, merged[size]))
+        method, training = build(self.method.kind, merged, self.space.file)
         self._check_balanced(training)
         return method, training
 

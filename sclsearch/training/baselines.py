@@ -89,13 +89,16 @@ def _of_replicate(
 
         predictors[RIDGE if regression else LOGISTIC] = linear
     evaluated = {n: rows for n, rows in splits.rows.items() if n in {"validation", "test"}}
-    return {
-        name: {
-            n: evaluate(data.task, rows.labels(data), *predict(rows), metric)
+    found: dict[str, Evaluations] = {}
+    for name, predict in predictors.items():
+        predicted = {n: predict(rows) for n, rows in evaluated.items()}
+        evaluations: dict[str, Mapping[str, Any]] = {
+            n: evaluate(data.task, rows.labels(data), *predicted[n], metric)
             for n, rows in evaluated.items()
         }
-        for name, predict in predictors.items()
-    }
+        predictions = {n: values.tolist() for n, (values, _) in predicted.items()}
+        found[name] = evaluations | {"predictions": predictions}
+    return found
 
 
 def linear_head(

@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import SAME_ROWS, draw_rows, split_dev
-from sclsearch.protocols.variants import for_rows, fresh, laptop, with_enough_updates, with_folds
+from sclsearch.protocols.variants import for_rows, fresh, laptop, with_folds
 from sclsearch.tasks.base import stratified
 from tests.protocols.conftest import counts, labeled, row_ids, splits_of
 
@@ -227,12 +227,6 @@ def test_other_divisions_have_other_folds() -> None:
         for d in (0, 1)
     )
     assert first.isdisjoint(second)
-
-
-def test_few_rows_get_as_many_epochs_as_100_updates_take() -> None:
-    protocol = with_enough_updates(PLAIN)
-    assert protocol.training(40, 16) == {"epochs": 40, "post_epochs": 20}
-    assert protocol.training(10_000, 16) == PLAIN.training(10_000, 16)
 
 
 @EACH

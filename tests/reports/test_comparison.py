@@ -21,9 +21,7 @@ def compared(storage: Path, *names: str) -> StudyComparison:
 
 
 def pairs_of(storage: Path, *names: str) -> Comparison:
-    found = compared(storage, *names).studies[1].comparison
-    assert found is not None
-    return found
+    return compared(storage, *names).pairs[0].comparison
 
 
 def test_winners_are_compared_by_seed_with_adjusted_p_values(write_study: WriteStudy) -> None:
@@ -32,16 +30,19 @@ def test_winners_are_compared_by_seed_with_adjusted_p_values(write_study: WriteS
     found = compared(storage, "base", "better")
     assert (found.task, found.metric, found.seeds) == ("cola", "accuracy", 3)
     base, better = found.studies
-    assert (base.number, base.comparison, base.adjusted) == (0, None, None)
-    assert better.number == 1
+    assert (base.number, better.number) == (0, 1)
     assert (base.test_mean, better.test_mean) == pytest.approx((0.61, 0.65))
     comparison = pairs_of(storage, "base", "better")
     assert comparison.n == 3
     assert comparison.difference == pytest.approx(0.04)
-    assert comparison.p == better.adjusted == 0.25
+    assert comparison.p == found.pairs[0].adjusted == 0.25
     write_study([(1, 40)] * 3, name="worse")
-    adjusted = [one.adjusted for one in compared(storage, "base", "better", "worse").studies]
-    assert adjusted == [None, 0.5, 0.5]
+    pairs = compared(storage, "base", "better", "worse").pairs
+    assert [(one.better, one.other, one.adjusted) for one in pairs] == [
+        ("better", "base", 0.75),
+        ("better", "worse", 0.75),
+        ("base", "worse", 0.75),
+    ]
 
 
 def test_pairs_are_training_subsets_without_failed_seeds(write_study: WriteStudy) -> None:
@@ -71,7 +72,7 @@ def test_a_comparison_prints_winners_differences_limits_and_notes(
     for line in (
         "2 scl 0.6500 ± 0.0100 #0 tau=0.1",
         "2 scl 1 4 6 min",
-        "2 scl +4.0 +1.5 … +6.5 3 0.250 0.250 0.250",
+        "1 scl +4.0 +1.5 … +6.5 3 0.250 0.250 0.250",
         "- better is trained on other rows than base",
         "- unequal budgets: seed runs; larger searches tend to win. Give all searches the",
         "- better has 4 seeds, of which the first 3 are here; its budget counts 4",
@@ -157,7 +158,7 @@ def test_the_search_interval_estimates_skipped_seed_runs(write_study: WriteStudy
     write_study(hard, hard, name="base")
     write_study(best, hard, name="whole")
     storage = write_study(best, [hard[0], None, None], name="race")
-    whole, race = compared(storage, "base", "whole", "race").studies[1:]
+    whole, race = (compared(storage, "base", name).pairs[0] for name in ("whole", "race"))
     assert whole.search_interval is not None
     assert race.search_interval == pytest.approx(whole.search_interval)
     assert whole.search_interval[0] < 0.05

@@ -8,7 +8,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.notes import seeds_lacking
-from sclsearch.reports.report import Report, finished_winner, paired, report
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.studies import studies
 from sclsearch.selection.rules import parse_rule
 from tests.protocols.conftest import labeled, splits_of
@@ -105,12 +105,12 @@ def test_configurations_that_lack_seeds_are_counted_and_may_win_or_not(
 
 
 def test_seeds_of_one_training_subset_are_one_pair(write_study: WriteStudy) -> None:
-    storage = write_study([(1, 70)] * 3 + [(1, 60)] * 3, [(0, 50)] * 6)
-    ours, theirs = report(storage, "made-up").configurations
     for subsets, pairs in (("aaabbb", 2), ("abcdef", 6)):
-        found = paired(ours, theirs, dict(enumerate(subsets)), "accuracy")
+        scores = [(70, 60)] * 3 + [(60, 60)] * 3, [(50, 50)] * 6
+        storage = write_study(*scores, name=subsets, rows={"train": subsets, "test": "t"})
+        found = report(storage, subsets).over_next
         assert found is not None
-        assert found.n == pairs
+        assert found.pairs == pairs
         assert found.difference == pytest.approx(0.15)
 
 

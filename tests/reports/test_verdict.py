@@ -45,9 +45,9 @@ def verdict_of(found: Report) -> Verdict:
     [
         ([(ONE_CLASS, 85)] * 2 + [(85, 85)], (50, 70), ("2 of 3 seeds", "one class")),
         ([(80, 70), (90, 60)], (70, 60), ("5.0 points below", MAJORITY)),
-        ([(90, 66), (90, 68)], (50, 70), ("mean test accuracy is 3.0 points below", LOGISTIC)),
+        ([(90, 66), (90, 68)], (50, 70), ("test accuracy is 3.0 points below", LOGISTIC)),
         ([(90, 66), (90, 68), (90, 67)], (50, 70), ("3.0 points below", LOGISTIC)),
-        ([(61, None), (62, None)], (50, 70), ("mean validation accuracy is 8.5 points", LOGISTIC)),
+        ([(61, None), (62, None)], (50, 70), ("validation accuracy is 8.5 points", LOGISTIC)),
     ],
     ids=["one class", "below majority", "below linear", "reliably below", "untested"],
 )

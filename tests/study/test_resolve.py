@@ -69,8 +69,18 @@ def test_few_shot_protocols_set_the_epochs_and_a_space_overrides_other_fields_of
     assert warm["warmup_ratio"] == (0.2, "space")
     full = defaults("cmlm", "{post_learning_rate: 1e-4}", protocol="cmlm-full")
     assert full["learning_rate"] == (1e-3, "space")  # of the tiny encoder
-    assert full["post_epochs"] == (14, "protocol")  # for 100 updates
     assert full["post_learning_rate"] == (1e-4, "space")
+
+
+def test_each_batch_size_of_a_practical_space_gets_at_least_100_updates(
+    resolved: Resolved, own: Own
+) -> None:
+    study = resolved(method="supcl-seq", protocol="supcl-seq", space="practical")
+    assert [study.fields({"batch_size": size})["epochs"] for size in (16, 32, 512)] == [27, 54, 100]
+    full = resolved(**own("cmlm", "{post_learning_rate: 1e-4}"), protocol="cmlm-full")
+    assert full.fields({})["post_epochs"] == 14
+    by_hand = resolved(method="scl", protocol="plain", settings={"epochs": 2}, space="practical")
+    assert by_hand.fields({"batch_size": 512})["epochs"] == 2
 
 
 def test_few_shot_epochs_depend_on_the_batch_size_of_the_configuration(

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from sclsearch.canonical import counted
 from sclsearch.reports.comparison import StudyComparison, confirmed_score
 from sclsearch.reports.comparison_tables import points, text_frame
+from sclsearch.reports.differences import Difference
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Table
 from sclsearch.reports.page.sections import Rows, StudyResults
 from sclsearch.reports.summary import Summary, name_of, summarize, summarize_comparison
 from sclsearch.reports.terminal import test_result, validation_result, with_spread
-from sclsearch.selection.significance import Comparison
+from sclsearch.selection.significance import Comparison, signed_points
 
 MOST_IN_ANSWER = 4
 """Number of configurations in the figure beside the answer."""
@@ -50,13 +51,13 @@ def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None
 def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
     report, winner = results.report, results.winner
     others = [one for one in report.configurations if one is not winner and one.reported]
-    against = {one.name: one.comparison for one in report.against}
+    against = {one.name: one.lead for one in report.against}
     rows: Rows = []
     for line in (winner, *others[: MOST_IN_ANSWER - 1], *report.baselines):
         baseline = line in report.baselines
         compared = against.get(line.origin) if baseline else None
         number = line.origin if baseline else f"#{line.number}"
-        difference = ("", "") if compared is None else _difference(compared)
+        difference = ("", "") if compared is None else _lead(compared)
         rows.append([number, validation_result(line, "–"), test_result(line), *difference])
     scores = f"validation {report.metric}", f"test {report.metric}"
     header = ("", *scores, "lead", "95 %")
@@ -103,25 +104,25 @@ def _scored(compared: StudyComparison) -> Iterator[list[object]]:
     for one in others:
         pair = compared.pair(best, one)
         score = with_spread(one.test_mean or 0.0, one.test_std)
-        yield [name_of(compared, one), score, *_difference(pair.comparison), f"{pair.adjusted:.3f}"]
+        yield [name_of(compared, one), score, *_lead(pair.comparison), f"{pair.adjusted:.3f}"]
     own = compared.report_of(best)
     scores = {line.origin: test_result(line) for line in own.baselines}
     for baseline in own.against:
-        yield [baseline.name, scores[baseline.name], *_difference(baseline.comparison), ""]
+        yield [baseline.name, scores[baseline.name], *_lead(baseline.lead), ""]
 
 
-def _difference(one: Comparison) -> tuple[str, str]:
-    return f"{100 * one.difference:+.1f}", points(one.interval)
+def _lead(one: Difference | Comparison) -> tuple[str, str]:
+    return signed_points(one.difference), points(one.interval)
 
 
 def _forest(compared: StudyComparison) -> Plot:
     best, *others = compared.ranked
     pairs = [compared.pair(best, one).comparison for one in others]
-    ranked = sorted(compared.report_of(best).against, key=lambda one: one.comparison.difference)
+    ranked = sorted(compared.report_of(best).against, key=lambda one: one.lead.difference)
     baselines = ranked[:1]  # a worse one may stretch the axis
     names = [*(name_of(compared, one) for one in others), *(one.name for one in baselines)]
     figure = plots.forest_plot(
-        names, [*pairs, *(one.comparison for one in baselines)], len(pairs), compared.metric
+        names, [*pairs, *(one.lead for one in baselines)], len(pairs), compared.metric
     )
     squares = " and the best baseline (square)" if baselines else ""
     name = name_of(compared, best)

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sclsearch.canonical import canonical, one_line, shown
+from sclsearch.reports.differences import Difference
 from sclsearch.reports.report import ConfigurationLine
 from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import Comparison
@@ -390,7 +391,7 @@ def embedding_plot(
 
 
 def forest_plot(
-    names: Sequence[str], comparisons: Sequence[Comparison], methods: int, metric: str
+    names: Sequence[str], comparisons: Sequence[Comparison | Difference], methods: int, metric: str
 ) -> "Figure":
     """Return differences from the best study with their 95 % intervals, one row each.
 

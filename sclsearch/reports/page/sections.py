@@ -286,7 +286,7 @@ def hyperparameters(results: StudyResults) -> Section:
 
 
 def comparison(compared: StudyComparison) -> Section:
-    """Return the winners side by side, and their paired differences from the first study."""
+    """Return the winners side by side, and the paired differences of the best from the others."""
     section = Section("comparison", "Winners side by side")
     section.tables = [
         Table("winners", "Winners and their scores.", winner_table(compared)),
@@ -295,9 +295,9 @@ def comparison(compared: StudyComparison) -> Section:
     if not compared.tested:
         section.text = [f"The studies have {NO_TEST_ROWS}, so the winners are not compared."]
         return section
-    comparisons = [one.comparison for one in compared.studies if one.comparison is not None]
+    comparisons = [one.comparison for one in compared.pairs]
     section.text = [limits(comparisons), limit_of_winners(compared)]
-    caption = f"Differences from {compared.studies[0].study}, in points. {COLUMNS}."
+    caption = f"{compared.ranked[0].study} minus the others, in points. {COLUMNS}."
     section.tables.append(Table("comparison", caption, difference_table(compared)))
     return section
 

@@ -3,20 +3,24 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sclsearch.canonical import counted, shown
+from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison_tables import text_frame
+from sclsearch.reports.differences import scored_seeds
 from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.page.answer import Answer
 from sclsearch.reports.page.plots import Plot, Table, as_number, trend_plot
 from sclsearch.reports.page.sections import StudyResults
-from sclsearch.reports.report import Report, paired
+from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary
 from sclsearch.reports.terminal import with_spread
-from sclsearch.selection.significance import Comparison
+from sclsearch.selection.significance import Comparison, compare
+from sclsearch.tasks.metrics import METRICS
 
 NUMBERED = {"lacon-imbalance": "imbalance of the classes", "lacon-classes": "number of classes"}
 """Meaning of the number at the end of a protocol's name."""
@@ -48,13 +52,18 @@ class Trend:
 
     def differences(self, method: str, other: str) -> dict[str, Comparison]:
         """Return the paired comparison of two methods, by value."""
-        found, own, its = {}, self.lines[method], self.lines[other]
+        found: dict[str, Comparison] = {}
+        own, its = self.lines[method], self.lines[other]
         for value in (value for value in self.values if value in own and value in its):
             report = own[value].report
-            subsets = {number: rows["train"] for number, rows in enumerate(report.rows)}
-            one = paired(own[value].winner, its[value].winner, subsets, report.metric)
-            if one is not None:
-                found[value] = one
+            shared = min(report.seeds, its[value].report.seeds)
+            a, b = (
+                [seed.test for seed in scored_seeds(one[value].winner, shared, {})]
+                for one in (own, its)
+            )
+            subsets = [rows["train"] for rows in report.rows[:shared]]
+            with suppress(SclsearchError):  # no seed finished in both
+                found[value] = compare(a, b, subsets, largest=METRICS[report.metric].span)
         return found
 
     def baselines(self) -> dict[str, tuple[float, str]]:
