@@ -9,6 +9,7 @@ import argparse
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ from scipy import stats
 
 from benchmarks.machine import header, markdown
 from sclsearch.randomness import stream
-from sclsearch.selection.rules import Top
+from sclsearch.reports.differences import ScoredSeed, difference
+from sclsearch.selection.rules import MEAN, Top
 from sclsearch.selection.significance import SearchScores, compare, search_interval
 
 Numbers = npt.NDArray[np.float64]
@@ -30,6 +32,9 @@ CONFIGS = (5, 20, 60)
 SEEDS = 10
 REPLICATE, SHARED, OWN = 0.5, 0.8, 0.6
 """Standard deviations of a score's parts: of the replicate, shared by validation and test, own."""
+ROW, SKILL = 2.0, 0.15
+"""Standard deviations of a row's difficulty and of a seed's skill, in that of the noise."""
+NEW_ROWS = ("seeds", "rows", "seeds alone", "seeds and rows", "width, alone", "width, both")
 SLOW = 5
 """Searches for each one whose interval is made."""
 
@@ -54,6 +59,39 @@ def coverage(repeats: int) -> Iterator[list[str]]:
             intervals = (ours.T, found.confidence_interval)
             covered = [np.mean((low <= 0) & (high >= 0)) for low, high in intervals]
             yield [name, str(n), *(f"{share:.1%}" for share in covered)]
+
+
+def new_rows(repeats: int) -> Iterator[list[str]]:
+    """Yield the coverage of intervals for other seeds alone, and for other seeds and rows.
+
+    A row is right if its difficulty, the seed's skill and noise, all normal, are below 1 or 0.8.
+    """
+    levels, spread = (1.0, 0.8), math.sqrt(1 + ROW**2 + SKILL**2)
+    true = float(np.subtract(*(stats.norm.cdf(level / spread) for level in levels)))
+    for seeds in (3, 5, 10):
+        for rows in (40, 119, 500):
+            draw, found = stream(seeds, f"new rows {rows}"), []
+            digests = [{"train": "a", "test": "t"}] * seeds
+            for _ in range(repeats):
+                hard = ROW * draw.standard_normal(rows)
+                lines = [_line(draw, level, hard, seeds) for level in levels]
+                alone = [[replace(one, rows=None) for one in line] for line in lines]
+                given = MEAN, "accuracy", "test", digests
+                both = [difference(*pair, *given) for pair in (alone, lines)]
+                ends = [NONE if one is None else one.interval or NONE for one in both]
+                found.append([(low <= true <= high, high - low) for low, high in ends])
+            covered, width = np.mean(found, axis=0).T
+            yield [
+                *(str(seeds), str(rows), *(f"{share:.1%}" for share in covered)),
+                *(f"{100 * one:.1f}" for one in width),
+            ]
+
+
+def _line(draw: np.random.Generator, level: float, hard: Numbers, seeds: int) -> list[ScoredSeed]:
+    skill = level + SKILL * draw.standard_normal((seeds, 1))
+    wrong = (skill + hard + draw.standard_normal((seeds, len(hard))) < 0).astype(int)
+    y = np.zeros(len(hard), int)
+    return [ScoredSeed(0.0, float(1 - one.mean()), (y, one)) for one in wrong]
 
 
 def search(draw: np.random.Generator, ratio: float, configs: int, noise: Numbers) -> SearchScores:
@@ -106,6 +144,11 @@ def main() -> None:
     print(f"# How often a comparison is right\n\n{header('scipy')}\n{repeats} samples per row.")
     for title, columns, rows in (
         ("Share of 95 % intervals that include the true mean difference", COVERAGE, coverage),
+        (
+            "Share of 95 % intervals that include the difference on all texts, and width in points",
+            NEW_ROWS,
+            lambda repeats: new_rows(repeats // SLOW),
+        ),
         ("Two searches of one method, 10 seeds: share that differs", SAME_METHOD, same_method),
         (
             "Winner's test mean above its true mean, in standard deviations of seeds, 10 seeds",

@@ -19,7 +19,7 @@ from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export import push as push_to
 from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, OnnxType, Predictor, RefitRows
 from sclsearch.reports.predictor import load as load_export
-from sclsearch.reports.report import Report, report
+from sclsearch.reports.report import Report, report, undamaged
 from sclsearch.reports.terminal import Terminal
 from sclsearch.search.callbacks import Callback
 from sclsearch.selection.rules import parse_rule
@@ -97,7 +97,7 @@ def tune(
 
     Several methods, or several models, are searched in turn, each with the same number of
     configurations and seeds. The function then returns the paired comparison of their winners,
-    whose reference is the first. An error in one does not stop the others. If `time_budget`
+    whose reference is the best. An error in one does not stop the others. If `time_budget`
     ends the search early, some configurations have no score.
 
     Example:
@@ -224,8 +224,9 @@ def chosen(
         spec = _new_spec(task, method, columns, {**changes, "searched": searched})
     check_data_dir(spec.task, run_options.data_dir)
     if spec.start_from is not None:
-        best = select(spec.start_from, storage=run_options.storage).configurations[:FIRST]
-        spec = replace(spec, first=tuple(line.fields for line in best))
+        best = undamaged(select(spec.start_from, storage=run_options.storage))
+        first = tuple(line.fields for line in best.configurations[:FIRST])
+        spec = replace(spec, first=first)
     return replace(spec, model=_study_encoder(spec.model, run_options)), run_options
 
 
@@ -252,7 +253,7 @@ def _study_encoder(model: str | Path | None, options: RunOptions) -> str | Path 
         return model
     from sclsearch.reports.export import export_encoder
 
-    return str(export_encoder(report(storage, model)))
+    return str(export_encoder(undamaged(report(storage, model))))
 
 
 def _new_spec(
@@ -371,7 +372,7 @@ def compare(
 ) -> StudyComparison:
     """Return a paired comparison of the winners of several studies, without training.
 
-    The first study is the reference. The comparison uses the test scores of all replicates, or of
+    The best study is the reference. The comparison uses the test scores of all replicates, or of
     the first `seeds`, paired by replicate. Under one protocol, the methods share a replicate's
     rows, their order and the initial weights of a head. A `rule` of None is each study's own rule.
 
@@ -396,7 +397,7 @@ def write_report(
 
     The page is one self-contained file that opens in any browser. `figures/` has its figures as SVG
     and PNG, `tables/` its tables as CSV, and all configurations and seed runs for other programs.
-    Several studies are also compared with the first.
+    Several studies are also compared.
 
     Example:
         >>> write_report("scl-cola", "ce-cola", output="report")  # doctest: +SKIP

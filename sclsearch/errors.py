@@ -24,8 +24,10 @@ class SclsearchError(Exception):
     """Error that the user can fix, such as a wrong option, file or name.
 
     The message reads `<where>: <what is wrong, with the value>. <what to do>`. The command line
-    prints it in red and exits with 2. Every other exception is a bug and keeps its traceback.
+    prints it in red and exits with `code`. Every other exception is a bug and keeps its traceback.
     """
+
+    code = 2
 
 
 def first_line(error: BaseException) -> str:

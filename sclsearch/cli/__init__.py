@@ -68,14 +68,14 @@ LONGEST = 2000
 
 
 def main() -> None:
-    """Run a command; print errors that the user can correct in red and exit with code 2."""
+    """Run a command; print errors that the user can correct in red and exit with their code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # the name of a file may have no encoding
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except SclsearchError as error:
-        _end(str(error))
+        _end(str(error), error.code)
     except OSError as error:
         if error.errno not in DISK_FAULTS:
             raise
@@ -85,10 +85,10 @@ def main() -> None:
         )
 
 
-def _end(message: str) -> None:
+def _end(message: str, code: int = 2) -> None:
     lines = [
         line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
         for line in message.splitlines()
     ]
     Terminal(stderr=True).print(Text("\n".join(lines), style="red"), soft_wrap=True)
-    sys.exit(2)
+    sys.exit(code)

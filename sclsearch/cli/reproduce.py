@@ -99,6 +99,8 @@ def _show_costs(planned: "Sequence[PlannedCell]", *, as_json: bool) -> None:
         print_json({"studies": costs_with_tasks, "not_reproduced": without})
     else:
         show_costs(Terminal(), costs, planned)
+    if all(cost.reason for _, cost in costs):
+        sys.exit(INCOMPLETE)
 
 
 def _train_and_show(

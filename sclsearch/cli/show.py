@@ -1,6 +1,7 @@
 """Commands that show studies without training: `show`, `compare` and `report`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from sclsearch.cli import options as o
 from sclsearch.cli.output import print_json, write
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.reports.comparison_tables import show_comparison
+from sclsearch.reports.report import Report
 from sclsearch.reports.summary import summarize_comparison, summary_of
 from sclsearch.reports.terminal import Terminal, show_summary
 from sclsearch.reports.terminal import show as show_report
@@ -57,6 +59,10 @@ def show(
         print_json(reports[0].as_dict())
     else:
         _write(output, table_file(reports, rows or "configurations", format_))
+    _exit_if_damaged(reports)
+
+
+def _exit_if_damaged(reports: Sequence[Report]) -> None:
     if damaged := sum(len(one.damaged) for one in reports):
         write(f"Damaged files: {damaged}, named in the notes.\n", error=True)
         sys.exit(INCOMPLETE)
@@ -94,8 +100,7 @@ def report(
     This command does not train.
 
     Options:
-        studies: One or more studies, see `sclsearch ls studies`. Several are compared with the
-            first.
+        studies: One or more studies, see `sclsearch ls studies`. Several are compared, too.
         --output: Folder to write: missing, empty, or with an earlier report, which is replaced.
             Example: report.
         --no-texts: Leave out texts of the task.
@@ -110,6 +115,7 @@ def report(
         method=method,
     )
     write(f"{page}\n")
+    _exit_if_damaged([select(study, rule=rule, storage=storage) for study in studies])
 
 
 def compare(
@@ -124,7 +130,7 @@ def compare(
     Scores are paired by seed. This command does not train.
 
     Options:
-        studies: Two or more studies of one task and protocol. The first is the reference.
+        studies: Two or more studies of one task and protocol.
     """
     found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
     if json_:

@@ -7,7 +7,7 @@ from rich.console import Console
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import share_rows
-from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report, undamaged
 from sclsearch.reports.summary import summary_of
 from sclsearch.reports.terminal import (
     show,
@@ -46,7 +46,7 @@ def prepare_confirmation(
     chosen = report(
         options.storage, study, None if options.rule is None else parse_rule(options.rule)
     )
-    winner = finished_winner(chosen)
+    winner = finished_winner(undamaged(chosen))
     store, record = existing_study(options.storage, study)
     if record.repeats:
         raise SclsearchError(

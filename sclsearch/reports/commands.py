@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TEXTS = '["Your text."]'
 SIZES = ("train_size", "shots")
+RUN_OPTIONS = ("tracking", "checkpoint_every")
+"""Stored options of a command that do not change its results."""
 
 
 def method_option(report: "Report") -> str:
@@ -101,6 +103,7 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
         named["--sampler"] = origin.get("sampler")
         named["--start-from"] = origin.get("start_from")
         named["--search-seed"] = record.identity.get("search_seed")
+    named |= {f"--{name.replace('_', '-')}": origin.get(name) for name in RUN_OPTIONS}
     options = [(name, str(value)) for name, value in named.items() if value is not None]
     by_hand = {**report.settings, **changed}
     sets = [("--set", f"{name}={as_setting(v)}") for name, v in by_hand.items() if v is not None]
@@ -126,10 +129,10 @@ def winner_spec(
     Raises:
         SclsearchError: There is no winner, or the method has changed.
     """
-    from sclsearch.reports.report import finished_winner
+    from sclsearch.reports.report import finished_winner, undamaged
     from sclsearch.study.restore import restore_path, restore_study_spec
 
-    winner = finished_winner(found)
+    winner = finished_winner(undamaged(found))
     record = found.record
     spec, settings = restore_study_spec(record, winner.fields, method), changes.get("settings", {})
     if not changes.keys().isdisjoint(SIZES):
@@ -154,7 +157,7 @@ def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, s
         if record.thresholded:
             same = "which predicts the likelier class"
         heading = f"With transformers alone{code}, {same}:"
-        yield heading, main_example(name, record)
+        yield heading, _with_transformers(name, record)
     if record.format == "transformers":
         return
     if record.format == "transformers-code" and not record.pair:
@@ -178,6 +181,10 @@ def main_example(name: str, record: "ExportRecord") -> str:
     """Return three lines of Python that classify a text, by transformers if it can load that."""
     if record.members or record.format == "sclsearch" or record.thresholded:
         return _with_sclsearch(name, record)
+    return _with_transformers(name, record)
+
+
+def _with_transformers(name: str, record: "ExportRecord") -> str:
     quoted = json.dumps(name, ensure_ascii=False)
     texts = '{"text": "First text.", "text_pair": "Second text."}' if record.pair else TEXTS
     code = ", trust_remote_code=True" if record.format == "transformers-code" else ""

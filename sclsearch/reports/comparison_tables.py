@@ -91,7 +91,7 @@ def winner_table(found: StudyComparison) -> "pd.DataFrame":
         )
         for one in found.studies
     ]
-    kind = ("encoder", "weights", "texts/s here") if found.of_encoders else ("method",)
+    kind = ("encoder", "weights", "texts/s") if found.of_encoders else ("method",)
     return text_frame(rows, ("study", *kind, score, *["on new seeds"] * fresh, "winner"))
 
 

@@ -252,11 +252,13 @@ def with_leads(report: "Report", state: "SearchState", stored: Mapping[int, Any]
         if line is not winner and line.score is not None and line.reported:
             over_next = lead(line, "validation", rows_of(report, line, "validation"))
             break
+    digests = [one.get(split, "") for one in report.rows]
+    labels = {digests[number]: y for number, (y, _) in own[split].items()}
     for line in report.baselines:
         rows = {
-            number: (own[split][number][0], np.array(one[line.origin]["predictions"][split]))
+            number: (labels[digests[number]], np.array(one[line.origin]["predictions"][split]))
             for number, one in stored.items()
-            if number in own[split] and "predictions" in one.get(line.origin, {})
+            if number < report.seeds and digests[number] in labels and line.origin in one
         }
         if (found := lead(line, split, rows)) is not None:
             against.append(AgainstBaseline(line.origin, found, split))

@@ -1,15 +1,12 @@
 """Size and speed of encoders, for comparisons of studies that differ in the encoder."""
 
 import math
-import time
 from functools import cache
 from pathlib import Path
 
 from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, finished_winner
-
-BATCH, REPEATS = 64, 3
+from sclsearch.reports.report import Report
 
 
 def encoder_name(one: Report) -> str:
@@ -24,9 +21,8 @@ def weights_in_words(one: Report) -> str:
 
 
 def speed_in_words(one: Report) -> str:
-    """Return the texts of `max_length` that the encoder reads in a second here; see `speed_of`."""
-    speed = speed_of(one.model_place, int(finished_winner(one).fields["max_length"]))
-    return "" if speed is None else f"{speed:.3g}"
+    """Return the texts a second that the search measured; empty if unknown."""
+    return f"{one.texts_per_second:.3g}" if one.texts_per_second else ""
 
 
 @cache
@@ -41,26 +37,3 @@ def weights_of(place: str) -> int | None:
     with safe_open(file, "np") as weights:
         shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
     return sum(map(math.prod, shapes))
-
-
-@cache
-def speed_of(place: str, length: int) -> float | None:
-    """Return the texts a second in batches of 64 on this machine; None if the files are gone."""
-    import torch
-
-    from sclsearch.encoders.load import load_encoder
-    from sclsearch.training.device import backend_here
-
-    try:
-        device = backend_here().device
-        model = load_encoder(model_folder(place, download=False), place, device).model
-    except SclsearchError:
-        return None
-    ids = torch.full((BATCH, length), 5, device=device)
-    times = []
-    with torch.inference_mode():
-        for _ in range(1 + REPEATS):  # the first one warms up
-            began = time.perf_counter()
-            model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state.sum().item()
-            times.append(time.perf_counter() - began)
-    return BATCH / min(times[1:])

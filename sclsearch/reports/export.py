@@ -34,7 +34,7 @@ from sclsearch.reports.predictor import (
     RefitRows,
     write_json,
 )
-from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner
+from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner, undamaged
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import (
     LocalPath,
@@ -165,7 +165,7 @@ def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()
             have one member, a training fails, or the written model predicts otherwise than the
             stored one.
     """
-    winner = tested_winner(found)
+    winner = tested_winner(undamaged(found))
     if found.verdict is not None and not (options.force or options.baseline):
         raise SclsearchError(
             f"{found.study}: {' '.join(found.verdict.lines)} Or pass --force to export it anyway."

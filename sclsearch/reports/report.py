@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.errors import RETRY, SclsearchError
+from sclsearch.errors import INCOMPLETE, RETRY, SclsearchError
 from sclsearch.reports.differences import AgainstBaseline, Difference, with_leads
 from sclsearch.reports.estimate import Estimate, estimate_from_folds
 from sclsearch.selection.race import Band
@@ -167,6 +167,8 @@ class Report:
     """Fault of a useless winner; None if the winner is fine."""
     space_note: str = ""
     """Name of the search space and the reason for its choice; empty without a search."""
+    texts_per_second: float = 0.0
+    """Texts of `max_length` that the encoder reads in a second, by the search; 0 if unknown."""
     estimate: Estimate | None = None
     """Score to expect on new texts, of a finished study whose folds are also its test."""
 
@@ -308,6 +310,27 @@ def finished_winner(found: Report) -> ConfigurationLine:
     raise SclsearchError(f"{found.study}: no configuration is finished. Run `tune` again.")
 
 
+class DamagedStudyError(SclsearchError):
+    """Error of a study whose damaged files may hide its winner."""
+
+    code = INCOMPLETE
+
+
+def undamaged(found: Report) -> Report:
+    """Return a report; raise DamagedStudyError if damaged files may hide its winner."""
+    if not found.damaged:
+        return found
+    raise DamagedStudyError(
+        "\n".join(
+            (
+                f"{found.study}: damaged files may hide its winner. Run the search again, which "
+                "trains their seed runs anew:",
+                *found.damaged,
+            )
+        )
+    )
+
+
 def tested_winner(found: Report) -> ConfigurationLine:
     """Return the winner of a report, if all its successful seed runs have test scores.
 
@@ -397,6 +420,7 @@ def report(
         space={**fixed, **searched},
         damaged=(*faults, *more, *damaged),
         space_note=origin.get("space", ""),
+        texts_per_second=store.texts_per_second(),
     )
     folds = origin.get("folds")
     if folds and found.finished and not (found.tests_apart or found.repeats):

@@ -76,7 +76,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         identity=study.identity,
         training=study.seed_run_spec({}, 0, splits[0]).shared_identity,
         origin={
-            **spec_record(spec, study, options.data_dir),
+            **spec_record(spec, study, options),
             "study": store.name,
             "notes": [*study.notes, *(reading_notes(study, splits[0]) if new else ())],
             "training_rows": _training_rows(study, splits[0]),

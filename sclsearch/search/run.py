@@ -33,7 +33,7 @@ from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri, prepare_database
 from sclsearch.tracking.writer import failure_reason
-from sclsearch.training.baselines import baselines
+from sclsearch.training.baselines import baselines, texts_per_second
 from sclsearch.training.device import backend_for, is_out_of_memory
 
 if TYPE_CHECKING:
@@ -233,7 +233,8 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
         encoder = load_encoder(study.model, study.model_name)
         gpu = study.numerics.startswith("cuda")
         found = baselines(study.data, tokens, missing, encoder, study.metric, gpu=gpu)
-        store.save_baselines({**stored, **found})
+        speed = texts_per_second(encoder, study.lengths()[-1])
+        store.save_baselines({**stored, **found}, speed)
     except Exception as error:  # a search does not depend on its baselines
         if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
             raise

@@ -173,7 +173,7 @@ class Baseline(_Strict):
 
     validation: Scores
     test: Scores = Scores()
-    predictions: dict[str, list[Number]] = {}
+    predictions: dict[str, list[Number]]
 
 
 class Reading(_Strict):

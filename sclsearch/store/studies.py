@@ -206,6 +206,7 @@ _RACE = "race.json"
 class _Baselines:
     # Results by split, by name of the baseline, by replicate.
     replicates: Mapping[int, Mapping[Text, Annotated[Mapping[str, Any], Like(Baseline)]]]
+    texts_per_second: Time = 0.0  # of the encoder; 0 if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +316,17 @@ class StudyStore:
             return {}
         return {} if stored is None else dict(stored.replicates)
 
-    def save_baselines(self, found: Mapping[int, Any]) -> None:
-        stored = {"replicates": {str(number): one for number, one in found.items()}}
-        write(self.folder / _BASELINES, stored)
+    def texts_per_second(self) -> float:
+        """Return the speed of the encoder, measured with the baselines; 0 if it is unknown."""
+        with suppress(DamagedError):
+            stored = read(self.folder / _BASELINES, _Baselines)
+            return 0.0 if stored is None else stored.texts_per_second
+        return 0.0
+
+    def save_baselines(self, found: Mapping[int, Any], texts_per_second: float = 0.0) -> None:
+        stored = {str(number): one for number, one in found.items()}
+        record = {"replicates": stored, "texts_per_second": texts_per_second}
+        write(self.folder / _BASELINES, record)
 
     def last_start(self) -> LastStart:
         """Return what is known of the last start; without a race for a damaged file."""

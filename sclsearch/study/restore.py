@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
 
-def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[str, Any]:
+def spec_record(spec: StudySpec, study: Study, options: RunOptions) -> dict[str, Any]:
     """Return the JSON record of a spec, from which `restore_spec` makes it again.
 
     It names the resolved method, model and protocol, and what reports print beside them.
     """
-    own = is_own(spec.sampler)
+    own, data_dir = is_own(spec.sampler), options.data_dir
     return {
         "method": study.method.place,
         "task": spec.task
@@ -57,6 +57,8 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         "precision": spec.precision,
         "sampler": _plain(Path(spec.sampler).expanduser()) if own else spec.sampler,
         "start_from": spec.start_from,
+        "tracking": "none" if options.tracking == "none" else None,
+        "checkpoint_every": options.checkpoint_every,
     }
 
 

@@ -5,6 +5,7 @@ It is logistic regression with the defaults of scikit-learn (L2, C = 1), or ridg
 (alpha = 1) in regression tasks.
 """
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,6 +32,8 @@ RIDGE = "ridge regression on the frozen encoder"
 MOST_ROWS_ON_CPU = 20_000
 """Most distinct rows for the linear model on a CPU (some minutes); with more it is left out."""
 
+BATCH, REPEATS = 64, 3
+"""Texts of a batch, and batches, that measure the speed of an encoder."""
 NEVER = -1e4
 """Logit of a class without training rows."""
 
@@ -99,6 +102,19 @@ def _of_replicate(
         predictions = {n: values.tolist() for n, (values, _) in predicted.items()}
         found[name] = evaluations | {"predictions": predictions}
     return found
+
+
+def texts_per_second(encoder: Encoder, length: int) -> float:
+    """Return how many texts of so many tokens the encoder reads in a second, in batches of 64."""
+    ids = torch.full((BATCH, length), 5, device=next(encoder.parameters()).device)
+    times = []
+    with torch.inference_mode():
+        for _ in range(1 + REPEATS):  # the first one warms up
+            began = time.perf_counter()
+            states = encoder.model(input_ids=ids, attention_mask=torch.ones_like(ids))
+            states.last_hidden_state.sum().item()
+            times.append(time.perf_counter() - began)
+    return BATCH / min(times[1:])
 
 
 def linear_head(

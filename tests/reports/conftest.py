@@ -7,12 +7,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
 from sclsearch.search.run import run
-from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.runs import Failure, RowResults, RunStore, SeedRun
 from sclsearch.store.studies import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -112,6 +113,7 @@ def write_study(tmp_path: Path) -> WriteStudy:
         losses: Sequence[float] = (),
         updates: int = 20,
         baselines: Mapping[str, int | Matrix] = MappingProxyType({}),
+        with_rows: bool = False,
         **fields: Any,
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
@@ -153,10 +155,18 @@ def write_study(tmp_path: Path) -> WriteStudy:
                         environment={"gpu": gpus[replicate.number] if gpus else None},
                         **_result(scores, loss, updates),
                     )
-                    runs.put(run)
+                    if with_rows and run.failure is None:
+                        labels, run = _with_predictions(run)
+                        unknown = {split: np.zeros((len(y), 0)) for split, y in labels.items()}
+                        runs.put(run, RowResults(labels, unknown))
+                    else:
+                        runs.put(run)
         if baselines:
             found = {
-                name: dict.fromkeys(("validation", "test"), _counts(correct))
+                name: {
+                    **dict.fromkeys(("validation", "test"), _counts(correct)),
+                    "predictions": dict.fromkeys(("validation", "test"), _predicted(correct)),
+                }
                 for name, correct in baselines.items()
             }
             store.save_baselines(dict.fromkeys(range(len(replicates)), found))
@@ -173,6 +183,22 @@ def _result(scores: Scores | str, loss: Mapping[str, float], updates: int) -> di
     kept = {**first, "epoch": 2, "update": updates, "validation": {**_counts(scores[0]), **loss}}
     test = {} if scores[1] is None else _counts(scores[1])
     return {"evaluations": (first, kept), "kept": 1, "test": test}
+
+
+def _with_predictions(run: SeedRun) -> tuple[dict[str, Any], SeedRun]:
+    """Return true classes by split, and the run with the predictions of its confusion matrices."""
+    labels, predictions = {}, {}
+    for split, counts in run.counted.items():
+        y, predicted = np.indices(np.shape(counts["confusion"]))
+        repeats = np.ravel(counts["confusion"])
+        labels[split] = y.ravel().repeat(repeats)
+        predictions[split] = predicted.ravel().repeat(repeats).tolist()
+    return labels, replace(run, predictions=predictions)
+
+
+def _predicted(correct: int | Matrix) -> list[int]:
+    counts = np.array(_counts(correct)["confusion"])
+    return np.indices(counts.shape)[1].ravel().repeat(counts.ravel()).tolist()  # type: ignore[no-any-return]
 
 
 def _counts(correct: int | Matrix) -> dict[str, Any]:

@@ -66,7 +66,10 @@ def test_an_unfinished_search_is_provisional_and_its_next_step_is_to_resume(
     ("scores", "sentence"),
     [
         ([(90, 90), (90, 91), (90, 92)], "is 21.0 points above that of the best baseline, log"),
-        ([(90, 71), (90, 70), (90, 72)], "Its lead .*, 1.0 points, is not reliable .95 % for other seeds alone: -1.5"),
+        (
+            [(90, 71), (90, 70), (90, 72)],
+            "1.0 points, is not reliable .95 % for other seeds alone: -1.5",
+        ),
         ([(85, 80), (90, 82)], "Its lead .*, 11.0 points, is not reliable .2 pairs.[.]"),
     ],
 )

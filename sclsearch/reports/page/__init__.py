@@ -148,10 +148,8 @@ def _sections(
     details = [_study_sections(*one, options) for one in zip(found, restored, strict=True)]
     if len(found) == 1:
         yield from details[0]
-    elif tested and len({one.labels for one in found}) == 1:
-        yield winner.classes_side_by_side(found)
     if tested:
-        yield winner.embeddings(found, restored)
+        yield from winner.of_classes(found, restored)
         yield parts.reported_scores(found)
     if len(found) == 1:
         yield parts.hyperparameters(found[0])
@@ -171,6 +169,8 @@ def _study_sections(
     if not results.report.has_test:
         name = f"{results.prefix}test"
         return [*sections, Section(name, "Test rows", [f"The study has {NO_TEST_ROWS}."])]
+    if not results.labels:
+        return [*sections, winner.true_and_predicted(results)]
     mistakes = winner.wrong_texts(results, restored, texts=options.texts)
     return [*sections, winner.classes(results), winner.reliability(results), mistakes]
 

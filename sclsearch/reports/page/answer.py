@@ -59,9 +59,9 @@ def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
         number = line.origin if baseline else f"#{line.number}"
         difference = ("", "") if compared is None else _lead(compared)
         rows.append([number, validation_result(line, "–"), test_result(line), *difference])
-    scores = f"validation {report.metric}", f"test {report.metric}"
-    header = ("", *scores, "lead", "95 %")
-    return rows, header
+    header = ("", f"validation {report.metric}", f"test {report.metric}", "lead", "95 %")
+    shown = None if against else 3  # without baselines nobody leads
+    return [row[:shown] for row in rows], header[:shown]
 
 
 def _answer_plot(results: StudyResults) -> Plot:

@@ -270,8 +270,18 @@ def trend_plot(
             axes.plot(at, mean, color=color, marker=marker, ms=5, lw=1.6, ls=dashes, label=name)
     axes.set_xticks(numbers, labels)
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set(xlabel=setting, ylabel=scored)
+    axes.set(xlabel=setting, ylabel=f"{scored}, mean ± std")
     figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def score_plot(true: Numbers, predicted: Numbers) -> "Figure":
+    """Return predicted over true scores, one dot per row and seed, with the line of equality."""
+    figure, axes = new_figure(3.4)
+    ends = [float(min(true.min(), predicted.min())), float(max(true.max(), predicted.max()))]
+    axes.plot(ends, ends, color=INK, lw=1, ls="--")
+    axes.plot(true, predicted, ls="", marker="o", ms=3, color=COLORS[0], alpha=0.4)
+    axes.set(xlabel="true score", ylabel="predicted score")
     return figure
 
 

@@ -173,7 +173,7 @@ def answer(trend: Trend) -> Answer:
     labels = trend.values
     if trend.setting == "encoder":
         costs = {
-            value: f"{weights_in_words(one.report)}, {speed_in_words(one.report)} texts/s here"
+            value: f"{weights_in_words(one.report)}, {speed_in_words(one.report)} texts/s"
             for line in trend.lines.values()
             for value, one in line.items()
         }

@@ -1,6 +1,6 @@
 """Sections of one study about its winner on the test rows, and the statistics that they show."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +45,6 @@ POOLED = {
     "mean": "the mean of the encoder's last states",
     "cls_pooled": "the output of the pretrained pooler",
 }
-NO_CLASSES = "The task has scores instead of classes."
 NO_PROBABILITIES = (
     "No class probabilities are stored: their files were deleted. A search in a new --storage "
     "stores them."
@@ -68,8 +67,6 @@ def classes(results: StudyResults) -> Section:
     """Return the confusion matrix and the scores of each class, means over the winner's seeds."""
     name, title = f"{results.prefix}classes", "Classes"
     counts = _confusions(results)
-    if not counts:
-        return Section(name, title, [NO_CLASSES])
     labels = results.labels or tuple(map(str, range(len(counts[0]))))
     seeds = counted(len(counts), "seed")
     mean = np.mean(counts, axis=0)  # [C, C]
@@ -93,13 +90,18 @@ def _confusions(results: StudyResults) -> list[Numbers]:
     return [np.array(test["confusion"], float) for test in tests if "confusion" in test]
 
 
+def of_classes(found: Sequence[StudyResults], restored: Sequence[Restored]) -> Iterator[Section]:
+    """Yield the classes of several studies side by side, and the embeddings of test rows."""
+    if len(found) > 1 and found[0].labels and len({one.labels for one in found}) == 1:
+        yield classes_side_by_side(found)
+    if all(one.labels for one in found):
+        yield embeddings(found, restored)
+
+
 def classes_side_by_side(found: Sequence[StudyResults]) -> Section:
     """Return the F1 score of each class and the calibration error, one column per study."""
     section = Section("classes", "Classes side by side")
     labels, columns = found[0].labels, [_class_column(one) for one in found]
-    if not labels or not all(columns):
-        section.text = [NO_CLASSES]
-        return section
     rows = [[label, *cells] for label, *cells in zip(labels, *columns, strict=False)]
     errors = [calibration(one.predictions) for one in found]
     error = ["–" if one is None else with_spread(*one[1]) for one in errors]
@@ -114,15 +116,34 @@ def classes_side_by_side(found: Sequence[StudyResults]) -> Section:
 
 
 def _class_column(results: StudyResults) -> list[str]:
-    counts = _confusions(results)
-    return [with_spread(*f1) for _, _, f1 in class_scores(counts)] if counts else []
+    return [with_spread(*f1) for _, _, f1 in class_scores(_confusions(results))]
+
+
+def true_and_predicted(results: StudyResults) -> Section:
+    """Return predicted over true scores of a regression, with their correlation and error."""
+    name, title = f"{results.prefix}scores", "Predicted and true scores"
+    runs = [results.runs[seed.key].test for seed in results.winner.seeds if seed.failure is None]
+    errors = {
+        "Pearson": [one["pearson"] for one in runs],
+        "Spearman": [one["spearman"] for one in runs],
+        "root mean squared error": [one["mse"] ** 0.5 for one in runs],
+    }
+    rows = [[kind, with_spread(*mean_std(values))] for kind, values in errors.items()]
+    seeds = counted(len(runs), "seed")
+    caption = f"Test rows, mean ± sample standard deviation over {seeds} of the winner."
+    section = Section(name, title, tables=[Table(name, caption, text_frame(rows, ("", "score")))])
+    predictions = results.predictions
+    if "label" in predictions:
+        test = predictions[predictions["split"] == "test"].dropna(subset=["label"])
+        figure = plots.score_plot(test["label"].to_numpy(float), test["predicted"].to_numpy(float))
+        caption = "Test rows of all seeds of the winner. On the line both scores are equal."
+        section.plots = [Plot(name, caption, figure)]
+    return section
 
 
 def reliability(results: StudyResults) -> Section:
     """Return the reliability diagram and the expected calibration error of the winner."""
     name, title = f"{results.prefix}calibration", "Calibration"
-    if not results.labels:
-        return Section(name, title, [NO_CLASSES])
     found = calibration(results.predictions)
     if found is None:
         return Section(name, title, [NO_PROBABILITIES])
@@ -141,8 +162,6 @@ def wrong_texts(results: StudyResults, restored: Restored, *, texts: bool) -> Se
     section = Section(f"{results.prefix}mistakes", "Most often misclassified test texts")
     if not texts:
         section.text = ["Texts of the task are left out."]
-    elif not results.labels:
-        section.text = [NO_CLASSES]
     elif "label" not in results.predictions:
         section.text = [NO_PROBABILITIES.replace("class probabilities", "labels")]
     elif isinstance(restored, str):
@@ -223,8 +242,6 @@ def embeddings(found: Sequence[StudyResults], restored: Sequence[Restored]) -> S
 
 def _embedded(results: StudyResults, restored: Restored) -> "Embeddings | str":
     """Return the embeddings of a winner, or why there are none."""
-    if not results.labels:
-        return NO_CLASSES
     if isinstance(restored, str):
         return restored
     best = results.winner.seeds[results.winner.reported[0]]

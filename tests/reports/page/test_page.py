@@ -177,9 +177,11 @@ def test_a_page_reports_missing_data_and_weights(studies: Path, tmp_path: Path) 
 def test_a_regression_has_no_sections_of_classes(regression: Path, tmp_path: Path) -> None:
     sclsearch.write_report("mine", output=tmp_path / "report", storage=regression)
     sections = sections_of(tmp_path / "report")
-    for name in ("classes", "calibration", "mistakes", "embeddings"):
-        assert "The task has scores instead of classes." in sections[name]
+    assert sections.keys().isdisjoint({"classes", "calibration", "mistakes", "embeddings"})
+    for kind in ("Pearson", "Spearman", "root mean squared error", "stroke-linejoin"):
+        assert kind in sections["scores"]
     assert "test pearson" in sections["answer"]
+    assert "ridge regression on the frozen encoder" in sections["answer"]
 
 
 def test_test_scores_are_shown_as_papers_report_them_even_if_seeds_failed(
@@ -229,8 +231,8 @@ def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy
     assert first.plot is not None
     ticks = first.plot.figure.axes[0].get_yticklabels()
     assert [one.get_text() for one in ticks] == ["ce", "logistic regression on\nthe frozen encoder"]
-    assert found.studies[1].search_interval is not None
-    low, high = found.studies[1].search_interval
+    assert found.pairs[0].search_interval is not None
+    low, high = found.pairs[0].search_interval
     section = parts.comparison(found)
     cells = section.tables[2].cells
     assert cells["95 %, search"].tolist() == [f"{100 * low:+.1f} … {100 * high:+.1f}"]
