@@ -96,7 +96,7 @@ def fields_of(encoder: str, task: str, examples: int) -> Record:
     folder = Path(os.environ["SCLSEARCH_DATA"]) / "SST-2"
     own = sclsearch.CustomTask(folder / "train.tsv", "sentence", "label", test=folder / "dev.tsv")
     fields = {"train_size": examples, "model": encoder, "protocol": "gunel-fewshot"}
-    return {"task": own if task == "sst2" else task, "precision": "bf16", **fields}
+    return {"task": own if task == "sst2" else task, **fields}
 
 
 def space_of(encoder: str, method: str) -> Record:

@@ -110,6 +110,17 @@ def at(parameter: Parameter, share: float) -> Any:
     return parameter.low + share * (parameter.high - parameter.low)
 
 
+def share(parameter: Parameter, value: Any) -> float:
+    """Return the place of a value in a parameter's range, from 0 to 1."""
+    if isinstance(parameter, Choice):
+        return parameter.values.index(value) / max(len(parameter.values) - 1, 1)
+    low, high = parameter.low, parameter.high
+    logarithmic = parameter.type == "log"
+    return float(
+        np.log(value / low) / np.log(high / low) if logarithmic else (value - low) / (high - low)
+    )
+
+
 def trained(data: Path, folder: Path, case: str, number: int, fold: int) -> str:
     """Train a seed run and write its probabilities; folds from `FOLDS` on train on all rows."""
     import torch
@@ -126,7 +137,6 @@ def trained(data: Path, folder: Path, case: str, number: int, fold: int) -> str:
         model="minilm",
         method=method,
         space="practical",
-        precision="bf16",
     )
     values = configurations(resolve(spec, RunOptions()).space)[number]
     spec = replace(spec, settings=values, searched=False)
@@ -185,15 +195,17 @@ def pack(folder: Path) -> None:
             for fold in range(FOLDS):
                 run = runs[number, fold]
                 validation[position, run["rows"]] = run["validation"]
+        known = ~np.isnan(validation).any((0, 2))  # a text of two rows is validated once
         refits = [runs[0, f]["test"] for f in range(FOLDS, FOLDS + REFITS) if (0, f) in runs]
         np.savez_compressed(
             TABLES / f"{place.name}.npz",
             allow_pickle=False,
             values=np.array([str(runs[number, 0]["values"]) for number in numbers]),
-            validation=validation,
+            validation=validation[:, known],
+            labels=first["labels"][known],
+            test_labels=first["test_labels"],
             test=np.array([[runs[n, f]["test"] for f in range(FOLDS)] for n in numbers]),
             refit=np.array(refits),
-            **{name: first[name] for name in ("labels", "test_labels")},
         )
 
 

@@ -259,7 +259,7 @@ StudyRule = Annotated[
     str | None,
     typer.Option(
         "--rule",
-        help="Selection rule: mean, best, top-K, or score/report. Default: the study's rule. "
+        help="Selection rule: careful, mean, best, top-K, or score/report. Default: the study's. "
         "Example: mean/best.",
     ),
 ]

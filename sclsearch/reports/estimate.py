@@ -14,6 +14,7 @@ from sclsearch.study.state import SearchState
 from sclsearch.tasks.metrics import METRICS, confusion
 
 DRAWS, TAILS = 500, (0.025, 0.975)
+Index = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ class Estimate:
 
 
 def corrected_estimate(
-    scores: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]], rows: int, winner: int
+    scores: Callable[[Index], npt.NDArray[np.float64]],
+    rows: int,
+    winner: int,
+    choose: Callable[[Index], int] | None = None,
 ) -> Estimate:
     """Return the bootstrap bias-corrected estimate of cross-validation.
 
@@ -48,6 +52,7 @@ def corrected_estimate(
         scores: Returns the scores of all configurations on some validation rows, `[C]`.
         rows: Number of validation rows.
         winner: Position of the chosen configuration.
+        choose: Returns the position of the one that some rows choose; by default the best one.
     """
     rng, every = stream(0, "estimate"), np.arange(rows)
     outside, inside = [], []
@@ -57,7 +62,8 @@ def corrected_estimate(
         inside.append(sample[winner])
         rest = np.setdiff1d(every, drawn)
         if len(rest):
-            outside.append(scores(rest)[sample.argmax()])
+            picked = sample.argmax() if choose is None else choose(drawn)
+            outside.append(scores(rest)[picked])
     whole = scores(every)
     chosen = float(whole[winner])
     correction = min(float(np.mean(outside)) - chosen, 0.0)
@@ -90,9 +96,23 @@ def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Est
         predicted = [np.concatenate(part).argmax(1) for part in probabilities]
         classes = probabilities[0][0].shape[1]
 
-        def scores(drawn: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-            counts = (confusion(y[drawn], one[drawn], classes) for one in predicted)
-            return np.array([metric.function(one) for one in counts])
+        fold = np.repeat(range(len(seeds)), [len(one.labels["validation"]) for one in parts[0]])
+        start = state.configurations[0].number
 
-        return corrected_estimate(scores, len(y), complete.index(winner))
+        def score(position: int, drawn: Index) -> float:
+            return metric.function(confusion(y[drawn], predicted[position][drawn], classes))
+
+        def scores(drawn: Index) -> npt.NDArray[np.float64]:
+            return np.array([score(position, drawn) for position in range(len(complete))])
+
+        def choose(drawn: Index) -> int:
+            best = int(scores(drawn).argmax())
+            if not state.rule.margin or start not in complete:
+                return best
+            by_fold = [rows for n in range(len(seeds)) if len(rows := drawn[fold[drawn] == n])]
+            first = complete.index(start)
+            ours, its = ([score(one, rows) for rows in by_fold] for one in (best, first))
+            return best if state.rule.prefers(ours, its) else first
+
+        return corrected_estimate(scores, len(y), complete.index(winner), choose)
     return None

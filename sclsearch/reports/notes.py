@@ -157,7 +157,7 @@ def seeds_lacking(report: Report) -> str:
         return f"{lacking}: the search is unfinished, and one of them may win"
     if report.race == "exact":
         return f"{lacking}: none of them could win with all seeds"
-    share = OTHER_WINNERS["mean" if report.rule.startswith("mean") else "top-k"]
+    share = OTHER_WINNERS["top-k" if report.rule.startswith("top") else "mean"]
     return (
         f"{lacking}: the race skipped their other seeds; in recorded searches, one of them would "
         f"have won in {share} of cases"

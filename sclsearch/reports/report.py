@@ -178,6 +178,12 @@ class Report:
         return best_line(self.configurations)
 
     @property
+    def start_is_kept(self) -> bool:
+        """True if another configuration has a higher score, but not reliably."""
+        scores = [line.score for line in self.configurations if line.score is not None]
+        return bool(scores) and scores[0] < max(scores)
+
+    @property
     def has_test(self) -> bool:
         return all("test" in rows for rows in self.rows)
 
@@ -385,8 +391,9 @@ def report(
     fixed = space.get("fixed", {})
     # Stored JSON sorts the names of values; a restored configuration shows some of the fixed ones.
     order = [*searched] or ([*fixed] if origin.get("shown") is None else origin["shown"])
-    lines, baselines = sorted(_lines(state, order), key=_rank), store.baselines()
-    winner = best_line(lines)
+    first = -1 if state.winner is None else state.winner.number
+    lines = sorted(_lines(state, order), key=lambda one: (one.number != first, *_rank(one)))
+    winner, baselines = best_line(lines), store.baselines()
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     weights = {key: store.weights(key) for key in reported}
     found = Report(

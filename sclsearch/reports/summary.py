@@ -99,8 +99,11 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
     if not found.finished:
         numbers = f"So far: {numbers}"
         what = f"the best of {counted(count, 'finished configuration')}"
+    if found.start_is_kept:
+        numbers, verb, what = f"{numbers}, the start,", "wins", f"among {count} configurations"
     subject = f"{numbers} {verb} {what} of {found.method} on {found.task}"
-    reason = f" by validation {found.metric}" if count > 1 and found.has_test else ""
+    by_score = count > 1 and found.has_test and not found.start_is_kept
+    reason = f" by validation {found.metric}" if by_score else ""
     score = f"test {found.metric} {test_result(winner)}, {seeds_in_words(found, winner)}"
     if not found.has_test:
         score = f"validation {found.metric} {winner.score:.4f}, {rule_of(found)}"
@@ -144,6 +147,12 @@ def _over_next(found: Report, winner: ConfigurationLine) -> Iterator[str]:
     """Yield how far the next configuration is behind the winner, if the score separates them."""
     one, others = found.over_next, [line for line in found.configurations if line is not winner]
     if one is None or tied_with(found, winner) or not found.finished:
+        return
+    if found.start_is_kept:
+        yield (
+            f"#{others[0].number} is {in_points(-one.difference)} points above it by validation "
+            f"{found.metric}, less than two standard errors, so the start is kept."
+        )
         return
     verb = "is behind" if one.reliable else "may be as good"
     yield (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
 """Label of a configuration without values; the key is True if the study repeats a winner."""
-RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
+RULES = dict.fromkeys(("mean", "careful"), "mean of {n} seeds") | {"best": "best of {n} seeds"}
 
 
 class Terminal(Console):
@@ -111,7 +111,8 @@ def tied_with(report: Report, winner: ConfigurationLine) -> list[ConfigurationLi
 
 def tie_statement(winner: ConfigurationLine, tied: Sequence[ConfigurationLine]) -> str:
     """Return what decides between tied configurations."""
-    lower = winner.loss is not None and winner.loss != tied[0].loss
+    losses = [one.loss for one in tied if one.loss is not None]
+    lower = winner.loss is not None and bool(losses) and winner.loss < min(losses)
     return f"#{winner.number} has the {'lowest validation loss' if lower else 'lowest number'}"
 
 

@@ -38,10 +38,16 @@ def usual_band(top: Top, configs: int, seeds: int) -> Band:
 
 
 class Race:
-    """Validation scores `[C, n]` of all seeds, NaN where unknown, and what to train next."""
+    """Validation scores `[C, n]` of all seeds, NaN where unknown, and what to train next.
 
-    def __init__(self, top: Top, highest: float, seeds: int, band: Band = None) -> None:
+    With `keep_first` the first configuration gets all seeds, whatever its scores.
+    """
+
+    def __init__(
+        self, top: Top, highest: float, seeds: int, band: Band = None, *, keep_first: bool = False
+    ) -> None:
         self.top, self.highest, self.band = top, highest, band
+        self.keep_first = keep_first
         self.scores: Scores = np.empty((0, seeds))
         self._current: tuple[Numbers, int] | None = None  # what `_stage` returns; None if unknown
         doubled = ((2 if top.k is None else 3) * 2**n for n in range(seeds if band else 0))
@@ -126,13 +132,16 @@ class Race:
                 return numbers, seeds
             numbers, keep = self._ranked(numbers, seeds), max(keep * KEPT, LEAST)
             within = values[numbers] >= values[numbers[0]] - self._width(numbers, seeds)
-            numbers = numbers[(np.arange(len(numbers)) < keep) | within]
+            first = (numbers == 0) & self.keep_first
+            numbers = numbers[(np.arange(len(numbers)) < keep) | within | first]
         if self.band != "exact":
             return numbers, self.stages[-1]
         final = self.values(self.stages[-1])
         if len(numbers) and not np.isnan(final[numbers]).any():
             most = np.where(np.isnan(self.scores), self.highest, self.scores)
-            numbers = np.flatnonzero(self.values(self.stages[-1], most) >= np.nanmax(final))
+            possible = self.values(self.stages[-1], most) >= np.nanmax(final)
+            possible[0] |= self.keep_first
+            numbers = np.flatnonzero(possible)
         return numbers, self.stages[-1]
 
     def _ranked(self, numbers: Numbers, seeds: int) -> Numbers:

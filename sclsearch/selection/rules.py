@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sclsearch.errors import SclsearchError
 
@@ -37,13 +37,21 @@ class Rule:
 
     score: Top  # combines the validation scores of the seeds into a configuration's score
     report: Top  # chooses the winner's seeds for the reported test score
+    margin: float = 0.0  # standard errors by which a configuration must be above the start to win
 
     def __str__(self) -> str:
+        if self.margin:
+            return "careful"
         return str(self.score) if self.score == self.report else f"{self.score}/{self.report}"
 
     @property
     def least(self) -> int:
         return max(self.score.k or 1, self.report.k or 1)
+
+    def prefers(self, ours: Sequence[float], start: Sequence[float]) -> bool:
+        """Return whether a configuration with these scores by seed wins against the start."""
+        mean, std = mean_std([a - b for a, b in zip(ours, start, strict=True)])
+        return mean > self.margin * (std or 0.0) / math.sqrt(len(ours))
 
     def check(self, seeds: int) -> None:
         """Raise SclsearchError if the rule needs more seeds than `seeds`."""
@@ -55,16 +63,19 @@ class Rule:
 
 
 MEAN = Rule(score=Top(), report=Top())
+CAREFUL = replace(MEAN, margin=2.0)
 _TOP = re.compile(r"mean|best|top-[1-9]\d*")
 
 
 def parse_rule(text: str) -> Rule:
-    """Return the rule for a name: `mean`, `best`, `top-3`, or score and report as `mean/best`."""
+    """Return the rule for a name: `careful`, `mean`, `best`, `top-3`, or score/report."""
+    if text == str(CAREFUL):
+        return CAREFUL
     parts = text.split("/")
     if len(parts) > 2 or not all(_TOP.fullmatch(part) for part in parts):
         raise SclsearchError(
-            f"Unknown rule {text!r}. Known: mean, best, top-K, or one for the score and one for "
-            "the report, as in mean/best."
+            f"Unknown rule {text!r}. Known: careful, mean, best, top-K, or one for the score and "
+            "one for the report, as in mean/best."
         )
     known = {"mean": Top(), "best": Top(1)}
     tops = [known.get(part) or Top(int(part.removeprefix("top-"))) for part in parts]

@@ -202,7 +202,7 @@ class RunOptions:
     Attributes:
         seeds: Seeds per configuration. Default: the protocol's; 2 to 5 for your own file.
         configs: Configurations in total. Default: 20; 5 to 10 for your own file.
-        rule: Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule.
+        rule: Selection rule: careful, mean, best, top-K, or score/report. Default: the protocol's.
             Example: mean/best.
         race: After 2, 4, 8, … seeds, go on with the best third of the configurations and those
             within BAND standard errors of the leader. exact: also with all that can still win.

@@ -103,7 +103,7 @@ class SearchState:
         self.scores: dict[int, ConfigurationScore] = {}
         self.tested_later: list[SeedRunId] = []
         self._lowest = lookup(METRICS, self.metric, "metric").minimum
-        self.race = Race(rule.score, MAXIMUM, len(replicates), band)
+        self.race = Race(rule.score, MAXIMUM, len(replicates), band, keep_first=rule.margin > 0)
         # A damaged record leaves a gap in the numbers, but none in the race.
         self._indices: dict[int, int] = {}
         self.seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
@@ -164,8 +164,7 @@ class SearchState:
         test = [run.tested(self.metric) for run in runs]
         _, mean, std = reported_test(self.rule, validation, test)
         found = score(self.rule, validation, self._lowest)
-        lowest = [self._lowest if one is None else one for one in validation]
-        counted = self.rule.score.seeds(lowest)
+        counted = self.rule.score.seeds(self._validations(configuration))
         evaluations = [[run.validation for run in runs][position] for position in counted]
         losses = [validation_loss(one) for one in evaluations if one is not None]
         loss = math.fsum(losses) / len(losses) if losses else math.inf
@@ -180,8 +179,22 @@ class SearchState:
 
     @property
     def winner(self) -> ConfigurationScore | None:
-        """The best complete configuration; None if there is none."""
-        return max(self.scores.values(), key=lambda one: one.rank, default=None)
+        """The complete configuration that wins under the rule; None if there is none.
+
+        It is the best one, or under a rule with a margin the start, unless the best is above it.
+        """
+        best = max(self.scores.values(), key=lambda one: one.rank, default=None)
+        first = self.configurations[0] if self.configurations and self.rule.margin else None
+        if best is None or first is None or first.origin == "sampled":
+            return best
+        start = self.scores.get(first.number, best)
+        seeds = (self._validations(one.number) for one in (best, start))
+        return best if self.rule.prefers(*seeds) else start
+
+    def _validations(self, configuration: int) -> list[float]:
+        """Return the validation scores by seed, the metric's minimum for failed ones."""
+        scores = [run.validated(self.metric) for run in self.runs_of(configuration).values()]
+        return [self._lowest if one is None else one for one in scores]
 
     @property
     def best_seed(self) -> SeedRunId | None:

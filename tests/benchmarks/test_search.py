@@ -30,9 +30,9 @@ def table(rights: list[tuple[float, float]], rows: int = 40) -> dict[str, Any]:
 def test_a_choice_is_scored_against_the_start() -> None:
     found = search.choices(table([(0.5, 0.6), (0.9, 0.8), (0.6, 0.9)]))
     gains = {name: round(float(gain.mean()), 3) for name, gain in found.items()}
-    assert gains["accuracy"] == gains["log loss"] == gains["one standard error"] == 0.2
+    assert gains["accuracy"] == gains["log loss"] == gains["two errors"] == 0.2
     assert gains["other half"] == 0.3
-    assert search.choices(table([(0.5, 0.6), (0.5, 0.8)]))["one standard error"].mean() == 0
+    assert search.choices(table([(0.5, 0.6), (0.55, 0.8)]))["two errors"].mean() == 0
 
 
 def test_a_replayed_search_gets_closer_to_the_best_with_more_configurations() -> None:

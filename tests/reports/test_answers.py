@@ -119,6 +119,24 @@ def test_a_useless_winner_beside_a_useful_configuration_is_not_all_there_is(
     assert "#1, which is not the best by validation, is above it: test accuracy 0.8000." in answer
 
 
+def test_a_careful_rule_keeps_the_start_unless_another_one_is_reliably_better(
+    write_study: WriteStudy,
+) -> None:
+    start, near = [(70, 60), (75, 62), (80, 64)], [(79, 1), (70, 1), (82, 1)]
+    storage = write_study(start, near, name="kept")
+    write_study(start, [(90, 70), (96, 70), (99, 70)], name="better")
+    assert read(storage, "mean", "kept").configurations[0].number == 1
+    kept, better = (read(storage, "careful", name) for name in ("kept", "better"))
+    assert (kept.configurations[0].number, better.configurations[0].number) == (0, 1)
+    summary = summarize(kept)
+    assert summary.answer.startswith("#0, the start, wins among 2 configurations of scl on cola: ")
+    assert (
+        "#1 is 2.0 points above it by validation accuracy, less than two standard errors, so the "
+        "start is kept." in summary.certainty
+    )
+    assert "#1 is the best of 2 configurations" in summarize(better).answer
+
+
 def test_one_row_of_difference_is_no_claim(write_study: WriteStudy) -> None:
     storage = write_study([(70, 60), (71, 60), (72, 60)], [(69, 60), (70, 60), (71, 60)])
     found = read(storage)

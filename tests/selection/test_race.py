@@ -53,6 +53,16 @@ def test_the_best_third_goes_on_after_each_stage_and_at_least_three_get_all_seed
     assert seeds_of(race) == [10] * LEAST + [8] + [4] * 6 + [2] * 20
 
 
+def test_the_start_of_a_careful_rule_gets_all_seeds() -> None:
+    means = np.linspace(0.1, 0.9, 30)
+    for band in (2.5, "exact"):
+        race = Race(Top(), 1.0, 10, band, keep_first=True)  # type: ignore[arg-type]
+        for _ in means:
+            race.add_configuration()
+        seeds = seeds_of(finish(race, means[:, None] + 0.001 * np.arange(10)))
+        assert (seeds[0], seeds[1], seeds[-1]) == (10, 2, 10)
+
+
 def test_what_is_within_the_band_goes_on_too() -> None:
     draw = np.random.default_rng(0)
     scores = few_shot(draw, 30)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.selection.rules import (
+    CAREFUL,
     DECIMALS,
+    MEAN,
     Rule,
     Top,
     mean_std,
@@ -57,9 +59,20 @@ def test_a_rule_survives_a_text_round_trip(score: Top, report: Top) -> None:
     assert parse_rule(str(Rule(score, report))) == Rule(score, report)
     assert parse_rule("mean") == Rule(Top(), Top())
     assert parse_rule("top-3/best") == Rule(Top(3), Top(1))
+    assert parse_rule(str(CAREFUL)) == CAREFUL
     parse_rule("top-3/best").check(3)
     with pytest.raises(SclsearchError, match="--seeds: rule top-3/best needs at least 3, got 2"):
         parse_rule("top-3/best").check(2)
+
+
+def test_a_careful_rule_prefers_the_start_within_two_standard_errors() -> None:
+    start, gaps = [0.5, 0.6, 0.7, 0.6], np.array([0.0, 0.02, 0.04, 0.06])
+    error = gaps.std(ddof=1) / 2
+    for lead, prefers in ((1.9 * error, False), (2.1 * error, True), (-error, False)):
+        ours = start + gaps - gaps.mean() + lead
+        assert CAREFUL.prefers(ours.tolist(), start) == prefers
+        assert MEAN.prefers(ours.tolist(), start) == (lead > 0)
+    assert CAREFUL.prefers([0.6], [0.5])  # one seed has no standard error
 
 
 @pytest.mark.parametrize(
