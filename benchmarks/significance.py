@@ -32,8 +32,8 @@ CONFIGS = (5, 20, 60)
 SEEDS = 10
 REPLICATE, SHARED, OWN = 0.5, 0.8, 0.6
 """Standard deviations of a score's parts: of the replicate, shared by validation and test, own."""
-ROW, SKILL = 2.0, 0.15
-"""Standard deviations of a row's difficulty and of a seed's skill, in that of the noise."""
+ROW, ROW_OF_ONE, SKILL = 2.0, 1.0, 0.15
+"""Standard deviations of a row's ease, of its ease for one configuration, and of a seed's skill."""
 NEW_ROWS = ("seeds", "rows", "seeds alone", "seeds and rows", "width, alone", "width, both")
 SLOW = 5
 """Searches for each one whose interval is made."""
@@ -64,17 +64,18 @@ def coverage(repeats: int) -> Iterator[list[str]]:
 def new_rows(repeats: int) -> Iterator[list[str]]:
     """Yield the coverage of intervals for other seeds alone, and for other seeds and rows.
 
-    A row is right if its difficulty, the seed's skill and noise, all normal, are below 1 or 0.8.
+    A row is right if a level plus its ease, its ease for the configuration, the seed's skill and
+    noise, all normal, is above 0.
     """
-    levels, spread = (1.0, 0.8), math.sqrt(1 + ROW**2 + SKILL**2)
+    levels, spread = (1.0, 0.8), math.sqrt(1 + ROW**2 + ROW_OF_ONE**2 + SKILL**2)
     true = float(np.subtract(*(stats.norm.cdf(level / spread) for level in levels)))
     for seeds in (3, 5, 10):
         for rows in (40, 119, 500):
             draw, found = stream(seeds, f"new rows {rows}"), []
             digests = [{"train": "a", "test": "t"}] * seeds
             for _ in range(repeats):
-                hard = ROW * draw.standard_normal(rows)
-                lines = [_line(draw, level, hard, seeds) for level in levels]
+                ease = ROW * draw.standard_normal(rows)
+                lines = [_line(draw, level, ease, seeds) for level in levels]
                 alone = [[replace(one, rows=None) for one in line] for line in lines]
                 given = MEAN, "accuracy", "test", digests
                 both = [difference(*pair, *given) for pair in (alone, lines)]
@@ -87,10 +88,11 @@ def new_rows(repeats: int) -> Iterator[list[str]]:
             ]
 
 
-def _line(draw: np.random.Generator, level: float, hard: Numbers, seeds: int) -> list[ScoredSeed]:
+def _line(draw: np.random.Generator, level: float, ease: Numbers, seeds: int) -> list[ScoredSeed]:
     skill = level + SKILL * draw.standard_normal((seeds, 1))
-    wrong = (skill + hard + draw.standard_normal((seeds, len(hard))) < 0).astype(int)
-    y = np.zeros(len(hard), int)
+    of_one = ROW_OF_ONE * draw.standard_normal(len(ease))
+    wrong = (skill + ease + of_one + draw.standard_normal((seeds, len(ease))) < 0).astype(int)
+    y = np.zeros(len(ease), int)
     return [ScoredSeed(0.0, float(1 - one.mean()), (y, one)) for one in wrong]
 
 
