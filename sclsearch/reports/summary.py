@@ -55,11 +55,16 @@ class Summary:
     command: str
 
     @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences as paragraphs, without the command."""
+        following = f"Next: {self.next_step}" if self.next_step else ""
+        return tuple(filter(None, (self.answer, self.certainty, following)))
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """The sentences as paragraphs, with the command in backquotes."""
-        command = f" `{self.command}`" if self.command else ""
-        following = f"Next: {self.next_step}{command}" if self.next_step else ""
-        return tuple(filter(None, (self.answer, self.certainty, following)))
+        *others, last = self.sentences
+        return (*others, f"{last} `{self.command}`" if self.command else last)
 
 
 def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:

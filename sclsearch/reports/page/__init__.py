@@ -144,10 +144,10 @@ def _sections(
         yield warnings
     if isinstance(compared, StudyComparison):
         yield parts.comparison(compared)
-    yield parts.settings_table(found, compared)
     details = [_study_sections(*one, options) for one in zip(found, restored, strict=True)]
     if len(found) == 1:
         yield from details[0]
+    yield parts.settings_table(found, compared)
     if tested:
         yield from winner.of_classes(found, restored)
         yield parts.reported_scores(found)
@@ -165,7 +165,7 @@ def _sections(
 def _study_sections(
     results: StudyResults, restored: winner.Restored, options: PageOptions
 ) -> list[Section]:
-    sections = [parts.ranking(results), parts.seeds(results)]
+    sections = [parts.ranking(results), parts.seeds(results), parts.curves(results)]
     if not results.report.has_test:
         name = f"{results.prefix}test"
         return [*sections, Section(name, "Test rows", [f"The study has {NO_TEST_ROWS}."])]

@@ -58,7 +58,9 @@ def _candidates(results: StudyResults) -> tuple[Rows, tuple[str, ...]]:
         compared = against.get(line.origin) if baseline else None
         number = line.origin if baseline else f"#{line.number}"
         difference = ("", "") if compared is None else _lead(compared)
-        rows.append([number, validation_result(line, "–"), test_result(line), *difference])
+        seeds = f" ({line.succeeded} of {len(line.seeds)} seeds)" if line.failed else ""
+        test = f"{test_result(line)}{seeds}"
+        rows.append([number, validation_result(line, "–"), test, *difference])
     header = ("", f"validation {report.metric}", f"test {report.metric}", "lead", "95 %")
     shown = None if against else 3  # without baselines nobody leads
     return [row[:shown] for row in rows], header[:shown]

@@ -275,6 +275,19 @@ def trend_plot(
     return figure
 
 
+def curve_plot(curves: "Sequence[pd.DataFrame]", metric: str) -> "Figure":
+    """Return a metric over epochs, one line per seed, with a ring at the kept evaluation."""
+    figure, axes = new_figure(2.8)
+    for own in curves:
+        axes.plot(own["epoch"], own["value"], color=COLORS[0], lw=1.2, alpha=0.6)
+        kept = own[own["kept"]]
+        axes.plot(
+            kept["epoch"], kept["value"], ls="", marker="o", ms=5, mfc="none", color=COLORS[1]
+        )
+    axes.set(xlabel="epoch", ylabel=f"validation {metric}")
+    return figure
+
+
 def score_plot(true: Numbers, predicted: Numbers) -> "Figure":
     """Return predicted over true scores, one dot per row and seed, with the line of equality."""
     figure, axes = new_figure(3.4)

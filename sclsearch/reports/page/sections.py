@@ -263,6 +263,16 @@ def seeds(results: StudyResults) -> Section:
     return section
 
 
+def curves(results: StudyResults) -> Section:
+    """Return the winner's validation scores during training."""
+    report, name = results.report, f"{results.prefix}curves"
+    rows = replace(report, configurations=(results.winner,)).curves()
+    rows = rows[rows["name"] == f"validation.{report.metric}"]
+    caption = f"Validation {report.metric} of the winner's seeds; a ring marks the kept evaluation."
+    figure = plots.curve_plot([own for _, own in rows.groupby("replicate")], report.metric)
+    return Section(name, "Learning curves", plots=[Plot(name, caption, figure)], folded=True)
+
+
 def hyperparameters(results: StudyResults) -> Section:
     """Return the score against each searched hyperparameter."""
     lines, metric = results.report.configurations, results.report.metric

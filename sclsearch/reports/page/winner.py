@@ -13,6 +13,7 @@ from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.randomness import stream
 from sclsearch.reports.calibration import BINS, bins_of
+from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison_tables import text_frame
 from sclsearch.reports.page import plots
 from sclsearch.reports.page.plots import Plot, Section, Table
@@ -150,7 +151,9 @@ def reliability(results: StudyResults) -> Section:
     bins, error = found
     text = (
         f"Expected calibration error (Guo et al., 2017; {BINS} bins of equal width): "
-        f"{with_spread(*error)}, mean over the seeds of the winner. 0 is perfect."
+        f"{with_spread(*error)}, mean over the seeds of the winner. 0 is perfect. "
+        f"`{study_command('export', results.report, then=' model --calibrate')}` exports a model "
+        "that is neither too sure nor too unsure."
     )
     caption = "Reliability diagram on the test rows, all seeds of the winner together."
     plot = Plot(f"{results.prefix}reliability", caption, plots.reliability_plot(bins))
