@@ -15,7 +15,13 @@ from sclsearch.protocols.variants import NEW_REPLICATES
 from sclsearch.reports.differences import ScoredSeed, Seeds, difference, rows_of, scored_seeds
 from sclsearch.reports.encoder_costs import encoder_name
 from sclsearch.reports.notes import OTHERS_UNTESTED, Note, damage
-from sclsearch.reports.report import Report, finished_winner, report, tested_winner
+from sclsearch.reports.report import (
+    ConfigurationLine,
+    Report,
+    finished_winner,
+    report,
+    tested_winner,
+)
 from sclsearch.selection.rules import MEAN, mean_std, parse_rule
 from sclsearch.selection.significance import (
     ALPHA,
@@ -229,7 +235,7 @@ def _pairs(reports: Sequence[Report], seeds: int) -> tuple[Pair, ...]:
         return ()
     winners = [finished_winner(one) for one in reports]
     scored = [
-        scored_seeds(winner, seeds, rows_of(one, winner, "test"))
+        scored_seeds(winner, _replicates(winner)[:seeds], rows_of(one, winner, "test"))
         for one, winner in zip(reports, winners, strict=True)
     ]
     members = [*zip(reports, scored, strict=True)]
@@ -239,6 +245,10 @@ def _pairs(reports: Sequence[Report], seeds: int) -> tuple[Pair, ...]:
         Pair(a.study, b.study, one, p, _with_search(a, b, one, seeds))
         for (a, b, one), p in zip(found, adjusted, strict=True)
     )
+
+
+def _replicates(line: ConfigurationLine) -> list[int]:
+    return [seed.replicate for seed in line.seeds]
 
 
 def _difference(one: Report, other: Report, own: Seeds, its: Seeds) -> Comparison:

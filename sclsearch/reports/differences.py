@@ -78,14 +78,16 @@ Seeds = Sequence[ScoredSeed]
 """Seed runs of a configuration by replicate."""
 
 
-def scored_seeds(line: "ConfigurationLine", seeds: int, rows: Mapping[int, Rows]) -> Seeds:
-    """Return the scores of a configuration, with its rows by replicate."""
+def scored_seeds(
+    line: "ConfigurationLine", replicates: Sequence[int], rows: Mapping[int, Rows]
+) -> Seeds:
+    """Return the scores of a configuration on some replicates, with its rows by replicate."""
     found = {
         seed.replicate: ScoredSeed(seed.validation, seed.test, rows.get(seed.replicate))
         for seed in line.seeds
         if seed.failure is None
     }
-    return [found.get(number, ScoredSeed()) for number in range(seeds)]
+    return [found.get(number, ScoredSeed()) for number in replicates]
 
 
 def difference(
@@ -230,46 +232,64 @@ def with_leads(report: "Report", state: "SearchState", stored: Mapping[int, Any]
     winner = report.winner
     if winner is None:
         return report
-    evaluations = [run.counted for run in state.runs_of(winner.number).values()]
+    others = (line for line in report.configurations if line is not winner)
+    following = next((line for line in others if line.score is not None and line.reported), None)
+    over_next = None
+    if following is not None:
+        rows = rows_of(report, following, "validation")
+        own = rows_of(report, winner, "validation")
+        over_next = _lead(report, state, following, "validation", own, rows)
     split: Split = "validation" if winner.test_mean is None else "test"
-    own = {kind: rows_of(report, winner, kind) for kind in {"validation", split}}
-
-    def lead(
-        line: "ConfigurationLine", split: Split, rows: Mapping[int, Rows]
-    ) -> Difference | None:
-        ours, theirs = (
-            scored_seeds(one, report.seeds, known)
-            for one, known in ((winner, own[split]), (line, rows))
-        )
-        rule, digests = parse_rule(report.rule), report.rows
-        found = difference(ours, theirs, rule, report.metric, split, digests)
-        confusions = [one[split].get("confusion") for one in evaluations if split in one]
-        fewest = min((sum(map(sum, one)) for one in confusions if one), default=0)
-        return found and _at_least_one_row(found, fewest)
-
-    over_next, against = None, []
-    for line in report.configurations:
-        if line is not winner and line.score is not None and line.reported:
-            over_next = lead(line, "validation", rows_of(report, line, "validation"))
-            break
-    digests = [one.get(split, "") for one in report.rows]
-    labels = {digests[number]: y for number, (y, _) in own[split].items()}
+    own, against = rows_of(report, winner, split), []
     for line in report.baselines:
-        rows = {
-            number: (labels[digests[number]], np.array(one[line.origin]["predictions"][split]))
-            for number, one in stored.items()
-            if number < report.seeds and digests[number] in labels and line.origin in one
-        }
-        if (found := lead(line, split, rows)) is not None:
-            against.append(AgainstBaseline(line.origin, found, split))
+        rows = _rows_of_baseline(report, line.origin, own, stored, split)
+        lead = _lead(report, state, line, split, own, rows)
+        if lead is not None:
+            against.append(AgainstBaseline(line.origin, lead, split))
     return replace(report, against=tuple(against), over_next=over_next)
 
 
-def _at_least_one_row(found: Difference, rows: int) -> Difference:
-    """Return the difference with an interval that reaches one row of the split to each side."""
-    if found.interval is None or not rows:
+def _lead(
+    report: "Report",
+    state: "SearchState",
+    line: "ConfigurationLine",
+    split: Split,
+    own: Mapping[int, Rows],
+    its: Mapping[int, Rows],
+) -> Difference | None:
+    """Return the winner's lead over a configuration; its interval reaches one row to each side."""
+    winner = report.winner
+    assert winner is not None
+    replicates = [seed.replicate for seed in winner.seeds]  # without damaged ones
+    found = difference(
+        scored_seeds(winner, replicates, own),
+        scored_seeds(line, replicates, its),
+        parse_rule(report.rule),
+        report.metric,
+        split,
+        report.rows,
+    )
+    runs = state.runs_of(winner.number).values()
+    confusions = [run.counted.get(split, {}).get("confusion") for run in runs]
+    rows = min((sum(map(sum, one)) for one in confusions if one), default=0)
+    if found is None or found.interval is None or not rows:
         return found
-    row = (1 + 1e-9) / rows
-    low, high = found.interval
+    row, (low, high) = (1 + 1e-9) / rows, found.interval
     wide = min(low, found.difference - row), max(high, found.difference + row)
     return replace(found, interval=wide)
+
+
+def _rows_of_baseline(
+    report: "Report", name: str, own: Mapping[int, Rows], stored: Mapping[int, Any], split: Split
+) -> dict[int, Rows]:
+    """Return the stored rows of a baseline; the winner's rows have their true classes."""
+    winner = report.winner
+    assert winner is not None
+    pairs = zip(winner.seeds, report.rows, strict=True)
+    digests = {seed.replicate: rows.get(split, "") for seed, rows in pairs}
+    labels = {digests[number]: y for number, (y, _) in own.items()}
+    return {
+        number: (labels[digests[number]], np.array(one[name]["predictions"][split]))
+        for number, one in stored.items()
+        if digests.get(number) in labels and name in one
+    }
