@@ -117,7 +117,7 @@ def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | No
     elif fresh is not None:
         mean = with_spread(fresh.mean, fresh.std)
         score = f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
-    choice = f"; {tie_statement(winner, tied)}" if tied else ""
+    choice = f"; {tie_statement(found, winner, tied)}" if tied else ""
     nearest = nearest_baseline(found)
     baseline = "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}"
     return f"{subject}{reason}{choice}: {score}.{baseline}"

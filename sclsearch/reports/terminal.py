@@ -15,6 +15,7 @@ from sclsearch.canonical import counted, printable, settings
 from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.race import Band
+from sclsearch.selection.rules import parse_rule
 
 if TYPE_CHECKING:
     from sclsearch.reports.summary import Summary
@@ -109,8 +110,12 @@ def tied_with(report: Report, winner: ConfigurationLine) -> list[ConfigurationLi
     ]
 
 
-def tie_statement(winner: ConfigurationLine, tied: Sequence[ConfigurationLine]) -> str:
+def tie_statement(
+    report: Report, winner: ConfigurationLine, tied: Sequence[ConfigurationLine]
+) -> str:
     """Return what decides between tied configurations."""
+    if parse_rule(report.rule).margin and winner.origin in FIRST:
+        return f"#{winner.number} is the start"
     losses = [one.loss for one in tied if one.loss is not None]
     lower = winner.loss is not None and bool(losses) and winner.loss < min(losses)
     return f"#{winner.number} has the {'lowest validation loss' if lower else 'lowest number'}"

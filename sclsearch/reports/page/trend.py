@@ -11,6 +11,7 @@ from sclsearch.canonical import counted, shown
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison_tables import text_frame
+from sclsearch.reports.differences import scored_seeds
 from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.page.answer import Answer
 from sclsearch.reports.page.plots import Plot, Table, as_number, trend_plot
@@ -56,7 +57,11 @@ class Trend:
         for value in (value for value in self.values if value in own and value in its):
             report = own[value].report
             shared = min(report.seeds, its[value].report.seeds)
-            a, b = ([seed.test for seed in one[value].winner.seeds[:shared]] for one in (own, its))
+            replicates = [seed.replicate for seed in own[value].winner.seeds[:shared]]
+            a, b = (
+                [seed.test for seed in scored_seeds(one[value].winner, replicates, {})]
+                for one in (own, its)
+            )
             subsets = [rows["train"] for rows in report.rows[:shared]]
             with suppress(SclsearchError):  # no seed finished in both
                 found[value] = compare(a, b, subsets, largest=METRICS[report.metric].span)
