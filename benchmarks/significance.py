@@ -68,7 +68,8 @@ def new_rows(repeats: int) -> Iterator[list[str]]:
     noise, all normal, is above 0.
     """
     levels, spread = (1.0, 0.8), math.sqrt(1 + ROW**2 + ROW_OF_ONE**2 + SKILL**2)
-    true = float(np.subtract(*(stats.norm.cdf(level / spread) for level in levels)))
+    better, worse = (float(stats.norm.cdf(level / spread)) for level in levels)
+    true = better - worse
     for seeds in (3, 5, 10):
         for rows in (40, 119, 500):
             draw, found = stream(seeds, f"new rows {rows}"), []
@@ -77,8 +78,9 @@ def new_rows(repeats: int) -> Iterator[list[str]]:
                 ease = ROW * draw.standard_normal(rows)
                 lines = [_line(draw, level, ease, seeds) for level in levels]
                 alone = [[replace(one, rows=None) for one in line] for line in lines]
-                given = MEAN, "accuracy", "test", digests
-                both = [difference(*pair, *given) for pair in (alone, lines)]
+                both = [
+                    difference(a, b, MEAN, "accuracy", "test", digests) for a, b in (alone, lines)
+                ]
                 ends = [NONE if one is None else one.interval or NONE for one in both]
                 found.append([(low <= true <= high, high - low) for low, high in ends])
             covered, width = np.mean(found, axis=0).T

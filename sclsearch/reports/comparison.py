@@ -257,7 +257,7 @@ def _difference(one: Report, other: Report, own: Seeds, its: Seeds) -> Compariso
     ours, theirs = ([seed.test for seed in line] for line in (own, its))
     found = compare(ours, theirs, subsets, largest=METRICS[one.metric].span)
     failed = [None in pair for pair in zip(ours, theirs, strict=True)]
-    pairs = (
+    own, its = (
         [ScoredSeed() if without else seed for seed, without in zip(line, failed, strict=True)]
         for line in (own, its)
     )
@@ -265,7 +265,7 @@ def _difference(one: Report, other: Report, own: Seeds, its: Seeds) -> Compariso
         {"train": str(subset), "test": rows}
         for subset, rows in zip(subsets, _rows(one, "test", len(own)), strict=True)
     ]
-    wide = difference(*pairs, rule=MEAN, metric=one.metric, split="test", digests=digests)
+    wide = difference(own, its, MEAN, one.metric, "test", digests)
     if wide is None or not wide.for_rows or wide.interval is None:
         return found
     return replace(found, interval=wide.interval, for_rows=True)

@@ -300,7 +300,8 @@ class Study:
         merged |= by_protocol
         for name, size in BATCH_SIZES.items() if self.protocol.enough else ():
             if name not in values and name in self.defaults and self.defaults[name].source in OPEN:
-                merged[name] = max(merged[name], least_epochs(self.rows, merged[size]))
+                epochs, batch_size = int(str(merged[name])), int(str(merged[size]))
+                merged[name] = max(epochs, least_epochs(self.rows, batch_size))
         method, training = build(self.method.kind, merged, self.space.file)
         self._check_balanced(training)
         return method, training

@@ -157,7 +157,9 @@ def write_study(tmp_path: Path) -> WriteStudy:
                     )
                     if with_rows and run.failure is None:
                         labels, run = _with_predictions(run)
-                        unknown = {split: np.zeros((len(y), 0)) for split, y in labels.items()}
+                        unknown = {
+                            split: np.zeros((len(y), 0), np.float32) for split, y in labels.items()
+                        }
                         runs.put(run, RowResults(labels, unknown))
                     else:
                         runs.put(run)
@@ -187,7 +189,7 @@ def _result(scores: Scores | str, loss: Mapping[str, float], updates: int) -> di
 
 def _with_predictions(run: SeedRun) -> tuple[dict[str, Any], SeedRun]:
     """Return true classes by split, and the run with the predictions of its confusion matrices."""
-    labels, predictions = {}, {}
+    labels, predictions = {}, dict[str, list[float]]()
     for split, counts in run.counted.items():
         y, predicted = np.indices(np.shape(counts["confusion"]))
         repeats = np.ravel(counts["confusion"])

@@ -56,7 +56,7 @@ def test_the_best_third_goes_on_after_each_stage_and_at_least_three_get_all_seed
 def test_the_start_of_a_careful_rule_gets_all_seeds() -> None:
     means = np.linspace(0.1, 0.9, 30)
     for band in (2.5, "exact"):
-        race = Race(Top(), 1.0, 10, band, keep_first=True)  # type: ignore[arg-type]
+        race = Race(Top(), 1.0, 10, band, keep_first=True)
         for _ in means:
             race.add_configuration()
         seeds = seeds_of(finish(race, means[:, None] + 0.001 * np.arange(10)))

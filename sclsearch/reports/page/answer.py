@@ -40,9 +40,10 @@ def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None
     if compared is not None:
         question = f"{' and '.join(one.name for one in found)}"
         summary = Summary("There is no answer for these studies together.", compared, "", "")
+    rows = all(one.lead.for_rows for one in report.against)
     caption = (
-        f"Validation scores choose the winner. {report.choice} Lead: winner minus baseline, in "
-        "points, with its 95 % interval over seeds."
+        "Validation scores choose the winner. Lead: winner minus baseline, in points, with its "
+        f"95 % interval for other seeds {'and rows' if rows else 'alone'}."
     )
     table = Table("answer", caption, text_frame(*_candidates(first)), bold=(0,))
     return Answer(question, summary, table, _answer_plot(first))
