@@ -138,3 +138,4 @@ def compare(
     else:
         show_comparison(Terminal(), found)
         show_summary(Terminal(), summarize_comparison(found))
+    _exit_if_damaged(found.reports)

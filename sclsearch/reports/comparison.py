@@ -105,8 +105,10 @@ class Pair:
 
     @property
     def clear(self) -> bool:
-        """True if neither the test nor the interval leaves the difference to chance."""
-        return self.adjusted <= ALPHA and (self.comparison.reliable or not self.comparison.for_rows)
+        """True if the better mean is better by pairs, and neither test nor interval doubts it."""
+        one = self.comparison
+        sure = self.adjusted <= ALPHA and (one.reliable or not one.for_rows)
+        return sure and one.difference > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +276,8 @@ def _difference(one: Report, other: Report, own: Seeds, its: Seeds) -> Compariso
 def _with_search(own: Report, base: Report, comparison: Comparison, seeds: int) -> Ends | None:
     if any(line.untested for one in (own, base) for line in one.configurations):
         return None
+    if any(parse_rule(one.rule).margin for one in (own, base)):
+        return None  # a resample would have to choose as carefully
     subsets = [*map(str, _subsets(base, own, seeds))]
     return search_interval(comparison, _scores(own), _scores(base), subsets)
 

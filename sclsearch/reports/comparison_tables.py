@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
-    """Print the winners of several studies and their differences from the first winner."""
+    """Print the winners of several studies and the best one minus the others."""
     failed = sum(finished_winner(one).failed for one in found.reports)
     what = (
         f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "

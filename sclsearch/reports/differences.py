@@ -123,9 +123,13 @@ def difference(
     if value is None:
         return None
     groups = _together(digests)
+    both = [
+        all(seed.validation is not None for seed in pair) for pair in zip(ours, theirs, strict=True)
+    ]
+    known = sum(any(both[seed] for seed in group) for group in groups)
     for_rows = all(one.rows or one.validation is None for one in (*ours, *theirs))
-    if len(groups) < FEWEST_PAIRS:
-        return Difference(value, None, len(groups), for_rows)
+    if known < FEWEST_PAIRS:
+        return Difference(value, None, known, for_rows)
     draw = stream(0, "difference")
     samples = []
     for chosen in draw.integers(len(groups), size=(SEED_DRAWS, len(groups))):
@@ -139,7 +143,7 @@ def difference(
     half = _quantile(of_seeds, of_rows, len(groups) - 1) * math.sqrt(of_seeds + of_rows)
     span = METRICS[metric].span
     interval = max(value - half, -span), min(value + half, span)
-    return Difference(value, interval, len(groups), for_rows)
+    return Difference(value, interval, known, for_rows)
 
 
 def _score(seeds: Seeds, rule: Rule, split: Split, lowest: float) -> float | None:
@@ -243,7 +247,8 @@ def with_leads(report: "Report", state: "SearchState", stored: Mapping[int, Any]
     own, against = rows_of(report, winner, split), []
     for line in report.baselines:
         rows = _rows_of_baseline(report, line.origin, own, stored, split)
-        lead = _lead(report, state, line, split, own, rows)
+        complete = len(line.seeds) == len(winner.seeds)
+        lead = _lead(report, state, line, split, own, rows) if complete else None
         if lead is not None:
             against.append(AgainstBaseline(line.origin, lead, split))
     return replace(report, against=tuple(against), over_next=over_next)

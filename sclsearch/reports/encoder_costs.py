@@ -25,6 +25,12 @@ def speed_in_words(one: Report) -> str:
     return f"{one.texts_per_second:.3g}" if one.texts_per_second else ""
 
 
+def costs_in_words(one: Report) -> str:
+    """Return the number of weights and the speed, as far as they are known."""
+    speed = speed_in_words(one)
+    return ", ".join(filter(None, (weights_in_words(one), speed and f"{speed} texts/s")))
+
+
 @cache
 def weights_of(place: str) -> int | None:
     """Return the number of weights of an encoder; None if its files are gone."""

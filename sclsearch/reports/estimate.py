@@ -83,7 +83,7 @@ def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Est
     runs = {place: run for place, run in state.seed_runs.items() if run.failure is None}
     complete = [n for n in state.scores if all((n, seed) in runs for seed in seeds)]
     winner = -1 if state.winner is None else state.winner.number
-    if winner not in complete or metric.needs != "classes" or len(seeds) < folds:
+    if winner not in complete or metric.needs != "classes" or seeds != [*range(folds)]:
         return None
     wanted = [runs[number, seed] for number in complete for seed in seeds]
     with suppress(DamagedError):
@@ -97,7 +97,7 @@ def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Est
         classes = probabilities[0][0].shape[1]
 
         fold = np.repeat(range(len(seeds)), [len(one.labels["validation"]) for one in parts[0]])
-        start = state.configurations[0].number
+        start = None if state.start is None else state.start.number
 
         def score(position: int, drawn: Index) -> float:
             return metric.function(confusion(y[drawn], predicted[position][drawn], classes))
@@ -107,7 +107,7 @@ def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Est
 
         def choose(drawn: Index) -> int:
             best = int(scores(drawn).argmax())
-            if not state.rule.margin or start not in complete:
+            if start is None or start not in complete:
                 return best
             by_fold = [rows for n in range(len(seeds)) if len(rows := drawn[fold[drawn] == n])]
             first = complete.index(start)

@@ -275,7 +275,8 @@ def _above_baselines(report: Report) -> str:
         own = _score_of(line, splits)
         if line is not report.winner and highest is not None and (own or 0.0) > highest:
             scored = f"{' or '.join(splits)} {report.metric} {own:.4f}"
-            return f"#{line.number}, which is not the best by validation, is above it: {scored}."
+            not_chosen = f"though the rule {report.rule} did not choose it"
+            return f"#{line.number} is above it, {not_chosen}: {scored}."
     return ""
 
 

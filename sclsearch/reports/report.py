@@ -379,7 +379,8 @@ def report(
             f"--seeds: must be between 1 and {stored_seeds}, the seeds of {store.name}, got "
             f"{seeds}. `sclsearch tune` trains further seeds."
         )
-    replicates = replicates[: seeds or start.seeds or None]
+    wanted_seeds = seeds or (start.seeds if start.seeds >= rule.least else 0)
+    replicates = [one for one in replicates if not wanted_seeds or one.number < wanted_seeds]
     rule.check(len(replicates))
     configurations, more = store.valid_configurations()
     band, wanted = start.band, min(start.configs, configs or start.configs)

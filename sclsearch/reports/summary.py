@@ -74,7 +74,7 @@ def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:
         return _without_winner(found)
     verdict = found.verdict
     if verdict is not None and found.finished:
-        best = f"#{winner.number} is the best by validation, but {verdict.fault}"
+        best = f"#{winner.number} wins by the rule {found.rule}, but {verdict.fault}"
         none = f"No configuration of {found.method} is useful."
         answer = f"{best} {verdict.above}" if verdict.above else f"{none} {best}"
         certainty = " ".join([*_failures(found), f"Likely cause: {verdict.cause}."])

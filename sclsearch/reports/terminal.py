@@ -102,7 +102,9 @@ def values_of(report: Report, line: ConfigurationLine) -> str:
 
 
 def tied_with(report: Report, winner: ConfigurationLine) -> list[ConfigurationLine]:
-    """Return the other configurations with the winner's score."""
+    """Return the other configurations with the winner's score; none if the start is kept."""
+    if report.start_is_kept:
+        return []
     return [
         one
         for one in report.configurations

@@ -233,8 +233,11 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
         encoder = load_encoder(study.model, study.model_name)
         gpu = study.numerics.startswith("cuda")
         found = baselines(study.data, tokens, missing, encoder, study.metric, gpu=gpu)
-        speed = texts_per_second(encoder, study.lengths()[-1])
+        speed = store.texts_per_second()
         store.save_baselines({**stored, **found}, speed)
+        if not speed:
+            speed = texts_per_second(encoder, study.lengths()[-1])
+            store.save_baselines({**stored, **found}, speed)
     except Exception as error:  # a search does not depend on its baselines
         if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
             raise

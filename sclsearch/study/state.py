@@ -184,12 +184,19 @@ class SearchState:
         It is the best one, or under a rule with a margin the start, unless the best is above it.
         """
         best = max(self.scores.values(), key=lambda one: one.rank, default=None)
-        first = self.configurations[0] if self.configurations and self.rule.margin else None
-        if best is None or first is None or first.origin == "sampled":
+        start = None if self.start is None else self.scores.get(self.start.number)
+        if best is None or start is None:
             return best
-        start = self.scores.get(first.number, best)
+        if any(run.failure for run in self.runs_of(start.number).values()):
+            return best
         seeds = (self._validations(one.number) for one in (best, start))
         return best if self.rule.prefers(*seeds) else start
+
+    @property
+    def start(self) -> ConfigurationRecord | None:
+        """The configuration that wins unless another one is better by the rule's margin."""
+        first = self.configurations[0] if self.configurations and self.rule.margin else None
+        return None if first is None or first.origin == "sampled" else first
 
     def _validations(self, configuration: int) -> list[float]:
         """Return the validation scores by seed, the metric's minimum for failed ones."""

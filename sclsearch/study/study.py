@@ -299,7 +299,8 @@ class Study:
         }
         merged |= by_protocol
         for name, size in BATCH_SIZES.items() if self.protocol.enough else ():
-            if name not in values and name in self.defaults and self.defaults[name].source in OPEN:
+            known = name in self.defaults and size in merged and name not in values
+            if known and self.defaults[name].source in OPEN:
                 epochs, batch_size = int(str(merged[name])), int(str(merged[size]))
                 merged[name] = max(epochs, least_epochs(self.rows, batch_size))
         method, training = build(self.method.kind, merged, self.space.file)

@@ -194,7 +194,7 @@ def _with_predictions(run: SeedRun) -> tuple[dict[str, Any], SeedRun]:
         y, predicted = np.indices(np.shape(counts["confusion"]))
         repeats = np.ravel(counts["confusion"])
         labels[split] = y.ravel().repeat(repeats)
-        predictions[split] = predicted.ravel().repeat(repeats).tolist()
+        predictions[split] = [float(one) for one in predicted.ravel().repeat(repeats)]
     return labels, replace(run, predictions=predictions)
 
 

@@ -115,8 +115,8 @@ def test_a_useless_winner_beside_a_useful_configuration_is_not_all_there_is(
     found = read(storage)
     assert found.verdict is not None
     answer = summarize(found).answer
-    assert answer.startswith("#0 is the best by validation, but its test accuracy is 10.0 points")
-    assert "#1, which is not the best by validation, is above it: test accuracy 0.8000." in answer
+    assert answer.startswith("#0 wins by the rule mean, but its test accuracy is 10.0 points")
+    assert "#1 is above it, though the rule mean did not choose it: test accuracy 0.8000." in answer
 
 
 def test_a_careful_rule_keeps_the_start_unless_another_one_is_reliably_better(
@@ -135,6 +135,31 @@ def test_a_careful_rule_keeps_the_start_unless_another_one_is_reliably_better(
         "start is kept." in summary.certainty
     )
     assert "#1 is the best of 2 configurations" in summarize(better).answer
+
+
+def test_a_start_with_failed_seeds_is_not_kept(write_study: WriteStudy) -> None:
+    storage = write_study([(88, 88), (88, 88), FAILED], [(90, 90), (91, 90), (90, 90)])
+    assert read(storage, "careful").configurations[0].number == 1
+
+
+def test_a_winner_with_too_few_finished_seeds_has_no_interval(write_study: WriteStudy) -> None:
+    failed = [(90, 90), *[FAILED] * 4]
+    rows = {"train": "aaaaa", "test": "t"}
+    storage = write_study(failed, rows=rows, baselines={LOGISTIC: 70})
+    (against,) = read(storage, "best").against
+    assert (against.lead.interval, against.lead.pairs) == (None, 1)
+
+
+def test_the_better_mean_of_unequal_seeds_is_not_clearly_better(write_study: WriteStudy) -> None:
+    rows = {"train": "abcdefgh", "test": "t"}
+    seeds = [(90, 90 - n % 2) for n in range(7)]
+    write_study([*seeds, FAILED], name="without", rows=rows)
+    worse = [(v, t + 1) for v, t in seeds]
+    storage = write_study([*worse, (90, 50)], name="collapsed", method="ce", rows=rows)
+    pair = compare_studies([read(storage, name=name) for name in ("without", "collapsed")])
+    assert pair.pairs[0].better == "without"
+    assert pair.pairs[0].comparison.difference < 0
+    assert not pair.pairs[0].clear
 
 
 def test_one_row_of_difference_is_no_claim(write_study: WriteStudy) -> None:

@@ -41,10 +41,12 @@ def answer(found: Sequence[StudyResults], compared: StudyComparison | str | None
         question = f"{' and '.join(one.name for one in found)}"
         summary = Summary("There is no answer for these studies together.", compared, "", "")
     rows = all(one.lead.for_rows for one in report.against)
-    caption = (
-        "Validation scores choose the winner. Lead: winner minus baseline, in points, with its "
-        f"95 % interval for other seeds {'and rows' if rows else 'alone'}."
-    )
+    caption = "Validation scores choose the winner."
+    if report.against:
+        caption += (
+            " Lead: winner minus baseline, in points, with its 95 % interval for other seeds "
+            f"{'and rows' if rows else 'alone'}."
+        )
     table = Table("answer", caption, text_frame(*_candidates(first)), bold=(0,))
     return Answer(question, summary, table, _answer_plot(first))
 
@@ -73,7 +75,7 @@ def _answer_plot(results: StudyResults) -> Plot:
     tested = report.has_test and not any(line.untested for line in lines)
     split = "test" if tested else "validation"
     figure = plots.seed_plot(lines, report.baselines, split, report.metric)
-    caption = "Configurations, best by validation first: one dot per seed, a bar at their mean."
+    caption = "The winner, then the best by validation: one dot per seed, a bar at their mean."
     return Plot(f"{results.prefix}answer", caption, figure)
 
 

@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison_tables import text_frame
 from sclsearch.reports.differences import scored_seeds
-from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
+from sclsearch.reports.encoder_costs import costs_in_words
 from sclsearch.reports.page.answer import Answer
 from sclsearch.reports.page.plots import Plot, Table, as_number, trend_plot
 from sclsearch.reports.page.sections import StudyResults
@@ -174,7 +174,7 @@ def answer(trend: Trend) -> Answer:
     labels = trend.values
     if trend.setting == "encoder":
         costs = {
-            value: f"{weights_in_words(one.report)}, {speed_in_words(one.report)} texts/s"
+            value: costs_in_words(one.report)
             for line in trend.lines.values()
             for value, one in line.items()
         }
