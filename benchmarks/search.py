@@ -37,16 +37,15 @@ Texts are cut to {WORDS} words. Each seed run trains on four of {FOLDS} folds, v
 other, and keeps its last weights. Test accuracy is of {TEST_ROWS} other rows, the mean over the
 folds; ± is the standard error over test rows. The configurations are the start of the practical
 space and points of a Sobol sequence in it; `supcl-seq` has two starts, τ = 0.05 and 0.3, of which
-the first counts as start.
-sst2, trec, dbpedia and tickets decide what the defaults are.
+the first counts as start. sst2, trec, dbpedia and tickets decide what the defaults are.
 """
 CHOICES = ("accuracy", "log loss", "one error", "two errors", "all, averaged", "other half")
 CHOSEN = """
 Points of test accuracy above the start. The columns choose by validation accuracy (the log loss
 decides between equals); by log loss; by accuracy if it is above the start by one or by two standard
-errors, else the start; or average the probabilities of all models. *two errors* is the default.
-*other half* chooses by one half of the test rows and is scored on the other: what a search could
-find, without fooling itself.
+errors, else the start; or average the probabilities of all models. *two errors* is the default
+rule, whose errors are over folds, here over rows. *other half* chooses by one half of the test rows
+and is scored on the other: what a search could find, without fooling itself.
 """
 KEPT = """
 The same trainings, evaluated with the weights of the best validation score and with the last ones,
@@ -55,7 +54,7 @@ in accuracy. The best of several evaluations on 20 rows raises the validation sc
 """
 LABELS = """
 Test accuracy of the start: models of four fifths of the rows, their average, and a model of all
-rows with the same epochs, mean of three seeds (`supcl-seq`: one).
+rows with the same epochs, mean of three seeds (`supcl-seq`: one; tickets: none recorded).
 """
 ESTIMATES = """
 In points, over 200 draws. The test rows stand for all texts: 100 of them, drawn with replacement,
@@ -212,6 +211,7 @@ def page() -> Iterator[str]:
                 *(percent(refit.mean()), signed(refit - folds)),
             )
             for name, one in tables.items()
+            if one["refit"].size
             for folds, refit in [(hits(one, "test")[0].mean(0), hits(one, "refit").mean(0))]
         ),
     )
