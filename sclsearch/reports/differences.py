@@ -35,13 +35,13 @@ class Difference:
         difference: The difference.
         interval: Its 95 % interval for other seeds and, if `for_rows`, also for other rows; None
             for fewer than three pairs.
-        pairs: Number of seeds, or of their training subsets.
+        n: Number of seeds, or of their training subsets.
         for_rows: True if the interval is also for other rows, which needs stored predictions.
     """
 
     difference: float
     interval: Ends | None
-    pairs: int
+    n: int
     for_rows: bool
 
     @property

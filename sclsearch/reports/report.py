@@ -419,7 +419,7 @@ def report(
         repeats=record.repeats,
         settings=origin.get("settings", {}),
         configurations=tuple(lines),
-        baselines=tuple(_baseline_lines(baselines, state)),
+        baselines=tuple(_baseline_lines(baselines.replicates, state)),
         race=band,
         finished=state.race.decided and len(state.configurations) >= wanted,
         notes=(),
@@ -428,12 +428,12 @@ def report(
         space={**fixed, **searched},
         damaged=(*faults, *more, *damaged),
         space_note=origin.get("space", ""),
-        texts_per_second=store.texts_per_second(),
+        texts_per_second=baselines.texts_per_second,
     )
     folds = origin.get("folds")
     if folds and found.finished and not (found.tests_apart or found.repeats):
         found = replace(found, estimate=estimate_from_folds(storage, state, folds))
-    found = with_leads(found, state, baselines)
+    found = with_leads(found, state, baselines.replicates)
     found = replace(found, verdict=verdict(found, state))
     return replace(found, notes=report_notes(found, state, len(configurations)))
 

@@ -192,7 +192,7 @@ def _lead(one: AgainstBaseline, whose: str, metric: str) -> str:
 
 def _spread(one: Difference | Comparison) -> str:
     if one.interval is None:
-        return f" ({counted(one.pairs, 'pair')})"
+        return f" ({counted(one.n, 'pair')})"
     low, high = (signed_points(end) for end in one.interval)
     return f" (95 %{'' if one.for_rows else ' for other seeds alone'}: {low} to {high})"
 

@@ -225,7 +225,8 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
     study, store = scheduler.study, scheduler.store
     try:
-        stored = store.baselines()
+        known = store.baselines()
+        stored, speed = known.replicates, known.texts_per_second
         missing = {n: splits for n, splits in scheduler.splits.items() if n not in stored}
         if not missing:
             return
@@ -233,7 +234,6 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
         encoder = load_encoder(study.model, study.model_name)
         gpu = study.numerics.startswith("cuda")
         found = baselines(study.data, tokens, missing, encoder, study.metric, gpu=gpu)
-        speed = store.texts_per_second()
         store.save_baselines({**stored, **found}, speed)
         if not speed:
             speed = texts_per_second(encoder, study.lengths()[-1])

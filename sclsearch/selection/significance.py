@@ -49,10 +49,6 @@ class Comparison:
     for_rows: bool = False  # whether the interval is also for other test rows
 
     @property
-    def pairs(self) -> int:
-        return self.n
-
-    @property
     def reliable(self) -> bool:
         """True if 0 is outside the interval."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]

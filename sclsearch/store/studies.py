@@ -203,7 +203,9 @@ _RACE = "race.json"
 
 
 @dataclass(frozen=True, slots=True)
-class _Baselines:
+class Baselines:
+    """Baselines of a study, and the speed of its encoder."""
+
     # Results by split, by name of the baseline, by replicate.
     replicates: Mapping[int, Mapping[Text, Annotated[Mapping[str, Any], Like(Baseline)]]]
     texts_per_second: Time = 0.0  # of the encoder; 0 if unknown
@@ -308,20 +310,11 @@ class StudyStore:
         keys = {seed_run_key(record, one, other) for one in configurations for other in replicates}
         return keys, [*faults, *more]
 
-    def baselines(self) -> dict[int, Any]:
-        """Return the baseline evaluations by replicate; an empty mapping for a damaged file."""
-        try:
-            stored = read(self.folder / _BASELINES, _Baselines)
-        except DamagedError:  # the next search computes them again
-            return {}
-        return {} if stored is None else dict(stored.replicates)
-
-    def texts_per_second(self) -> float:
-        """Return the speed of the encoder, measured with the baselines; 0 if it is unknown."""
+    def baselines(self) -> Baselines:
+        """Return the baselines; none for a damaged file, which the next search replaces."""
         with suppress(DamagedError):
-            stored = read(self.folder / _BASELINES, _Baselines)
-            return 0.0 if stored is None else stored.texts_per_second
-        return 0.0
+            return read(self.folder / _BASELINES, Baselines) or Baselines({})
+        return Baselines({})
 
     def save_baselines(self, found: Mapping[int, Any], texts_per_second: float = 0.0) -> None:
         stored = {str(number): one for number, one in found.items()}

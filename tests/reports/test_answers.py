@@ -147,7 +147,7 @@ def test_a_winner_with_too_few_finished_seeds_has_no_interval(write_study: Write
     rows = {"train": "aaaaa", "test": "t"}
     storage = write_study(failed, rows=rows, baselines={LOGISTIC: 70})
     (against,) = read(storage, "best").against
-    assert (against.lead.interval, against.lead.pairs) == (None, 1)
+    assert (against.lead.interval, against.lead.n) == (None, 1)
 
 
 def test_the_better_mean_of_unequal_seeds_is_not_clearly_better(write_study: WriteStudy) -> None:

@@ -110,7 +110,7 @@ def test_seeds_of_one_training_subset_are_one_pair(write_study: WriteStudy) -> N
         storage = write_study(*scores, name=subsets, rows={"train": subsets, "test": "t"})
         found = report(storage, subsets).over_next
         assert found is not None
-        assert found.pairs == pairs
+        assert found.n == pairs
         assert found.difference == pytest.approx(0.15)
 
 
