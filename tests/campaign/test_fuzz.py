@@ -31,7 +31,7 @@ KINDS: dict[str, type[Any]] = {
     f"{STUDY}/study.json": studies.StudyRecord,
     f"{STUDY}/configurations/1.json": studies.ConfigurationRecord,
     f"{STUDY}/replicates/0.json": studies.ReplicateRecord,
-    f"{STUDY}/baselines.json": studies._Baselines,
+    f"{STUDY}/baselines.json": studies.Baselines,
     f"{STUDY}/race.json": studies.LastStart,
     f"{STUDY}/driver-abc.json": lock._Claim,
     "runs/*.json": SeedRun,
