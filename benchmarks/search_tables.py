@@ -13,7 +13,7 @@ import argparse
 import csv
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import get_context
@@ -28,9 +28,9 @@ from sclsearch.tasks.custom import CustomTask
 
 TABLES = Path(__file__).parent / "tables"
 TICKETS = Path(__file__).parents[1] / "docs/tutorials/tickets.csv"
-WORDS, TEST_ROWS, FOLDS, POINTS, REFITS = 12, 300, 5, 16, 3
-"""Words to which texts are cut, most test rows, folds, most configurations, and seeds of the start
-on all rows."""
+WORDS, TEST_ROWS, FOLDS, POINTS, REFITS, THIRDS = 12, 300, 5, 16, 3, 3
+"""Words to which texts are cut, most test rows, folds, most configurations, seeds of the start on
+all rows, and on those that a third for a test and a fifth of the others for validation leave."""
 TAUS = {"supcl-seq": (0.05, 0.3)}
 """Values of τ of the starts of a method; that of the others is in the practical space."""
 ZHANG = {
@@ -88,6 +88,19 @@ def task(data: Path, folder: Path, name: str, size: int) -> CustomTask:
     return CustomTask(paths[0], "text", "label", test=paths[1])
 
 
+def without_third(one: CustomTask, seed: int) -> CustomTask:
+    """Return the task without a random third of its labeled rows, and with a validation file."""
+    path = Path(str(one.path))
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False)
+    rows = rows.sample(len(rows) - len(rows) // 3, random_state=seed)
+    fifth = len(rows) // 5
+    parts = {"validation": rows[:fifth], "path": rows[fifth:]}
+    paths = {part: path.with_stem(f"{path.stem}-{seed}-{part}") for part in parts}
+    for part, own in parts.items():
+        own.to_csv(paths[part], index=False)
+    return replace(one, **paths)
+
+
 def configurations(space: Space) -> list[dict[str, Any]]:
     """Return the start of a space, with each τ of `TAUS`, then points of a Sobol sequence."""
     from scipy.stats import qmc
@@ -122,7 +135,10 @@ def share(parameter: Parameter, value: Any) -> float:
 
 
 def trained(data: Path, folder: Path, case: str, number: int, fold: int) -> str:
-    """Train a seed run and write its probabilities; folds from `FOLDS` on train on all rows."""
+    """Train a seed run and write its probabilities.
+
+    After the folds come the seeds of `REFITS`, which train on all rows, then those of `THIRDS`.
+    """
     import torch
 
     from sclsearch.protocols.base import Rows
@@ -132,8 +148,10 @@ def trained(data: Path, folder: Path, case: str, number: int, fold: int) -> str:
 
     torch.set_num_threads(1)
     name, size, method = case.split("/")
+    whole = task(data, folder, name, int(size))
+    third = fold >= FOLDS + REFITS
     spec = StudySpec(
-        task=task(data, folder, name, int(size)),
+        task=without_third(whole, fold) if third else whole,
         model="minilm",
         method=method,
         space="practical",
@@ -142,7 +160,7 @@ def trained(data: Path, folder: Path, case: str, number: int, fold: int) -> str:
     spec = replace(spec, settings=values, searched=False)
     study = resolve(spec, RunOptions())
     splits = study.splits(fold)
-    if fold >= FOLDS:
+    if FOLDS <= fold < FOLDS + REFITS:
         every = np.arange(study.data.splits["train"].labeled)
         splits = replace(splits, train=Rows("train", every), validation=Rows("train", every[:0]))
     tokens = study.tokenized([splits])[study.lengths()[-1]]
@@ -172,7 +190,7 @@ def record(data: Path, folder: Path, cases: Sequence[str], workers: int, points:
         for case in cases:
             task(data, folder, case.split("/")[0], int(case.split("/")[1]))
             runs = [(number, fold) for fold in range(FOLDS) for number in range(points)]
-            for number, fold in [*runs, *((0, FOLDS + seed) for seed in range(REFITS))]:
+            for number, fold in [*runs, *((0, FOLDS + n) for n in range(REFITS + THIRDS))]:
                 if not (folder / case.replace("/", "-") / f"{number}-{fold}.npz").exists():
                     jobs.append(pool.submit(trained, data, folder, case, number, fold))
         for job in as_completed(jobs):
@@ -180,33 +198,43 @@ def record(data: Path, folder: Path, cases: Sequence[str], workers: int, points:
 
 
 def pack(folder: Path) -> None:
-    """Write the seed runs of each case as one table: configurations x folds x rows x classes."""
+    """Write the seed runs of each case as one table: configurations x folds x rows x classes.
+
+    What the folder lacks stays as the table has it.
+    """
     TABLES.mkdir(exist_ok=True)
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
+        path = TABLES / f"{place.name}.npz"
         runs = {tuple(map(int, f.stem.split("-"))): np.load(f) for f in place.glob("*[0-9].npz")}
         numbers = sorted({n for n, _ in runs if all((n, f) in runs for f in range(FOLDS))})
-        if not numbers:
-            continue
-        first = runs[numbers[0], 0]
-        validation = np.full(
-            (len(numbers), len(first["labels"]), first["test"].shape[1]), np.nan, np.float16
-        )
-        for position, number in enumerate(numbers):
-            for fold in range(FOLDS):
-                run = runs[number, fold]
-                validation[position, run["rows"]] = run["validation"]
-        known = ~np.isnan(validation).any((0, 2))  # a text of two rows is validated once
-        refits = [runs[0, f]["test"] for f in range(FOLDS, FOLDS + REFITS) if (0, f) in runs]
-        np.savez_compressed(
-            TABLES / f"{place.name}.npz",
-            allow_pickle=False,
-            values=np.array([str(runs[number, 0]["values"]) for number in numbers]),
-            validation=validation[:, known],
-            labels=first["labels"][known],
-            test_labels=first["test_labels"],
-            test=np.array([[runs[n, f]["test"] for f in range(FOLDS)] for n in numbers]),
-            refit=np.array(refits),
-        )
+        table = {**np.load(path)} if path.exists() else {}
+        last = FOLDS + REFITS
+        for kind, seeds in (("refit", range(FOLDS, last)), ("third", range(last, last + THIRDS))):
+            if own := [runs[0, seed]["test"] for seed in seeds if (0, seed) in runs]:
+                table[kind] = np.array(own)
+        if numbers:
+            table |= of_folds(runs, numbers)
+        if table:
+            np.savez_compressed(path, allow_pickle=False, **table)
+
+
+def of_folds(runs: Mapping[tuple[int, ...], Any], numbers: Sequence[int]) -> dict[str, Any]:
+    """Return the folds of some configurations as arrays."""
+    first = runs[numbers[0], 0]
+    shape = len(numbers), len(first["labels"]), first["test"].shape[1]
+    validation = np.full(shape, np.nan, np.float16)
+    for position, number in enumerate(numbers):
+        for fold in range(FOLDS):
+            run = runs[number, fold]
+            validation[position, run["rows"]] = run["validation"]
+    known = ~np.isnan(validation).any((0, 2))  # a text of two rows is validated once
+    return {
+        "values": np.array([str(runs[number, 0]["values"]) for number in numbers]),
+        "validation": validation[:, known],
+        "labels": first["labels"][known],
+        "test_labels": first["test_labels"],
+        "test": np.array([[runs[n, f]["test"] for f in range(FOLDS)] for n in numbers]),
+    }
 
 
 def main() -> None:
