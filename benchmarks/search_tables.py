@@ -89,12 +89,12 @@ def task(data: Path, folder: Path, name: str, size: int) -> CustomTask:
 
 
 def without_third(one: CustomTask, seed: int) -> CustomTask:
-    """Return the task without a random third of its labeled rows, and with a validation file."""
+    """Return the task without a third of each class, and with a fifth of the others to validate."""
     path = Path(str(one.path))
     rows = pd.read_csv(path, dtype=str, keep_default_na=False)
-    rows = rows.sample(len(rows) - len(rows) // 3, random_state=seed)
-    fifth = len(rows) // 5
-    parts = {"validation": rows[:fifth], "path": rows[fifth:]}
+    rows = rows.groupby("label").sample(frac=2 / 3, random_state=seed)
+    validation = rows.groupby("label").sample(frac=1 / 5, random_state=seed)
+    parts = {"validation": validation, "path": rows.drop(validation.index)}
     paths = {part: path.with_stem(f"{path.stem}-{seed}-{part}") for part in parts}
     for part, own in parts.items():
         own.to_csv(paths[part], index=False)
