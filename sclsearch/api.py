@@ -395,9 +395,9 @@ def write_report(
 ) -> Path:
     """Write a report of studies as a folder and return the path of its page, `index.html`.
 
-    The page is one self-contained file that opens in any browser. `figures/` has its figures as SVG
-    and PNG, `tables/` its tables as CSV, and all configurations and seed runs for other programs.
-    Several studies are also compared.
+    The page is one self-contained file that opens in any browser. `figures/` has its figures as
+    SVG, `tables/` its tables and all configurations and seed runs as CSV. Several studies are also
+    compared.
 
     Example:
         >>> write_report("scl-cola", "ce-cola", output="report")  # doctest: +SKIP

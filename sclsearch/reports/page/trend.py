@@ -1,4 +1,4 @@
-"""First screen of the page on studies that differ in one setting: the score over that setting."""
+"""Scores of studies over the one setting in which they differ."""
 
 import math
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sclsearch.canonical import counted, shown
 from sclsearch.errors import SclsearchError
@@ -13,14 +14,17 @@ from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison_tables import text_frame
 from sclsearch.reports.differences import scored_seeds
 from sclsearch.reports.encoder_costs import costs_in_words
-from sclsearch.reports.page.answer import Answer
-from sclsearch.reports.page.plots import Plot, Table, as_number, trend_plot
-from sclsearch.reports.page.sections import StudyResults
+from sclsearch.reports.page.figures import as_number, trend_plot
+from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary
 from sclsearch.reports.terminal import with_spread
 from sclsearch.selection.significance import Comparison, compare
 from sclsearch.tasks.metrics import METRICS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 NUMBERED = {"lacon-imbalance": "imbalance of the classes", "lacon-classes": "number of classes"}
 """Meaning of the number at the end of a protocol's name."""
@@ -66,6 +70,45 @@ class Trend:
             with suppress(SclsearchError):  # no seed finished in both
                 found[value] = compare(a, b, subsets, largest=METRICS[report.metric].span)
         return found
+
+    @property
+    def scored(self) -> str:
+        return f"test {self.named()[0].report.metric}"
+
+    @property
+    def question(self) -> str:
+        task = self.named()[0].report.task
+        return f"How does the {self.scored} on {task} depend on the {self.setting}?"
+
+    def scores(self) -> dict[str, dict[str, tuple[float, float | None]]]:
+        """Return mean and standard deviation of each method, then of the best baseline."""
+        found = {
+            name: {value: _score(one) for value, one in line.items()}
+            for name, line in self.lines.items()
+        }
+        found[BASELINE] = {value: (score, None) for value, (score, _) in self.baselines().items()}
+        return found
+
+    def table(self) -> "pd.DataFrame":
+        """Return one row per value of the setting, and one column per method."""
+        columns = {name: own for name, own in self.scores().items() if own}
+        rows = [
+            (
+                value,
+                *(with_spread(*own[value]) if value in own else "–" for own in columns.values()),
+            )
+            for value in self.values
+        ]
+        return text_frame(rows, (self.setting.removeprefix("number of "), *columns))
+
+    def figure(self) -> "Figure":
+        """Return the scores over the setting; encoders have their size and speed."""
+        labels = self.values
+        if self.setting == "encoder":
+            of_value = {value: one for line in self.lines.values() for value, one in line.items()}
+            costs = {value: costs_in_words(one.report) for value, one in of_value.items()}
+            labels = [f"{Path(value).name}\n{costs[value]}" for value in labels]
+        return trend_plot(self.values, self.scores(), self.setting, self.scored, labels)
 
     def baselines(self) -> dict[str, tuple[float, str]]:
         """Return score and name of the best baseline, by value."""
@@ -150,46 +193,10 @@ def _score(one: StudyResults) -> tuple[float, float | None]:
     return one.winner.plain or (math.nan, None)
 
 
-def answer(trend: Trend) -> Answer:
-    """Return the first screen of the page on a trend."""
-    names, baselines = [*trend.lines], trend.baselines()
-    report = trend.named()[0].report
-    scored = f"test {report.metric}"
-    scores = {
-        name: {value: _score(one) for value, one in line.items()}
-        for name, line in trend.lines.items()
-    }
-    scores[BASELINE] = {value: (score, None) for value, (score, _) in baselines.items()}
-    columns = {name: own for name, own in scores.items() if own}
-    rows = []
-    for value in trend.values:
-        found = [own.get(value) for own in columns.values()]
-        rows.append([value, *("–" if one is None else with_spread(*one) for one in found)])
-    header = [trend.setting.removeprefix("number of "), *columns]
-    caption = (
-        f"Mean {scored} of each winner over its seeds; ± and the band are the standard deviation."
-    )
-    if baselines:
-        caption += f" Baseline: {' or '.join(sorted({name for _, name in baselines.values()}))}."
-    labels = trend.values
-    if trend.setting == "encoder":
-        costs = {
-            value: costs_in_words(one.report)
-            for line in trend.lines.values()
-            for value, one in line.items()
-        }
-        labels = [f"{Path(value).name}\n{costs[value]}" for value in labels]
-    figure = trend_plot(trend.values, scores, trend.setting, scored, labels)
-    return Answer(
-        f"How does the {scored} on {report.task} depend on the {trend.setting}?",
-        _summary(trend, names, scored),
-        Table("answer", caption, text_frame(rows, header)),
-        Plot("trend", f"{scored.capitalize()} over the {trend.setting}.", figure),
-    )
-
-
-def _summary(trend: Trend, names: Sequence[str], scored: str) -> Summary:
-    best, *others = names
+def summary_of_trend(trend: Trend) -> Summary:
+    """Return what the scores over the setting say."""
+    best, *others = trend.lines
+    scored = trend.scored
     scores = {value: _score(one)[0] for value, one in trend.lines[best].items()}
     at, low = max(scores, key=scores.__getitem__), min(scores, key=scores.__getitem__)
     text = f"The {scored} of {best} is highest at {at}, {scores[at]:.4f}, and lowest at {low}"
@@ -203,7 +210,7 @@ def _summary(trend: Trend, names: Sequence[str], scored: str) -> Summary:
     baselines = {value: score for value, (score, _) in trend.baselines().items() if value in scores}
     if below := [value for value, score in baselines.items() if score >= scores[value]]:
         text += f" A baseline does as well or better at {', '.join(below)}."
-    certainty = " ".join(_certainty(trend, names))
+    certainty = " ".join(_certainty(trend))
     if any(one.report.repeats for one in trend.named()):
         return Summary(text, certainty, "", "")
     reports = [line[at].report for line in trend.lines.values() if at in line]
@@ -219,11 +226,12 @@ def _above(pairs: Mapping[str, Comparison], other: str) -> str:
     return f"above {other} at {of} values{but}, by {mean:.1f} points on average"
 
 
-def _certainty(trend: Trend, names: Sequence[str]) -> Iterator[str]:
-    if len(names) > 1:
-        pairs = trend.differences(*names[:2]).values()
+def _certainty(trend: Trend) -> Iterator[str]:
+    if len(trend.lines) > 1:
+        best, second, *_ = trend.lines
+        pairs = trend.differences(best, second).values()
         sure = sum(one.interval is not None and one.interval[0] > 0 for one in pairs)
-        lead = f"{names[0]} - {names[1]}"
+        lead = f"{best} - {second}"
         yield f"The 95 % interval of {lead} is above 0 at {sure} of {len(pairs)} values."
     found = trend.named()
     spread = 100 * max(_score(one)[1] or 0.0 for one in found)

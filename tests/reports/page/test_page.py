@@ -18,9 +18,9 @@ import sclsearch
 from sclsearch import SclsearchError
 from sclsearch.cli import app
 from sclsearch.objectives.lacon import label_scores
-from sclsearch.reports.page import sections as parts
-from sclsearch.reports.page.answer import answer
-from sclsearch.reports.page.sections import StudyResults, read_results
+from sclsearch.reports.comparison import compare_studies
+from sclsearch.reports.page import PageOptions, page_html
+from sclsearch.reports.page.results import StudyResults, best_study, costs, read_results
 from sclsearch.reports.page.winner import embed_test_rows
 from sclsearch.reports.report import finished_winner
 from sclsearch.reports.summary import summarize_comparison
@@ -142,7 +142,7 @@ def test_tables_are_files_with_all_configurations_seed_runs_and_mistakes(
 ) -> None:
     tables = page / "tables"
     frame = sclsearch.table(*STUDIES, storage=studies)
-    assert pd.read_parquet(tables / "configurations.parquet").score.tolist() == frame.score.tolist()
+    assert pd.read_csv(tables / "configurations.csv").score.tolist() == frame.score.tolist()
     runs = sclsearch.table(*STUDIES, rows="seed-runs", storage=studies)
     assert pd.read_csv(tables / "seed-runs.csv").key.tolist() == runs.key.tolist()
     report = sclsearch.select("scl", storage=studies)
@@ -188,8 +188,8 @@ def test_test_scores_are_shown_as_papers_report_them_even_if_seeds_failed(
     write_study: WriteStudy,
 ) -> None:
     seeds = [(60, 50), (61, 52), (62, 54), "nan", "nan"]
-    (table,) = parts.reported_scores(results_of(write_study(seeds, rule="top-4"))).tables
-    assert [row[1:3] for row in table.cells.values.tolist()] == [
+    (results,) = results_of(write_study(seeds, rule="top-4"))
+    assert [row[1:3] for row in results.reported().values.tolist()] == [
         ["0.5200 ± 0.0200", "3 seeds"],
         ["0.5200 ± 0.0200", "3 seeds"],
         ["0.5400", "1 seed"],
@@ -199,47 +199,42 @@ def test_test_scores_are_shown_as_papers_report_them_even_if_seeds_failed(
 
 def test_ranking_and_cost_count_seed_runs_that_were_not_trained(write_study: WriteStudy) -> None:
     rows = [[(90 - n, 50), (80 - n, 50)] for n in range(23)]
-    results = results_of(write_study(*rows, [(99, 99), None], [None, None]))
-    (ranking,) = parts.ranking(results[0]).tables
-    cells = ranking.cells.values.tolist()
-    assert (len(cells), "5 further" in ranking.caption) == (20, True)
-    assert cells[0][:5] == ["0", "0.8500", "0.0707", "0.5000 ± 0.0000", "2/2"]
-    cost = parts.cost(results)
+    results = results_of(write_study(*rows, [(99, 99), None], [None, None], labels=["no", "yes"]))
+    cells = results[0].ranking().values.tolist()
+    assert len(cells) == 20
+    assert cells[0][:4] == ["0", "0.8500", "0.0707", "0.5000 ± 0.0000"]
+    assert cells[0][5] == "2/2"
     # A made-up seed run takes 90 s.
-    assert cost.tables[0].cells.values.tolist() == [
-        ["made-up", "47 of 50", "0", "1.18", "90.0", "3", "0.07"]
-    ]
+    assert costs(results).values.tolist() == [["made-up", "47 of 50", "1.18", "90.0", "3", "0.07"]]
+    assert "and 5 further configurations" in page_html([results[0].report], PageOptions())
 
 
 def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy) -> None:
     rows = {"train": "a" * 7, "test": "t"}
-    write_study([(50, 60)] * 7, [(49, 40)] * 7, name="base", method="ce", rows=rows)
+    made: dict[str, Any] = {"rows": rows, "labels": ["no", "yes"]}
+    write_study([(50, 60)] * 7, [(49, 40)] * 7, name="base", method="ce", **made)
     scores = [(60, 61 + n) for n in range(7)]
     baselines = {LOGISTIC: 50}
-    storage = write_study(scores, [(59, 70)] * 7, name="better", rows=rows, baselines=baselines)
-    results = results_of(storage, "base", "better")
-    found = parts.compare_results(results)
-    assert not isinstance(found, str)
-    first = answer(results, found)
-    assert first.question == "Which method is best on cola with 100 training examples?"
-    rows_of_answer = first.table.cells.values.tolist()
-    assert [row[:3] for row in rows_of_answer] == [
+    storage = write_study(scores, [(59, 70)] * 7, name="better", baselines=baselines, **made)
+    reports = [one.report for one in results_of(storage, "base", "better")]
+    found = compare_studies(reports)
+    cells = best_study(found)
+    assert [[row[0], row[1], row[3]] for row in cells.values.tolist()] == [
         ["scl", "0.6400 ± 0.0216", ""],
         ["ce", "0.6000 ± 0.0000", "+4.0"],
         [LOGISTIC, "0.5000 ± 0.0000", "+14.0"],
     ]
-    assert first.plot is not None
-    ticks = first.plot.figure.axes[0].get_yticklabels()
-    assert [one.get_text() for one in ticks] == ["ce", "logistic regression on\nthe frozen encoder"]
+    dots = [str(row[2]).count("<circle") for row in cells.values.tolist()]
+    assert dots == [7, 7, 0]  # the baseline is beyond the axis
+    text = page_html(reports, PageOptions())
+    assert "Which method is best on cola with 100 training examples?" in text
     assert found.pairs[0].search_interval is not None
     low, high = found.pairs[0].search_interval
-    section = parts.comparison(found)
-    cells = section.tables[2].cells
-    assert cells["95 %, search"].tolist() == [f"{100 * low:+.1f} … {100 * high:+.1f}"]
-    assert cells["diff"].tolist() == ["+4.0"]
-    assert "With 7 pairs the smallest possible p is 0.0156." in section.text
-    other = replace(results[1], report=replace(results[1].report, metric="macro_f1"))
-    assert "cannot be compared" in str(parts.compare_results([results[0], other]))
+    for cell in (f"{100 * low:+.1f} … {100 * high:+.1f}", "95 %, search"):
+        assert cell in text
+    assert "With 7 pairs the smallest possible p is 0.0156." in text
+    other = replace(reports[1], metric="macro_f1")
+    assert "The studies cannot be compared" in page_html([reports[0], other], PageOptions())
 
 
 def test_the_commands_of_the_page_repeat_the_search_and_the_page(studies: Path, page: Path) -> None:

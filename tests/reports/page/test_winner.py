@@ -6,12 +6,10 @@ import pytest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from sclsearch.reports.page.winner import (
-    alignment,
     calibration,
     class_scores,
     collapsed,
     mistakes,
-    uniformity,
 )
 
 
@@ -74,10 +72,6 @@ def test_mistakes_are_sorted_by_their_share_of_the_seeds_that_test_the_row() -> 
     pd.testing.assert_frame_equal(mistakes(frame.assign(source="dev"), 1), found[:1])
 
 
-def test_alignment_and_uniformity_are_those_of_wang_and_isola() -> None:
-    z, y = np.array([[1.0, 0], [0, 1.0], [-1.0, 0]]), np.array([0, 0, 1])
-    assert alignment(z, y) == pytest.approx(2)
-    assert alignment(z, np.arange(3)) == 0
-    assert uniformity(z) == pytest.approx(np.log((2 * np.exp(-4.0) + np.exp(-8.0)) / 3))
-    assert collapsed(np.array([[0.6, 0.8], [0.6, 0.8 + 1e-7]]))
-    assert not collapsed(z)
+def test_equal_directions_are_a_collapsed_encoder() -> None:
+    assert collapsed(np.array([[0.6, 0.8], [0.6, 0.8 + 1e-7], [1.2, 1.6]]))
+    assert not collapsed(np.array([[1.0, 0], [0, 1.0], [-1.0, 0]]))
