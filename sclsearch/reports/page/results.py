@@ -208,14 +208,6 @@ class StudyResults:
         rows = [(kind, with_spread(*mean_std(values))) for kind, values in errors.items()]
         return text_frame(rows, ("", "score"))
 
-    def cost(self) -> tuple[str, ...]:
-        """Return seed runs and hours of training, and the hours of those not trained."""
-        trained, total = len(self.runs), len(self.report.configurations) * self.report.seeds
-        seconds, left = sum(run.seconds for run in self.runs.values()), total - trained
-        hours, mean = f"{seconds / 3600:.2f}", seconds / trained
-        rest = f"{left * mean / 3600:.2f}"
-        return self.report.study, f"{trained} of {total}", hours, f"{mean:.1f}", str(left), rest
-
     def environment(self) -> Iterator[tuple[str, str]]:
         """Yield the software and machines of the seed runs, and what the study trains on."""
         found: dict[str, set[str]] = {}
@@ -366,9 +358,3 @@ def classes_side_by_side(found: Sequence[StudyResults]) -> "pd.DataFrame":
         error = calibration(one.predictions)
         cells[one.name] = [*scores, "–" if error is None else with_spread(*error[1])]
     return text_frame(zip(*cells.values(), strict=True), cells)
-
-
-def costs(found: Sequence[StudyResults]) -> "pd.DataFrame":
-    """Return seed runs and hours of training, and the hours of those not trained."""
-    header = ("study", "seed runs", "hours", "seconds each", "not trained", "hours of these")
-    return text_frame([one.cost() for one in found], header)

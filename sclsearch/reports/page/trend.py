@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 from sclsearch.canonical import counted, shown
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import study_command
+from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.comparison_tables import text_frame
-from sclsearch.reports.differences import scored_seeds
 from sclsearch.reports.encoder_costs import costs_in_words
 from sclsearch.reports.page.figures import as_number, trend_plot
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary
 from sclsearch.reports.terminal import with_spread
-from sclsearch.selection.significance import Comparison, compare
-from sclsearch.tasks.metrics import METRICS
+from sclsearch.selection.significance import Comparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,16 +58,10 @@ class Trend:
         found: dict[str, Comparison] = {}
         own, its = self.lines[method], self.lines[other]
         for value in (value for value in self.values if value in own and value in its):
-            report = own[value].report
-            shared = min(report.seeds, its[value].report.seeds)
-            replicates = [seed.replicate for seed in own[value].winner.seeds[:shared]]
-            a, b = (
-                [seed.test for seed in scored_seeds(one[value].winner, replicates, {})]
-                for one in (own, its)
-            )
-            subsets = [rows["train"] for rows in report.rows[:shared]]
             with suppress(SclsearchError):  # no seed finished in both
-                found[value] = compare(a, b, subsets, largest=METRICS[report.metric].span)
+                pair = compare_studies([own[value].report, its[value].report]).pairs[0]
+                ahead = pair.better == own[value].report.study
+                found[value] = pair.comparison if ahead else pair.comparison.reversed()
         return found
 
     @property

@@ -101,26 +101,22 @@ def calibration(
     stored.
     """
     names = [name for name in predictions if str(name).startswith("probability_")]
-    test = predictions[predictions["split"] == "test"]
-    test = test.dropna(subset=names) if names else test[:0]
-    if test.empty:
+    test = predictions[predictions["split"] == "test"].dropna(subset=names)
+    if not names or test.empty:
         return None
-    found = test.assign(
-        confidence=test[names].max(axis=1).astype(float),
-        correct=(test["label"] == test["predicted"]).astype(float),
-    )
+    sure = test[names].max(axis=1).astype(float)
+    right = (test["label"] == test["predicted"]).astype(float)
+    rows = test[["replicate"]].assign(sure=sure, right=right, bin=bins_of(sure.to_numpy()))
+
+    def binned(own: "pd.DataFrame") -> "pd.DataFrame":
+        groups = own.groupby("bin")
+        return groups.agg(sure=("sure", "mean"), right=("right", "mean"), rows=("bin", "size"))
+
     errors = []
-    for _, own in found.groupby("replicate"):
-        gaps = [abs(accuracy - sure) * rows for sure, accuracy, rows in _bins(own)]
-        errors.append(float(sum(gaps)) / len(own))
-    return _bins(found), mean_std(errors)
-
-
-def _bins(rows: "pd.DataFrame") -> list[Bin]:
-    return [
-        (float(own["confidence"].mean()), float(own["correct"].mean()), len(own))
-        for _, own in rows.groupby(bins_of(rows["confidence"].to_numpy()))
-    ]
+    for _, own in rows.groupby("replicate"):
+        bins = binned(own)
+        errors.append(float(np.average(abs(bins["sure"] - bins["right"]), weights=bins["rows"])))
+    return [*binned(rows).itertuples(index=False, name=None)], mean_std(errors)
 
 
 def scores_of(predictions: "pd.DataFrame") -> "Figure":
