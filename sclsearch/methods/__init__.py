@@ -25,6 +25,7 @@ METHODS: Mapping[str, str] = {
     "leam": "sclsearch.methods.lacon:LEAM",
     "lsan": "sclsearch.methods.lacon:LSAN",
     "ce-cl": "sclsearch.methods.scl:CECL",
+    "setfit": "sclsearch.methods.setfit:SetFit",
     "cmlm": "sclsearch.methods.cmlm:CMLM",
     "tapt": "sclsearch.methods.cmlm:TAPT",
     "cssl": "sclsearch.methods.cmlm:CSSL",

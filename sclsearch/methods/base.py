@@ -1,10 +1,12 @@
 """Interface between methods and the engine: settings, batches, models, stages and scores."""
 
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from annotated_types import Ge, Gt, Interval, Lt
 from torch import Tensor, nn
@@ -17,6 +19,11 @@ from sclsearch.objectives import prediction_loss
 Terms = Mapping[str, Tensor]
 """Terms of a loss by name: weighted scalars. Their sum is minimized; each is logged."""
 Rate = Annotated[float, Ge(0), Lt(1)]
+Labels = npt.NDArray[Any]
+Positions = npt.NDArray[np.int64]
+Batches = Callable[[Labels, int, np.random.Generator], Iterator[Positions]]
+"""Endless stream of batches, as positions among the training rows, given the labels of the rows,
+`[rows]`, the batch size, and a random generator."""
 LORA_LR = 10.0
 """Multiplier of the encoder's learning rate with LoRA."""
 Pooling = Literal["head_hidden", "cls_raw", "cls_pooled", "mean"]
@@ -174,6 +181,11 @@ class Stage:
             if the encoder trains.
         full_vocabulary: True if the stage needs tokens that the texts do not contain, because it
             predicts or samples tokens.
+        batches: Batches of the training rows; None for all rows in random order in each epoch. An
+            epoch always has as many updates as batches of `batch_size` hold all rows.
+            `balanced_batches` has the same number of rows of each class.
+        solved: True if scikit-learn fits the module `head` to the features of `frozen_pooling`,
+            see `sclsearch.methods.solve`. The stage has no updates, and `terms` is not called.
     """
 
     name: str
@@ -188,8 +200,12 @@ class Stage:
     no_weight_decay: tuple[str, ...] = ()
     frozen_pooling: str | None = None
     full_vocabulary: bool = False
+    batches: Batches | None = None
+    solved: bool = False
 
     def __post_init__(self) -> None:
+        if self.solved and self.frozen_pooling is None:
+            raise ValueError(f"{self.name}: a solved head needs a frozen_pooling")
         if self.frozen_pooling is not None and self.reads == "paraphrases":
             raise ValueError(f"{self.name}: a stage that reads paraphrases cannot cache features")
 
@@ -291,6 +307,30 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     def probabilities(self, scores: Tensor) -> Tensor:
         """Return the probability of each class, `[B, C]`, from the class scores `[B, C]`."""
         return scores.softmax(-1)
+
+
+def balanced_batches(rows_per_class: int) -> Batches:
+    """Return batches of `rows_per_class` rows of each of batch_size / rows_per_class classes.
+
+    With fewer classes each has more rows, and a class with too few repeats them. The order of the
+    classes and of the rows of a class is random; none comes again before all others have come.
+    """
+
+    def batches(y: Labels, size: int, rng: np.random.Generator) -> Iterator[Positions]:
+        rows = [np.flatnonzero(y == value) for value in np.unique(y)]
+        count = min(max(size // rows_per_class, 1), len(rows))
+        members, drawn = [_endless(own, rng) for own in rows], np.zeros(len(rows), np.int64)
+        while True:
+            chosen = np.lexsort((rng.random(len(rows)), drawn))[:count]
+            drawn[chosen] += 1
+            yield np.array([next(members[one]) for one in chosen for _ in range(size // count)])
+
+    return batches
+
+
+def _endless(values: Positions, rng: np.random.Generator) -> Iterator[int]:
+    while True:
+        yield from rng.permutation(values).tolist()
 
 
 def encoder_pooling(pooling: Pooling) -> str:

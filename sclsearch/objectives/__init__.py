@@ -4,7 +4,7 @@ A loss is a scalar, float32 or float64; a temperature τ is above 0. Letters in 
 views, N = B * V rows, T tokens, d width, C classes.
 """
 
-from sclsearch.objectives.contrastive import nt_xent, sim_clr, sim_siam, sup_con
+from sclsearch.objectives.contrastive import nt_xent, pair_loss, sim_clr, sim_siam, sup_con
 from sclsearch.objectives.lacon import (
     instance_centered,
     label_centered,
@@ -18,6 +18,7 @@ __all__ = [
     "label_embedding_regularizer",
     "masked_lm",
     "nt_xent",
+    "pair_loss",
     "prediction_loss",
     "sim_clr",
     "sim_siam",

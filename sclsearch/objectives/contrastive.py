@@ -74,6 +74,29 @@ def sup_con(z: Tensor, y: Tensor, *, tau: float = 0.07) -> Tensor:
     return total / (positives > 0).sum().clamp(min=1)
 
 
+def pair_loss(z: Tensor, y: Tensor) -> Tensor:
+    r"""Return the squared error of the cosines of all pairs of a batch, as SetFit trains on pairs.
+
+    $$\frac{1}{2} \Big( \frac{1}{|P|} \sum_{(i, j) \in P} (1 - \cos(z_i, z_j))^2
+      + \frac{1}{|N|} \sum_{(i, j) \in N} \cos(z_i, z_j)^2 \Big)$$
+
+    with the pairs P of one class and N of two classes, i ≠ j. Tunstall et al., 2022,
+    https://arxiv.org/abs/2209.11055, section 3, draw as many pairs of one class as of two; here
+    both kinds have the same weight. A kind without pairs adds 0.
+
+    `z` are embeddings, `[N, d]`, and `y` their classes, `[N]`.
+    """
+    z = normalize(z)
+    cosine, own = similarities(z, z), torch.eye(len(y), dtype=torch.bool, device=z.device)
+    same = y[:, None] == y[None, :]
+
+    def error(pairs: Tensor, target: float) -> Tensor:
+        kind = pairs.to(z.dtype)
+        return ((cosine - target).square() * kind).sum() / kind.sum().clamp(min=1)
+
+    return (error(same & ~own, 1.0) + error(~same, 0.0)) / 2
+
+
 def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
     r"""Return NT-Xent, Eq. (1) of SimCLR, averaged over all 2B rows of both views as anchors.
 

@@ -19,6 +19,7 @@ from sclsearch.canonical import canonical
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import Head
 from sclsearch.methods.base import Model
+from sclsearch.methods.solve import fit_head
 from sclsearch.protocols.base import Rows, Splits, by_split
 from sclsearch.tasks.base import Labels, TaskData
 from sclsearch.tasks.metrics import evaluate
@@ -34,8 +35,6 @@ MOST_ROWS_ON_CPU = 20_000
 
 BATCH, REPEATS = (8, 64), 2
 """Texts of a batch on a CPU and on a GPU, and batches, that measure the speed of an encoder."""
-NEVER = -1e4
-"""Logit of a class without training rows."""
 
 Evaluations = Mapping[str, Mapping[str, Any]]
 
@@ -130,31 +129,26 @@ def linear_head(
     model = Model(encoder, nn.ModuleDict()).to(backend.device)
     features = compute_features(model, tokens, (rows,), "mean", backend)
     labels = data.task.labels
-    scaler, linear = _fitted(features, rows, rows.labels(data), regression=not labels)
-    weight = np.atleast_2d(linear.coef_) / scaler.scale_  # [outputs, d]
-    bias = np.atleast_1d(linear.intercept_) - weight @ scaler.mean_
-    if labels and len(linear.classes_) == 2:  # one output, the logit of the second class
-        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
     head = Head(encoder.width, len(labels), hidden=False)
-    present = linear.classes_ if labels else [0]
-    with torch.no_grad():
-        head.out.weight.zero_()
-        head.out.bias.fill_(NEVER)
-        head.out.weight[present] = torch.from_numpy(weight).float()
-        head.out.bias[present] = torch.from_numpy(bias).float()
+    fit_head(head, _linear(regression=not labels), _values(features, rows), rows.labels(data))
     return head
 
 
 def _fitted(features: Features, rows: Rows, y: Labels, *, regression: bool) -> Any:
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    linear = Ridge() if regression else LogisticRegression(max_iter=1000)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=ConvergenceWarning)
+        linear = _linear(regression=regression)
         return make_pipeline(StandardScaler(), linear).fit(_values(features, rows), y)
+
+
+def _linear(*, regression: bool) -> Any:
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    return Ridge() if regression else LogisticRegression(max_iter=1000)
 
 
 def _values(features: Features, rows: Rows) -> npt.NDArray[np.float64]:

@@ -6,6 +6,7 @@ and `Batch` when it is trained on. `SeedRunSpec.splits` selects rows by their nu
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sclsearch.methods.base import Batch, Stage, Training
+from sclsearch.methods.base import Batch, Stage
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Index, Labels, Split, TaskData, Texts
@@ -164,11 +165,19 @@ def _both_paraphrases(tokens: Mapping[str, Tokens], index: Index) -> tuple[Token
 
 
 def batches_in_order(
-    rows: int, training: Training, remaining: int, seed: int, most: int | None
+    y: Labels, stage: Stage, remaining: int, seed: int, most: int | None
 ) -> Iterator[Index]:
-    """Yield positions into the rows of each batch of a stage that `remaining` stages follow."""
+    """Yield positions of the rows of each batch of a stage that `remaining` stages follow.
+
+    `y` are the labels of the rows that the stage reads, `[rows]`.
+    """
+    rows, training = len(y), stage.training
     size, per_epoch = training.batch_size, updates_per_epoch(rows, training)
     total = updates_of(rows, training, most)
+    if stage.batches is not None:
+        rng = stream(seed, purpose("batches", remaining))
+        yield from islice(stage.batches(y, size, rng), total)
+        return
     for epoch in range(-(-total // per_epoch)):
         order = stream(seed, purpose(f"order/{epoch}", remaining)).permutation(rows)
         for batch in range(min(per_epoch, total - epoch * per_epoch)):

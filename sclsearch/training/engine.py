@@ -17,6 +17,7 @@ from sclsearch.encoders.lora import add_adapter, stored, train_weights
 from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Terms
+from sclsearch.methods.solve import solve_head
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.metrics import validation_loss, value
@@ -90,7 +91,10 @@ def train(
             result.probabilities = {n: np.asarray(p) for n, p in result.probabilities.items()}
         for position in range(first, len(spec.stages)):
             given = (spec, tokens, position, encoder, result, backend, report, checkpoint)
-            _train_stage(*given, test=test, graphs=graphs)
+            if spec.stages[position].solved:
+                _solve_stage(*given, test=test)
+            else:
+                _train_stage(*given, test=test, graphs=graphs)
     result.seconds = checkpoint.seconds
     return result
 
@@ -114,13 +118,10 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     remaining, device = len(spec.stages) - 1 - position, backend.device
     last = remaining == 0
 
-    # Model: the encoder of the previous stage, and new modules with their own seed.
-    torch.manual_seed(seed_for(replicate.initialization, purpose("parts", remaining)))
     balanced = training.class_weights == "balanced" and stage.labeled and classes > 0
     weights = _class_weights(tokens, rows, classes).to(device) if balanced else None
-    model = Model(encoder, stage.new_modules(encoder, classes), weights).to(device)
+    model = _new_model(spec, position, encoder, weights, device)
     frozen = stage.frozen_pooling is not None
-    train_weights(encoder, training=not frozen, adapter=training.lora_rank > 0)
     encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
     if not frozen and not stage.full_vocabulary and not training.lora_rank:
@@ -163,7 +164,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         chunk = training.chunk_tokens
         update_weights = GraphedUpdates(update_weights, chunk, optimizer.zero_grad)
 
-    order = batches_in_order(len(rows.index), training, remaining, replicate.order, most)
+    y = tokens[rows.split].y[rows.index]
+    order = batches_in_order(y, stage, remaining, replicate.order, most)
     for update, positions in enumerate(islice(order, done, None), start=done + 1):
         index = rows.index[positions]
         scale = lr_scale(update, total, training.warmup_ratio)
@@ -233,6 +235,59 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         vocabulary.restore(encoder.model)
     if last:
         result.weights = {n: tensor.cpu() for n, tensor in stored(model.state_dict()).items()}
+
+
+def _new_model(
+    spec: SeedRunSpec,
+    position: int,
+    encoder: Encoder,
+    class_weights: Tensor | None,
+    device: torch.device,
+) -> Model:
+    """Return the encoder of the previous stage with new modules, which have their own seed."""
+    stage, remaining = spec.stages[position], len(spec.stages) - 1 - position
+    torch.manual_seed(seed_for(spec.replicate.initialization, purpose("parts", remaining)))
+    new_modules = stage.new_modules(encoder, len(spec.task.labels))
+    training, adapter = stage.frozen_pooling is None, stage.training.lora_rank > 0
+    train_weights(encoder, training=training, adapter=adapter)
+    return Model(encoder, new_modules, class_weights).to(device)
+
+
+def _solve_stage(
+    spec: SeedRunSpec,
+    tokens: Mapping[str, Tokens],
+    position: int,
+    encoder: Encoder,
+    result: TrainingResult,
+    backend: Backend,
+    report: Report,
+    checkpoint: Checkpoint,
+    *,
+    test: bool,
+) -> None:
+    """Fit the head of the last stage to the features of the training rows, and evaluate it."""
+    stage = spec.stages[position]
+    model = _new_model(spec, position, encoder, None, backend.device)
+    features, rows = _features(spec, tokens, position, model, backend), rows_of(spec, tokens, stage)
+    y = tokens[rows.split].y[rows.index]
+    values = features.values.cpu().numpy()[features.position[rows.split][rows.index]]
+    balanced = stage.training.class_weights == "balanced"
+    solve_head(model.new_modules["head"], values.astype(np.float64), y, balanced=balanced)
+    before = result.stages[-1] if result.stages else {"epoch": 0.0, "update": 0}
+    result.seconds = checkpoint.seconds
+    if len(spec.splits.validation.index):
+        evaluation, result.predictions["validation"], result.probabilities["validation"] = (
+            evaluate_rows(spec, tokens, spec.splits.validation, model, features, backend)
+        )
+        done = {"epoch": before["epoch"], "update": before["update"], "loss": {}}
+        result.evaluations.append({**done, "validation": evaluation})
+        result.kept = len(result.evaluations) - 1
+        report(result.evaluations[-1])
+    if test:
+        result.test, result.predictions["test"], result.probabilities["test"] = evaluate_rows(
+            spec, tokens, spec.splits.test, model, features, backend
+        )
+    result.weights = {n: tensor.cpu() for n, tensor in stored(model.state_dict()).items()}
 
 
 def make_update(

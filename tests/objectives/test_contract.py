@@ -29,6 +29,7 @@ def without_labels(objective: Objective) -> Objective:
 # word: B texts, C classes, K views, d width. Tensors after | get no gradient.
 CASES: dict[str, tuple[Objective, str]] = {
     "sup_con": (partial(objectives.sup_con, tau=0.05), "Bd"),
+    "pair_loss": (objectives.pair_loss, "Bd"),
     "nt_xent": (without_labels(partial(objectives.nt_xent, tau=0.05)), "Bd Bd"),
     "sim_clr": (without_labels(partial(objectives.sim_clr, tau=0.05)), "Bd KBd"),
     "sim_siam": (without_labels(objectives.sim_siam), "Bd KBd | Bd KBd"),

@@ -16,6 +16,7 @@ from sclsearch.objectives import (
     label_embedding_regularizer,
     masked_lm,
     nt_xent,
+    pair_loss,
     prediction_loss,
     sim_clr,
     sim_siam,
@@ -66,6 +67,19 @@ def test_sup_con_is_the_mean_over_anchors_with_positives(
     z = normal(seed, len(y), WIDTH)
     expected = sup_con_in_loops(z.tolist(), y, tau)
     assert sup_con(z, torch.tensor(y), tau=tau).item() == pytest.approx(expected, abs=1e-9)
+
+
+@given(y=labels_of_rows, seed=seeds)
+def test_pair_loss_gives_pairs_of_one_class_and_of_two_the_same_weight(
+    y: list[int], seed: int
+) -> None:
+    z = normal(seed, len(y), WIDTH)
+    errors: dict[bool, Row] = {True: [], False: []}
+    for i, j in permutations(range(len(y)), 2):
+        same = y[i] == y[j]
+        errors[same].append((same - cosine(z[i].tolist(), z[j].tolist())) ** 2)
+    expected = sum(fmean(own) for own in errors.values() if own) / 2
+    assert pair_loss(z, torch.tensor(y)).item() == pytest.approx(expected, abs=1e-9)
 
 
 @given(seed=seeds, texts=counts, tau=taus)

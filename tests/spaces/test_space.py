@@ -237,7 +237,7 @@ def test_a_papers_space_is_valid_and_its_header_shows_command_and_size(name: str
     tried = min(size, MOST_TRIED)
     assert f" --configs {tried}\n" in header
     share = f"{tried} of {size}" if tried < size else str(size)
-    assert f"# Cost: {share} configurations x " in header
+    assert f"# Cost: {share} configuration{'s' * (size > 1)} x " in header
     assert task == "paper" or f" --task {task} " in header
 
 

@@ -52,6 +52,7 @@ OWN: Mapping[str, Mapping[str, object]] = {
     "leam": {"kernel": 3, "mlp_dropout": 0.0},
     "lsan": {"attention_dim": 8, "epochs": 10},
     "ce-cl": {"pooling": "mean", "tau": 0.3, "alpha": 0.15},
+    "setfit": {"learning_rate": 3e-3, "epochs": 10},
     "cmlm": {"pooling": "mean", "contrast_pooling": "mean", **POST, "epochs": 10},
     "tapt": {"pooling": "mean", **POST},
     "cssl": {"pooling": "mean", "contrast_pooling": "mean", **POST, "post_learning_rate": 1e-3},

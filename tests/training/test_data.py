@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.methods.base import Model, Stage, Training
+from sclsearch.methods.base import Model, Stage, Training, balanced_batches
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.data import (
     Tokens,
@@ -55,7 +55,8 @@ def test_every_epoch_has_each_row_once_in_batches_of_one_size_in_the_order_of_th
     rows: int, seed: int, size: int
 ) -> None:
     def order(seed: int) -> list[list[int]]:
-        found = batches_in_order(rows, Training(batch_size=size, epochs=2), 0, seed, None)
+        stage = Stage("own", Training(batch_size=size, epochs=2), lambda *_: {})
+        found = batches_in_order(np.zeros(rows), stage, 0, seed, None)
         return [batch.tolist() for batch in found]
 
     found = order(seed)
@@ -116,11 +117,37 @@ def test_scl_with_lambda_0_equals_cross_entropy_to_the_bit(
     assert same_weights(scl.weights, ce.weights)
 
 
+@given(
+    counts=st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    size=st.integers(1, 40),
+    own=st.integers(1, 8),
+)
+def test_balanced_batches_have_as_many_rows_of_each_of_their_classes_and_leave_none_out(
+    counts: list[int], size: int, own: int
+) -> None:
+    y = np.repeat(np.arange(len(counts)), counts)
+    stage = Stage("own", Training(batch_size=size, epochs=60), lambda *_: {})
+    stage = replace(stage, batches=balanced_batches(own))
+    found = [*batches_in_order(y, stage, 0, 0, None)]
+    assert len(found) == 60 * -(-len(y) // size)
+    expected = min(max(size // own, 1), len(counts))
+    for batch in found:
+        classes, rows = np.unique(y[batch], return_counts=True)
+        assert len(classes) == expected
+        assert set(rows) == {size // expected}
+    read = np.bincount(np.concatenate(found), minlength=len(y))
+    of_class = [read[y == value] for value in range(len(counts))]
+    assert all(np.ptp(one) <= 1 for one in of_class)  # all rows before any again
+    drawn = [one.sum() for one in of_class]
+    assert np.ptp(drawn) <= size // expected
+
+
 def order(work: Work, remaining: int = 0) -> list[list[int]]:
     """Return the positions of the batches of a stage that `remaining` stages follow."""
     stage, seed = work.spec.stages[-1 - remaining], work.spec.replicate.order
-    rows = len(rows_of(*work, stage).index)
-    found = batches_in_order(rows, stage.training, remaining, seed, work.spec.max_updates)
+    rows = rows_of(*work, stage)
+    y = work.tokens[rows.split].y[rows.index]
+    found = batches_in_order(y, stage, remaining, seed, work.spec.max_updates)
     return [batch.tolist() for batch in found]
 
 

@@ -63,9 +63,13 @@ def test_training_lowers_the_loss_and_beats_the_majority_class(
 ) -> None:
     result = trained(method)
     evaluations: list[Any] = result.evaluations
-    sums = [sum(one["loss"].values()) for one in evaluations]
+    solved = method == "setfit"  # its last stage has no loss and one evaluation
+    sums = [sum(one["loss"].values()) for one in (result.stages if solved else evaluations)]
     assert sums[-1] < 0.8 * sums[0]
     assert max(value("accuracy", one["validation"]) for one in evaluations) > MAJORITY + 0.2
+    if solved:
+        assert (len(evaluations), evaluations[0]["update"]) == (1, 60)
+        return
     assert [one["epoch"] for one in evaluations] == [n + 1.0 for n in range(len(evaluations))]
     assert [one["update"] for one in evaluations] == [6 * (n + 1) for n in range(len(evaluations))]
 
@@ -126,7 +130,9 @@ def test_the_evaluation_schedule_does_not_change_the_training(
     first, *others = (
         train(*work_for(method, evaluate=evaluate, keep="last", epochs=2)) for evaluate in schedules
     )
-    assert len({len(result.evaluations) for result in (first, *others)}) == 3
+    assert len({len(one.evaluations) for one in (first, *others)}) == (
+        1 if method == "setfit" else 3
+    )
     for result in others:
         assert same_weights(result.weights, first.weights)
         assert (result.predictions, result.test) == (first.predictions, first.test)
