@@ -103,7 +103,7 @@ class SearchState:
         self.scores: dict[int, ConfigurationScore] = {}
         self.tested_later: list[SeedRunId] = []
         self._lowest = lookup(METRICS, self.metric, "metric").minimum
-        self.race = Race(rule.score, MAXIMUM, len(replicates), band, keep_first=rule.margin > 0)
+        self.race = Race(rule.score, MAXIMUM, len(replicates), band)
         # A damaged record leaves a gap in the numbers, but none in the race.
         self._indices: dict[int, int] = {}
         self.seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
@@ -130,6 +130,7 @@ class SearchState:
         self._indices[configuration.number] = len(self.configurations)
         self.configurations.append(configuration)
         self.race.add_configuration()
+        self.race.keep_first = self.start is not None
 
     def add_seed_run(
         self, configuration: int, replicate: int, run: SeedRun

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sclsearch.selection.rules import Rule, parse_rule
+from sclsearch.selection.rules import CAREFUL, Rule, parse_rule
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.state import ConfigurationScore, SearchState, stored_state
 from sclsearch.tasks.metrics import validation_loss
@@ -50,6 +50,13 @@ def test_stored_records_give_the_state_of_the_search(live: SearchState, prepare:
     assert fault.startswith(str(path))
     assert (0, 2) not in state.seed_runs
     assert 0 not in state.scores
+
+
+def test_under_the_rule_careful_only_a_start_gets_all_seeds(live: SearchState) -> None:
+    for origin, kept in (("start", True), ("sampled", False)):
+        state = SearchState(live.record, live.replicates, CAREFUL, band=2.5)
+        state.add_configuration(replace(live.configurations[0], origin=origin))
+        assert state.race.keep_first == kept
 
 
 def test_neither_the_order_of_seed_runs_nor_a_missing_configuration_changes_scores(
