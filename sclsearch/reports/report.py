@@ -282,17 +282,17 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report for JSON, with the winner's number and the summary's sentences."""
-        from sclsearch.reports.summary import summarize
+        from sclsearch.reports.summary import summary_of
 
         found = asdict(self)
         del found["record"]
         winner = self.winner and self.winner.number
-        return {**found, "winner": winner, "summary": asdict(summarize(self))}
+        return {**found, "winner": winner, "summary": asdict(summary_of(self))}
 
     def __repr__(self) -> str:
-        from sclsearch.reports.summary import summarize
+        from sclsearch.reports.summary import summary_of
 
-        return "\n".join((f"<Report {self.study}>", *summarize(self).lines))
+        return "\n".join((f"<Report {self.study}>", *summary_of(self).lines))
 
     def _repr_html_(self) -> str:
         from sclsearch.reports.table import as_html

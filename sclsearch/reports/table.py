@@ -286,9 +286,9 @@ def summary_html(summary: "Summary") -> list[str]:
 
 def as_html(report: Report) -> str:
     """Return the summary of a report, and its best configurations as a table."""
-    from sclsearch.reports.summary import summarize
+    from sclsearch.reports.summary import summary_of
 
-    lines = summary_html(summarize(report))
+    lines = summary_html(summary_of(report))
     lines.append(paper_table([report]).head(MOST).to_html(index=False, border=0))
     if len(report.configurations) > MOST:
         lines.append(f"<p>… and {len(report.configurations) - MOST} more</p>")

@@ -37,8 +37,12 @@ def test_the_answer_names_the_winner_its_score_and_the_command_for_new_seeds(
     assert found.certainty.endswith("Settings: tau=0.1.")
     assert found.command == f"sclsearch confirm made-up --storage {storage}"
     write_study([(1, 55), (1, 57)], name="again", confirms="made-up", fresh=7)
-    confirmed = summary_of(report(storage, "made-up"))
+    again = report(storage, "made-up")
+    confirmed = summary_of(again)
     assert "test accuracy 0.5600 ± 0.0141 on 2 new seeds." in confirmed.answer
+    assert confirmed.answer in repr(again)
+    assert confirmed.answer in again._repr_html_()
+    assert again.as_dict()["summary"]["answer"] == confirmed.answer
     assert confirmed.command == f"sclsearch export made-up model --storage {storage}"
 
 
