@@ -13,7 +13,7 @@ from sclsearch.errors import SclsearchError, first_line
 from sclsearch.reports.export import ExportOptions, export
 from sclsearch.reports.predictor import ExportRecord
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
-from sclsearch.reports.summary import summarize
+from sclsearch.reports.summary import summary_of
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.lock import check_no_driver
 from sclsearch.store.runs import RunStore
@@ -140,14 +140,14 @@ def _report_record(found: Report) -> RunRecord:
 
 
 def study_text(found: Report) -> str:
-    """Return the summary and the notes of a study as Markdown."""
+    """Return the summary and the notes of a study as Markdown; it begins with the verdict."""
     size = f", training size {found.size}" if found.size else ""
     about = (
         f"{found.method} on {found.task}{size}, {found.model}, protocol {found.protocol}, "
         f"rule {found.rule}, {counted(found.seeds, 'seed')} per configuration."
     )
     notes = ["\n".join(f"- {note}" for note in found.notes)] if found.notes else []
-    return "\n\n".join([*summarize(found).lines, about, *notes])
+    return "\n\n".join([*summary_of(found).lines, about, *notes])
 
 
 def check_model_name(name: str | None, uri: str | None, *, own_method: bool) -> None:
