@@ -23,7 +23,7 @@ from sclsearch.reports.commands import main_example, own_method_option
 from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.predictor import ExportRecord, OnnxType, Prediction, read_record
 from sclsearch.reports.report import finished_winner
-from sclsearch.reports.terminal import left_out
+from sclsearch.reports.words import left_out
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import MOST_SEEDS
 from sclsearch.tasks.custom import known_delimiter

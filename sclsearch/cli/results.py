@@ -23,15 +23,8 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary, summarize_comparison, summary_of
-from sclsearch.reports.terminal import (
-    Terminal,
-    duration,
-    grid,
-    race_sentence,
-    show,
-    show_savings,
-    show_summary,
-)
+from sclsearch.reports.terminal import Terminal, grid, show, show_savings, show_summary
+from sclsearch.reports.words import duration, race_sentence
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_several, unequal_rates
 from sclsearch.search.run import run, run_several

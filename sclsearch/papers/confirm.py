@@ -9,13 +9,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import share_rows
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report, undamaged
 from sclsearch.reports.summary import summary_of
-from sclsearch.reports.terminal import (
-    show,
-    show_notes,
-    show_summary,
-    test_result,
-    with_spread,
-)
+from sclsearch.reports.terminal import show, show_notes, show_summary
+from sclsearch.reports.words import test_result, with_spread
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
 from sclsearch.search.scheduler import Scheduler

@@ -9,10 +9,8 @@ from sclsearch.canonical import counted
 from sclsearch.papers.reproduce import CellScore, PlannedCell, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
-from sclsearch.reports.terminal import (
-    duration,
-    grid,
-)
+from sclsearch.reports.terminal import grid
+from sclsearch.reports.words import duration
 from sclsearch.store.storage import Storage, storage_option
 
 

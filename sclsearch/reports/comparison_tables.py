@@ -13,7 +13,8 @@ from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
 from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.reports.terminal import CONFIGURATION, duration, grid, left_out, with_spread
+from sclsearch.reports.terminal import grid
+from sclsearch.reports.words import CONFIGURATION, duration, left_out, with_spread
 from sclsearch.selection.significance import ALPHA, Comparison, signed_points, smallest_p
 from sclsearch.store.studies import StudyStore, study_names
 

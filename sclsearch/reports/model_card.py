@@ -21,7 +21,7 @@ from sclsearch.reports.estimate import Estimate
 from sclsearch.reports.predictor import CARD_FILE, ExportRecord
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.summary import summarize
-from sclsearch.reports.terminal import (
+from sclsearch.reports.words import (
     race_statement,
     rule_of,
     test_result,

@@ -13,13 +13,12 @@ from sclsearch.errors import listed
 from sclsearch.reports.commands import search_command, study_command
 from sclsearch.reports.differences import AgainstBaseline, Split
 from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.words import seeds_lacking
 from sclsearch.selection.significance import in_points
 from sclsearch.store.studies import uneven_seeds
 from sclsearch.study.state import SearchState
 from sclsearch.tasks.metrics import METRICS
 
-OTHER_WINNERS = {"mean": "0 to 2.4 %", "top-k": "0.4 to 4.1 %"}
-"""Share of other winners by the size of recorded searches, see `benchmarks/race.md`."""
 FEW_ROWS = 10
 """Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
 OTHERS_UNTESTED = (
@@ -139,28 +138,6 @@ def untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> st
     return (
         f"{winner.untested} of {len(winner.seeds)} seeds of the winner #{winner.number} have no "
         f"test score. Repeat its `sclsearch tune` with `--rule {rule}{fewer}`, which tests them."
-    )
-
-
-def seeds_lacking(report: Report) -> str:
-    """Return how many configurations lack seeds, and whether one may win; empty if none does."""
-    lines = report.configurations
-    counts = Counter(len(line.seeds) for line in lines if line.score is None)
-    if counts.total() in {0, len(lines)}:
-        return ""
-    listed = ", ".join(f"{count} with {seeds}" for seeds, count in sorted(counts.items()))
-    lacking = (
-        f"{counts.total()} of {counted(len(lines), 'configuration')} have fewer than "
-        f"{counted(report.seeds, 'seed')} ({listed})"
-    )
-    if not report.finished:
-        return f"{lacking}: the search is unfinished, and one of them may win"
-    if report.race == "exact":
-        return f"{lacking}: none of them could win with all seeds"
-    share = OTHER_WINNERS["top-k" if report.rule.startswith("top") else "mean"]
-    return (
-        f"{lacking}: the race skipped their other seeds; in recorded searches, one of them would "
-        f"have won in {share} of cases"
     )
 
 

@@ -7,37 +7,19 @@ from dataclasses import dataclass
 from sclsearch.canonical import counted
 from sclsearch.errors import RETRY, listed
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.commands import (
-    export_command,
-    method_option,
-    search_command,
-    study_command,
-)
+from sclsearch.reports import words
+from sclsearch.reports.commands import export_command, method_option, search_command, study_command
 from sclsearch.reports.comparison import (
     ComparedStudy,
     ConfirmedScore,
     StudyComparison,
     confirmed_score,
 )
-from sclsearch.reports.differences import AgainstBaseline, Difference
+from sclsearch.reports.differences import AgainstBaseline
 from sclsearch.reports.encoder_costs import weights_of
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import (
-    rule_of,
-    seeds_in_words,
-    test_result,
-    tie_statement,
-    tied_with,
-    values_of,
-    with_spread,
-)
-from sclsearch.selection.significance import (
-    ALPHA,
-    Comparison,
-    in_points,
-    signed_points,
-    smallest_p,
-)
+from sclsearch.selection.rules import parse_rule
+from sclsearch.selection.significance import ALPHA, in_points, signed_points, smallest_p
 from sclsearch.store.storage import storage_option
 from sclsearch.tasks.metrics import METRICS
 
@@ -69,18 +51,18 @@ class Summary:
 
 def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:
     """Return the summary of a study; `fresh` is its winner's score on new seeds, if known."""
-    winner = found.winner
+    winner, verdict = found.winner, found.verdict
     if winner is None:
         return _without_winner(found)
-    verdict = found.verdict
     if verdict is not None and found.finished:
         best = f"#{winner.number} wins by the rule {found.rule}, but {verdict.fault}"
         none = f"No configuration of {found.method} is useful."
         answer = f"{best} {verdict.above}" if verdict.above else f"{none} {best}"
-        certainty = " ".join([*_failures(found), f"Likely cause: {verdict.cause}."])
-        return Summary(answer, certainty, "search again:", verdict.command)
-    certainty = " ".join(_certainty(found, winner, fresh))
-    return Summary(_answer(found, winner, fresh), certainty, *_next(found, fresh))
+        certainty = [*_failures(found), f"Likely cause: {verdict.cause}."]
+        return Summary(answer, " ".join(certainty), "search again:", verdict.command)
+    tied = _tied(found, winner)
+    certainty = [*_certainty(found, winner, tied, fresh)]
+    return Summary(_answer(found, winner, tied, fresh), " ".join(certainty), *_next(found, fresh))
 
 
 def summary_of(found: Report) -> Summary:
@@ -95,41 +77,80 @@ def _without_winner(found: Report) -> Summary:
     return Summary("No configuration is finished yet.", "", "resume:", search_command(found))
 
 
-def _answer(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
+def _tied(found: Report, winner: ConfigurationLine) -> list[ConfigurationLine]:
+    """Return the other configurations with the winner's score; none if the start is kept."""
+    lines = () if found.start_is_kept else found.configurations
+    return [
+        one for one in lines if one is not winner and one.reported and one.score == winner.score
+    ]
+
+
+def _tie_break(found: Report, winner: ConfigurationLine, tied: Sequence[ConfigurationLine]) -> str:
+    """Return what decides between tied configurations, after a semicolon; empty without a tie."""
+    if not tied:
+        return ""
+    losses = [one.loss for one in tied if one.loss is not None]
+    reason = "has the lowest number"
+    if winner.loss is not None and losses and winner.loss < min(losses):
+        reason = "has the lowest validation loss"
+    if parse_rule(found.rule).margin and winner.origin in {"published", "start"}:
+        reason = "is the start"
+    return f"; #{winner.number} {reason}"
+
+
+def _answer(
+    found: Report,
+    winner: ConfigurationLine,
+    tied: Sequence[ConfigurationLine],
+    fresh: ConfirmedScore | None,
+) -> str:
     count = sum(found.finished or one.score is not None for one in found.configurations)
-    tied = tied_with(found, winner)
-    numbers = joined([f"#{one.number}" for one in (winner, *tied)])
-    verb = "are" if tied else "is"
-    what = f"the best of {count} configurations" if count > 1 else "the configuration"
-    if not found.finished:
-        numbers = f"So far: {numbers}"
-        what = f"the best of {counted(count, 'finished configuration')}"
+    numbers = words.joined([f"#{one.number}" for one in (winner, *tied)])
+    best = f"{'are' if tied else 'is'} the best of"
     if found.start_is_kept:
-        numbers, verb, what = f"{numbers}, the start,", "wins", f"among {count} configurations"
-    subject = f"{numbers} {verb} {what} of {found.method} on {found.task}"
+        place = f"{numbers}, the start, wins among {count} configurations"
+    elif not found.finished:
+        place = f"{numbers} {best} {counted(count, 'finished configuration')}"
+    elif count > 1:
+        place = f"{numbers} {best} {count} configurations"
+    else:
+        place = f"{numbers} is the configuration"
     by_score = count > 1 and found.has_test and not found.start_is_kept
-    reason = f" by validation {found.metric}" if by_score else ""
-    score = f"test {found.metric} {test_result(winner)}, {seeds_in_words(found, winner)}"
-    if not found.has_test:
-        score = f"validation {found.metric} {winner.score:.4f}, {rule_of(found)}"
-    elif found.estimate is not None:
-        score = f"estimated {found.metric} on new texts {found.estimate}"
-    elif fresh is not None:
-        mean = with_spread(fresh.mean, fresh.std)
-        score = f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
-    choice = f"; {tie_statement(found, winner, tied)}" if tied else ""
     nearest = nearest_baseline(found)
-    baseline = "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}"
-    return f"{subject}{reason}{choice}: {score}.{baseline}"
+    return "".join(
+        (
+            "" if found.finished else "So far: ",
+            f"{place} of {found.method} on {found.task}",
+            f" by validation {found.metric}" if by_score else "",
+            _tie_break(found, winner, tied),
+            f": {_score(found, winner, fresh)}.",
+            "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}",
+        )
+    )
+
+
+def _score(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
+    if not found.has_test:
+        return f"validation {found.metric} {winner.score:.4f}, {words.rule_of(found)}"
+    if found.estimate is not None:
+        return f"estimated {found.metric} on new texts {found.estimate}"
+    if fresh is not None:
+        mean = words.with_spread(fresh.mean, fresh.std)
+        return f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
+    seeds = words.seeds_in_words(found, winner)
+    return f"test {found.metric} {words.test_result(winner)}, {seeds}"
 
 
 def _certainty(
-    found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None
+    found: Report,
+    winner: ConfigurationLine,
+    tied: Sequence[ConfigurationLine],
+    fresh: ConfirmedScore | None,
 ) -> Iterator[str]:
     yield from _failures(found)
     if not found.finished:
         yield "The search is unfinished: another configuration may win."
-    elif 2 * (1 + len(tied_with(found, winner))) > len(found.configurations) > 1:
+    elif 2 * (1 + len(tied)) > len(found.configurations) > 1:
         yield "More validation rows would separate tied configurations; a longer search would not."
     if not found.has_test:
         yield f"There are {NO_TEST_ROWS}."
@@ -137,10 +158,11 @@ def _certainty(
         rows = " They read rows that also chose it." if fresh.same_rows else ""
         yield f"The new seeds played no part in the choice.{rows}"
     else:
-        yield from _over_next(found, winner)
+        if found.finished and not tied:
+            yield from _over_next(found, winner)
         same = "The same seeds chose the winner, so new seeds may score slightly lower."
         yield same if found.tests_apart else found.choice
-    yield f"Settings: {values_of(found, winner)}."
+    yield f"Settings: {words.values_of(found, winner)}."
 
 
 def nearest_baseline(found: Report) -> AgainstBaseline | None:
@@ -150,51 +172,44 @@ def nearest_baseline(found: Report) -> AgainstBaseline | None:
 
 def _over_next(found: Report, winner: ConfigurationLine) -> Iterator[str]:
     """Yield how far the next configuration is behind the winner, if the score separates them."""
-    one, others = found.over_next, [line for line in found.configurations if line is not winner]
-    if one is None or tied_with(found, winner) or not found.finished:
+    one = found.over_next
+    if one is None:
         return
+    following = next(line.number for line in found.configurations if line is not winner)
     if found.start_is_kept:
         yield (
-            f"#{others[0].number} is {in_points(-one.difference)} points above it by validation "
+            f"#{following} is {in_points(-one.difference)} points above it by validation "
             f"{found.metric}, less than two standard errors, so the start is kept."
         )
         return
     verb = "is behind" if one.reliable else "may be as good"
     yield (
-        f"#{others[0].number} {verb}: the validation {found.metric} of #{winner.number} is "
-        f"{in_points(one.difference)} points higher{_spread(one)}."
+        f"#{following} {verb}: the validation {found.metric} of #{winner.number} is "
+        f"{in_points(one.difference)} points higher{words.interval(one)}."
     )
 
 
 def _failures(found: Report) -> Iterator[str]:
     """Yield how many seed runs failed, of which configurations, and how they count."""
     lines = [line for line in found.configurations if line.failed]
-    if not lines:
-        return
-    failed, runs = sum(line.failed for line in lines), len(found.seed_runs)
-    each = listed((f"{one.failed} of #{one.number}" for one in lines), most=4)
-    yield (
-        f"{failed} of {counted(runs, 'seed run')} failed ({each}): a failed one counts as "
-        f"{METRICS[found.metric].minimum:g} in the validation score, and not in the test score."
-    )
+    if lines:
+        each = listed((f"{one.failed} of #{one.number}" for one in lines), most=4)
+        yield (
+            f"{sum(line.failed for line in lines)} of {counted(len(found.seed_runs), 'seed run')} "
+            f"failed ({each}): a failed one counts as {METRICS[found.metric].minimum:g} in the "
+            "validation score, and not in the test score."
+        )
 
 
 def _lead(one: AgainstBaseline, whose: str, metric: str) -> str:
-    value, spread = one.lead.difference, _spread(one.lead)
+    value, interval = one.lead.difference, words.interval(one.lead)
     points = f"{in_points(abs(value))} points"
     if value > 0 and not one.lead.reliable:
         over = f"over the best baseline, {one.name}, {points},"
-        return f"{whose} lead {over} is not reliable{spread}."
-    side = "above" if value > 0 else "below"
-    level = f"{points} {side}" if value else "equal to"
-    return f"{whose} {one.split} {metric} is {level} that of the best baseline, {one.name}{spread}."
-
-
-def _spread(one: Difference | Comparison) -> str:
-    if one.interval is None:
-        return f" ({counted(one.n, 'pair')})"
-    low, high = (signed_points(end) for end in one.interval)
-    return f" (95 %{'' if one.for_rows else ' for other seeds alone'}: {low} to {high})"
+        return f"{whose} lead {over} is not reliable{interval}."
+    level = f"{points} {'above' if value > 0 else 'below'}" if value else "equal to"
+    of = f"that of the best baseline, {one.name}"
+    return f"{whose} {one.split} {metric} is {level} {of}{interval}."
 
 
 def _next(found: Report, fresh: ConfirmedScore | None) -> tuple[str, str]:
@@ -203,10 +218,10 @@ def _next(found: Report, fresh: ConfirmedScore | None) -> tuple[str, str]:
     failures = [seed.failure for seed in found.seed_runs if seed.failure is not None]
     if any(not failure.startswith(NON_FINITE) for failure in failures):
         return "train the failed seed runs again:", f"{search_command(found)} --retry-failed"
-    if fresh is None and found.has_test and found.estimate is None and not found.repeats:
-        return "measure it on new seeds, which did not choose it:", study_command("confirm", found)
     if found.repeats:
         return "", ""
+    if fresh is None and found.has_test and found.estimate is None:
+        return "measure it on new seeds, which did not choose it:", study_command("confirm", found)
     return "save it as a model:", export_command(found)
 
 
@@ -273,7 +288,7 @@ def _best(
     others: Sequence[ComparedStudy],
     tied: Sequence[ComparedStudy],
 ) -> str:
-    score = f"test {found.metric} {with_spread(best.test_mean or 0.0, best.test_std)}"
+    score = f"test {found.metric} {words.with_spread(best.test_mean or 0.0, best.test_std)}"
     report = found.report_of(best)
     # Its seeds may be more than the compared ones.
     nearest = nearest_baseline(report) if report.seeds == found.seeds else None
@@ -284,9 +299,9 @@ def _best(
         second = f"{difference} points above {name_of(found, others[0])}"
         return f"{name_of(found, best)} is best on {found.task}: {score}, {second}.{baseline}"
     equal = [one for one in others if one.test_mean == best.test_mean]
-    first = joined([name_of(found, one) for one in (best, *equal)])
+    first = words.joined([name_of(found, one) for one in (best, *equal)])
     have = "have" if equal else "has"
-    near = joined([name_of(found, one) for one in tied if one not in equal])
+    near = words.joined([name_of(found, one) for one in tied if one not in equal])
     chance = f", but the lead over {near} may be chance" if near else ""
     what = "encoder" if found.of_encoders else "method"
     return (
@@ -310,7 +325,7 @@ def _certainty_of_best(
         return
     yield (
         f"{name_of(found, best)} minus {name_of(found, others[0])}: "
-        f"{signed_points(pair.comparison.difference)} points{_spread(pair.comparison)}, "
+        f"{signed_points(pair.comparison.difference)} points{words.interval(pair.comparison)}, "
         f"p = {pair.adjusted:.3f}, "
         "adjusted for all pairs of studies."
     )
@@ -333,8 +348,3 @@ def _next_of_all(found: StudyComparison) -> tuple[str, str]:
         command = f"sclsearch compare {' '.join(confirmed)}{where}"
         return "compare the winners on the new seeds:", command
     return "", ""
-
-
-def joined(names: Sequence[str]) -> str:
-    """Return names as text: `a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -17,7 +17,7 @@ from sclsearch.canonical import canonical, counted
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
-from sclsearch.reports.terminal import duration
+from sclsearch.reports.words import duration
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.plan import estimate
 from sclsearch.search.prepare import check_new, gpus_each, prepare_study

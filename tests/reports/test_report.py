@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.notes import seeds_lacking
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.studies import studies
+from sclsearch.reports.words import seeds_lacking
 from sclsearch.selection.rules import parse_rule
 from tests.protocols.conftest import labeled, splits_of
 from tests.reports.conftest import WriteStudy

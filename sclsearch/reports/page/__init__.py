@@ -23,7 +23,7 @@ from sclsearch.reports.page.trend import find_trend, summary_of_trend
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary, name_of, summarize, summarize_comparison
 from sclsearch.reports.table import table_file
-from sclsearch.reports.terminal import rule_of
+from sclsearch.reports.words import rule_of
 from sclsearch.store.storage import LocalPath, check_writable, new_folder
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sclsearch.reports.page.winner import calibration, class_scores, confusions
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, tested_winner
 from sclsearch.reports.summary import name_of
 from sclsearch.reports.table import stored_seed_runs
-from sclsearch.reports.terminal import (
+from sclsearch.reports.words import (
     duration,
     race_statement,
     rule_in_words,

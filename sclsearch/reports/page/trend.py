@@ -18,7 +18,7 @@ from sclsearch.reports.page.figures import as_number, trend_plot
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary
-from sclsearch.reports.terminal import with_spread
+from sclsearch.reports.words import with_spread
 from sclsearch.selection.significance import Comparison
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sclsearch.reports.calibration import bins_of
 from sclsearch.reports.comparison_tables import text_frame
 from sclsearch.reports.page import figures
 from sclsearch.reports.report import Report, SeedLine, tested_winner
-from sclsearch.reports.terminal import with_spread
+from sclsearch.reports.words import with_spread
 from sclsearch.selection.rules import mean_std
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
