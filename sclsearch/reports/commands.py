@@ -4,7 +4,6 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,12 @@ if TYPE_CHECKING:
     from sclsearch.reports.report import Report
     from sclsearch.study.spec import StudySpec
 
-TEXTS = '["Your text."]'
 SIZES = ("train_size", "shots")
+OPTIONS = (
+    *("model", "protocol", "scale", "folds", "metric", *SIZES, "unlabeled", "paraphrases"),
+    *("precision", "data_dir", "rule", "seeds", "study"),
+)
+SEARCH_OPTIONS = ("configs", "race", "space", "sampler", "start_from", "search_seed")
 RUN_OPTIONS = ("tracking", "checkpoint_every")
 """Stored options of a command that do not change its results."""
 
@@ -73,43 +76,33 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
     from sclsearch.study.restore import restore_task
     from sclsearch.tasks.custom import as_options
 
-    record = report.record
-    origin, space = record.origin, record.identity["space"]
+    record, origin, new = report.record, report.record.origin, changes is not None
+    space, changed = record.identity["space"], dict(changes or {})
     searched = space["parameters"] or space["published"]
-    changed = {} if changes is None else dict(changes)
-    size, shots = (changed.pop(name, origin.get(name)) for name in SIZES)
-    named: dict[str, Any] = {
-        "--model": origin.get("model"),
-        "--protocol": origin.get("protocol"),
-        "--scale": origin.get("scale"),
-        "--folds": origin.get("folds"),
-        "--metric": origin.get("metric"),
-        "--train-size": size,
-        "--shots": shots,
-        "--unlabeled": origin.get("unlabeled"),
-        "--paraphrases": origin.get("paraphrases"),
-        "--precision": precision if (precision := origin.get("precision")) != "auto" else None,
-        "--data-dir": origin.get("data_dir"),
-        "--rule": report.rule,
+    configs = max(report.configs, len(report.configurations))
+    race = "off" if report.race is None else report.race
+    usual = usual_band(parse_rule(report.rule).score, configs, report.seeds)
+    given = {
+        **origin,
+        **{name: changed.pop(name, origin.get(name)) for name in SIZES},
+        "precision": None if origin.get("precision") == "auto" else origin.get("precision"),
+        "rule": report.rule,
         # A search that replaces one of a single seed has the usual number.
-        "--seeds": report.seeds if changes is None or report.seeds > 1 else None,
-        "--study": report.study if changes is None else None,
+        "seeds": None if new and report.seeds == 1 else report.seeds,
+        "study": None if new else report.study,
+        "configs": configs,
+        "race": None if report.race == usual else race,
+        "space": origin.get("space_option"),
+        "search_seed": record.identity.get("search_seed"),
     }
-    if searched:
-        named["--configs"] = configs = max(report.configs, len(report.configurations))
-        if report.race != usual_band(parse_rule(report.rule).score, configs, report.seeds):
-            named["--race"] = "off" if report.race is None else report.race
-        named["--space"] = origin.get("space_option")
-        named["--sampler"] = origin.get("sampler")
-        named["--start-from"] = origin.get("start_from")
-        named["--search-seed"] = record.identity.get("search_seed")
-    named |= {f"--{name.replace('_', '-')}": origin.get(name) for name in RUN_OPTIONS}
-    options = [(name, str(value)) for name, value in named.items() if value is not None]
-    by_hand = {**report.settings, **changed}
-    sets = [("--set", f"{name}={as_setting(v)}") for name, v in by_hand.items() if v is not None]
-    task = as_options(restore_task(origin["task"]))
-    words = ["--method", str(origin["method"]), *task, *chain.from_iterable([*options, *sets])]
-    command = "train" if not searched and changes is None else "tune"
+    words = ["--method", str(origin["method"]), *as_options(restore_task(origin["task"]))]
+    for name in (*OPTIONS, *(SEARCH_OPTIONS if searched else ()), *RUN_OPTIONS):
+        if given.get(name) is not None:
+            words += [f"--{name.replace('_', '-')}", str(given[name])]
+    for name, value in {**report.settings, **changed}.items():
+        if value is not None:
+            words += ["--set", f"{name}={as_setting(value)}"]
+    command = "tune" if searched or new else "train"
     return f"sclsearch {command} {shlex.join(words)}{storage_option(report.storage)}"
 
 
@@ -147,34 +140,33 @@ def winner_spec(
 
 def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, str]]:
     """Yield a heading and Python code for each way to load an export, the main one first."""
-    quoted = json.dumps(name, ensure_ascii=False)
     yield "With sclsearch:", _with_sclsearch(name, record)
     if record.members:
         return
+    with_code, folder = record.format == "transformers-code", _quoted(name)
     if record.format != "sclsearch":
-        code = "" if record.format == "transformers" else ", and the code in pooled_classifier.py"
+        code = ", and the code in pooled_classifier.py" if with_code else ""
         same = "with the same predictions"
         if record.thresholded:
             same = "which predicts the likelier class"
-        heading = f"With transformers alone{code}, {same}:"
-        yield heading, _with_transformers(name, record)
-    if record.format == "transformers":
-        return
-    if record.format == "transformers-code" and not record.pair:
+        yield f"With transformers alone{code}, {same}:", _with_transformers(name, record)
+    if with_code and not record.pair:
         yield (
             "With sentence-transformers, whose `encode` returns the class scores, in the order of "
             "the labels. The first two modules alone return the embeddings:",
             "from sentence_transformers import SentenceTransformer\n\n"
-            f"classifier = SentenceTransformer({quoted})\nprint(classifier.encode({TEXTS}))\n"
+            f"classifier = SentenceTransformer({folder})\n"
+            'print(classifier.encode(["Your text."]))\n'
             "embedder = SentenceTransformer(modules=list(classifier)[:2])\n"
-            f"print(embedder.encode({TEXTS}))",
+            'print(embedder.encode(["Your text."]))',
         )
-    yield (
-        "The encoder alone:",
-        "from transformers import AutoModel, AutoTokenizer\n\n"
-        f'encoder = AutoModel.from_pretrained({quoted}, subfolder="{ENCODER}")\n'
-        f'tokenizer = AutoTokenizer.from_pretrained({quoted}, subfolder="{ENCODER}")',
-    )
+    if record.format != "transformers":
+        yield (
+            "The encoder alone:",
+            "from transformers import AutoModel, AutoTokenizer\n\n"
+            f'encoder = AutoModel.from_pretrained({folder}, subfolder="{ENCODER}")\n'
+            f'tokenizer = AutoTokenizer.from_pretrained({folder}, subfolder="{ENCODER}")',
+        )
 
 
 def main_example(name: str, record: "ExportRecord") -> str:
@@ -185,49 +177,53 @@ def main_example(name: str, record: "ExportRecord") -> str:
 
 
 def _with_transformers(name: str, record: "ExportRecord") -> str:
-    quoted = json.dumps(name, ensure_ascii=False)
-    texts = '{"text": "First text.", "text_pair": "Second text."}' if record.pair else TEXTS
+    texts = '["Your text."]'
+    if record.pair:
+        texts = '{"text": "First text.", "text_pair": "Second text."}'
     code = ", trust_remote_code=True" if record.format == "transformers-code" else ""
     return (
         "from transformers import pipeline\n"
-        f'classifier = pipeline("text-classification", model={quoted}{code})\n'
+        f'classifier = pipeline("text-classification", model={_quoted(name)}{code})\n'
         f"print(classifier({texts}, truncation=True))"
     )
 
 
 def _with_sclsearch(name: str, record: "ExportRecord") -> str:
-    quoted = json.dumps(name, ensure_ascii=False)
-    texts = '[("First text.", "Second text.")]' if record.pair else TEXTS
-    method = f', method="{_place(record)}"' if record.method_digest else ""
+    texts = '[("First text.", "Second text.")]' if record.pair else '["Your text."]'
+    method = f', method="{_method_place(record)}"' if record.method_digest else ""
     return (
-        f"import sclsearch\nclassifier = sclsearch.load({quoted}{method})\n"
+        f"import sclsearch\nclassifier = sclsearch.load({_quoted(name)}{method})\n"
         f"print(classifier.predict({texts}))"
     )
 
 
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _method_place(record: "ExportRecord") -> str:
+    return f"{Path(record.place.rpartition(':')[0]).name}:{record.method}"
+
+
 def own_method_option(record: "ExportRecord") -> str:
     """Return the option that `predict` needs for a custom method; else no text."""
-    return f" --method {shlex.quote(_place(record))}" if record.method_digest else ""
-
-
-def _place(record: "ExportRecord") -> str:
-    return f"{Path(record.place.rpartition(':')[0]).name}:{record.method}"
+    return f" --method {shlex.quote(_method_place(record))}" if record.method_digest else ""
 
 
 def loading_note(name: str, record: "ExportRecord") -> str:
     """Return a paragraph on the command line, the hub, and what cannot load an export."""
     quoted = shlex.quote(name)
-    lines = [
+    note = (
         f"On the command line: `sclsearch predict {quoted} FILE{own_method_option(record)}`. "
         f"From the hub: `hf download OWNER/NAME --local-dir {quoted}`."
-    ]
+    )
     if record.members or record.format == "sclsearch":
         why = "averages several models" if record.members else "has a head that transformers lacks"
-        lines.append(f"transformers cannot load this folder, because the classifier {why}.")
+        note += f"\ntransformers cannot load this folder, because the classifier {why}."
     elif record.format == "transformers-code":
-        lines.append(
-            "No class of transformers computes the head of this classifier, so `pipeline` and "
+        note += (
+            "\nNo class of transformers computes the head of this classifier, so `pipeline` and "
             "`AutoModelForSequenceClassification` take `trust_remote_code=True`, which lets "
             "pooled_classifier.py run."
         )
-    return "\n".join(lines)
+    return note
