@@ -1,7 +1,7 @@
 """Differences of two configurations under a rule, with intervals for other seeds and rows."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,8 @@ SEED_DRAWS, ROW_DRAWS = 1000, 200
 Split = Literal["test", "validation"]
 Rows = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """True and predicted classes or scores of a seed's rows, `[rows]` each."""
+RowsOf = Mapping[int, Rows]
+"""Rows of a configuration by replicate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +78,11 @@ class ScoredSeed:
 
 Seeds = Sequence[ScoredSeed]
 """Seed runs of a configuration by replicate."""
+Pairs = Sequence[Sequence[ScoredSeed]]
+"""Seed runs of two configurations, one pair for each replicate."""
 
 
-def scored_seeds(
-    line: "ConfigurationLine", replicates: Sequence[int], rows: Mapping[int, Rows]
-) -> Seeds:
+def scored_seeds(line: "ConfigurationLine", replicates: Sequence[int], rows: RowsOf) -> Seeds:
     """Return the scores of a configuration on some replicates, with its rows by replicate."""
     found = {
         seed.replicate: ScoredSeed(seed.validation, seed.test, rows.get(seed.replicate))
@@ -103,45 +105,32 @@ def difference(
     The variance is that over seeds plus that over rows, each from bootstrap samples to which the
     rule is applied. Seeds with the same training rows are drawn together, and seeds with the same
     rows of the split draw the same ones. The interval is Student's, with the degrees of freedom of
-    Satterthwaite (1946, Biometrics Bulletin 2:110-114).
-
-    Args:
-        ours: The configuration.
-        theirs: The other one.
-        rule: Rule of both scores.
-        metric: Name of the metric.
-        split: Rows that are scored.
-        digests: For each replicate the SHA-256 of its rows by their use.
+    Satterthwaite (1946, Biometrics Bulletin 2:110-114). `digests` has for each replicate the
+    SHA-256 of its rows by their use.
     """
-    lowest = METRICS[metric].minimum
+    lowest, span = METRICS[metric].minimum, METRICS[metric].span
 
-    def gap(a: Seeds, b: Seeds) -> float | None:
-        scores = [_score(one, rule, split, lowest) for one in (a, b)]
-        return None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
+    def gap(pairs: Pairs) -> float | None:
+        a, b = (_score(line, rule, split, lowest) for line in zip(*pairs, strict=True))
+        return None if a is None or b is None else a - b
 
-    value = gap(ours, theirs)
+    pairs = [*zip(ours, theirs, strict=True)]
+    value, groups = gap(pairs), _together(digests)
     if value is None:
         return None
-    groups = _together(digests)
-    both = [
-        all(seed.validation is not None for seed in pair) for pair in zip(ours, theirs, strict=True)
-    ]
-    known = sum(any(both[seed] for seed in group) for group in groups)
+    finished = [None not in (a.validation, b.validation) for a, b in pairs]
+    known = sum(any(finished[seed] for seed in group) for group in groups)
     for_rows = all(one.rows or one.validation is None for one in (*ours, *theirs))
     if known < FEWEST_PAIRS:
         return Difference(value, None, known, for_rows)
-    draw = stream(0, "difference")
-    samples = []
-    for chosen in draw.integers(len(groups), size=(SEED_DRAWS, len(groups))):
-        seeds = [seed for group in chosen for seed in groups[group]]
-        samples.append(gap([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]))
-    of_seeds, of_rows = _variance(samples) * len(groups) / (len(groups) - 1), 0.0
+    draw, freedom = stream(0, "difference"), len(groups) - 1
+    samples = draw.integers(len(groups), size=(SEED_DRAWS, len(groups)))
+    drawn = ([pairs[seed] for group in one for seed in groups[group]] for one in samples)
+    of_seeds, of_rows = _variance(map(gap, drawn)) * len(groups) / freedom, 0.0
     if for_rows:
         own = [one[split] for one in digests]
-        resampled = (_rescored(own, (ours, theirs), metric, split, draw) for _ in range(ROW_DRAWS))
-        of_rows = _variance([gap(a, b) for a, b in resampled])
-    half = _quantile(of_seeds, of_rows, len(groups) - 1) * math.sqrt(of_seeds + of_rows)
-    span = METRICS[metric].span
+        of_rows = _variance(map(gap, _resampled(pairs, own, metric, split, draw)))
+    half = _quantile(of_seeds, of_rows, freedom) * math.sqrt(of_seeds + of_rows)
     interval = max(value - half, -span), min(value + half, span)
     return Difference(value, interval, known, for_rows)
 
@@ -162,7 +151,7 @@ def _together(digests: Sequence[Mapping[str, str]]) -> list[list[int]]:
     return [*groups.values()] if len(groups) > 1 else [[seed] for seed in range(len(digests))]
 
 
-def _variance(samples: Sequence[float | None]) -> float:
+def _variance(samples: Iterable[float | None]) -> float:
     known = [one for one in samples if one is not None]
     return float(np.var(known, ddof=1)) if len(known) > 1 else 0.0
 
@@ -176,40 +165,39 @@ def _quantile(of_seeds: float, of_rows: float, freedom: int) -> float:
     return float(stdtrit(freedom * ((of_seeds + of_rows) / of_seeds) ** 2, 1 - ALPHA / 2))
 
 
-def _rescored(
-    digests: Sequence[str],
-    lines: Sequence[Seeds],
-    metric: str,
-    split: Split,
-    draw: np.random.Generator,
-) -> Iterator[Seeds]:
-    """Yield each configuration's scores on one bootstrap sample of the rows."""
-    drawn: dict[str, npt.NDArray[np.int64]] = {}
-    for line in lines:
-        scored = list[ScoredSeed]()
-        for seed, digest in zip(line, digests, strict=True):
-            if seed.rows is None:
-                scored.append(seed)
-                continue
-            count = len(seed.rows[0])
-            if digest not in drawn:
-                drawn[digest] = draw.integers(count, size=count)
-            value = _value(metric, *(part[drawn[digest]] for part in seed.rows))
-            test = split == "test"
-            scored.append(replace(seed, test=value) if test else replace(seed, validation=value))
-        yield scored
+def _resampled(
+    pairs: Pairs, digests: Sequence[str], metric: str, split: Split, draw: np.random.Generator
+) -> Iterator[Pairs]:
+    """Yield the pairs with their scores on bootstrap samples of the rows."""
+    sizes = {
+        digest: len(seed.rows[0])
+        for line in zip(*pairs, strict=True)
+        for seed, digest in zip(line, digests, strict=True)
+        if seed.rows
+    }
+    for _ in range(ROW_DRAWS):
+        drawn = {digest: draw.integers(size, size=size) for digest, size in sizes.items()}
+        yield [
+            [_rescored(seed, metric, split, drawn.get(digest)) for seed in pair]
+            for pair, digest in zip(pairs, digests, strict=True)
+        ]
 
 
-def _value(metric: str, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> float:
-    """Return the value of a metric of predicted classes or scores."""
+def _rescored(seed: ScoredSeed, metric: str, split: Split, drawn: Any) -> ScoredSeed:
+    """Return a seed with its score on drawn rows; a failed one has none."""
+    if seed.rows is None:
+        return seed
+    y, predicted = (part[drawn] for part in seed.rows)
     found = METRICS[metric]
-    if found.needs == "scores":
-        return found.function(predicted, y)
-    classes = max(2, 1 + int(max(y.max(), predicted.max())))
-    return found.function(confusion(y, predicted.astype(np.int64), classes))
+    if found.needs == "classes":
+        classes = max(2, 1 + int(max(y.max(), predicted.max())))
+        value = found.function(confusion(y, predicted.astype(np.int64), classes))
+    else:
+        value = found.function(predicted, y)
+    return replace(seed, test=value) if split == "test" else replace(seed, validation=value)
 
 
-def rows_of(report: "Report", line: "ConfigurationLine", split: Split) -> dict[int, Rows]:
+def rows_of(report: "Report", line: "ConfigurationLine", split: Split) -> RowsOf:
     """Return the stored true and predicted classes or scores of a configuration, by replicate.
 
     There are none for metrics that need probabilities.
@@ -233,65 +221,48 @@ def with_leads(report: "Report", state: "SearchState", stored: Mapping[int, Any]
 
     `stored` has the evaluations and predictions of each baseline by replicate.
     """
+    from sclsearch.reports.report import best_line
+
     winner = report.winner
     if winner is None:
         return report
-    others = (line for line in report.configurations if line is not winner)
-    following = next((line for line in others if line.score is not None and line.reported), None)
+    replicates = [seed.replicate for seed in winner.seeds]  # without damaged ones
+    rule, runs = parse_rule(report.rule), state.runs_of(winner.number).values()
+
+    def lead(
+        line: "ConfigurationLine", split: Split, own: RowsOf, its: RowsOf
+    ) -> Difference | None:
+        """Return the lead over a configuration; its interval reaches one row to each side."""
+        ours, theirs = scored_seeds(winner, replicates, own), scored_seeds(line, replicates, its)
+        found = difference(ours, theirs, rule, report.metric, split, report.rows)
+        if found is None or found.interval is None:
+            return found
+        counts = [run.counted.get(split, {}).get("confusion") for run in runs]
+        row = (1 + 1e-9) / min((float(np.sum(one)) for one in counts if one), default=math.inf)
+        low, high = found.interval
+        wide = min(low, found.difference - row), max(high, found.difference + row)
+        return replace(found, interval=wide)
+
     over_next = None
-    if following is not None:
-        rows = rows_of(report, following, "validation")
-        own = rows_of(report, winner, "validation")
-        over_next = _lead(report, state, following, "validation", own, rows)
+    if following := best_line([line for line in report.configurations if line is not winner]):
+        own, its = (rows_of(report, line, "validation") for line in (winner, following))
+        over_next = lead(following, "validation", own, its)
     split: Split = "validation" if winner.test_mean is None else "test"
-    own, against = rows_of(report, winner, split), []
+    pairs = zip(replicates, report.rows, strict=True)
+    digests = {number: rows.get(split, "") for number, rows in pairs}
+    own, against = rows_of(report, winner, split), list[AgainstBaseline]()
     for line in report.baselines:
-        rows = _rows_of_baseline(report, line.origin, own, stored, split)
-        complete = len(line.seeds) == len(winner.seeds)
-        lead = _lead(report, state, line, split, own, rows) if complete else None
-        if lead is not None:
-            against.append(AgainstBaseline(line.origin, lead, split))
+        its = _rows_of_baseline(line.origin, own, stored, split, digests)
+        found = lead(line, split, own, its) if len(line.seeds) == len(replicates) else None
+        if found is not None:
+            against.append(AgainstBaseline(line.origin, found, split))
     return replace(report, against=tuple(against), over_next=over_next)
 
 
-def _lead(
-    report: "Report",
-    state: "SearchState",
-    line: "ConfigurationLine",
-    split: Split,
-    own: Mapping[int, Rows],
-    its: Mapping[int, Rows],
-) -> Difference | None:
-    """Return the winner's lead over a configuration; its interval reaches one row to each side."""
-    winner = report.winner
-    assert winner is not None
-    replicates = [seed.replicate for seed in winner.seeds]  # without damaged ones
-    found = difference(
-        scored_seeds(winner, replicates, own),
-        scored_seeds(line, replicates, its),
-        parse_rule(report.rule),
-        report.metric,
-        split,
-        report.rows,
-    )
-    runs = state.runs_of(winner.number).values()
-    confusions = [run.counted.get(split, {}).get("confusion") for run in runs]
-    rows = min((sum(map(sum, one)) for one in confusions if one), default=0)
-    if found is None or found.interval is None or not rows:
-        return found
-    row, (low, high) = (1 + 1e-9) / rows, found.interval
-    wide = min(low, found.difference - row), max(high, found.difference + row)
-    return replace(found, interval=wide)
-
-
 def _rows_of_baseline(
-    report: "Report", name: str, own: Mapping[int, Rows], stored: Mapping[int, Any], split: Split
-) -> dict[int, Rows]:
+    name: str, own: RowsOf, stored: Mapping[int, Any], split: Split, digests: Mapping[int, str]
+) -> RowsOf:
     """Return the stored rows of a baseline; the winner's rows have their true classes."""
-    winner = report.winner
-    assert winner is not None
-    pairs = zip(winner.seeds, report.rows, strict=True)
-    digests = {seed.replicate: rows.get(split, "") for seed, rows in pairs}
     labels = {digests[number]: y for number, (y, _) in own.items()}
     return {
         number: (labels[digests[number]], np.array(one[name]["predictions"][split]))
