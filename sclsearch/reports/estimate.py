@@ -80,24 +80,22 @@ def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Est
     probabilities or scores.
     """
     metric, seeds = METRICS[state.metric], [one.number for one in state.replicates[:folds]]
-    runs = {place: run for place, run in state.seed_runs.items() if run.failure is None}
+    runs = {run_id: run for run_id, run in state.seed_runs.items() if run.failure is None}
     complete = [n for n in state.scores if all((n, seed) in runs for seed in seeds)]
     winner = -1 if state.winner is None else state.winner.number
     if winner not in complete or metric.needs != "classes" or seeds != [*range(folds)]:
         return None
-    wanted = [runs[number, seed] for number in complete for seed in seeds]
     with suppress(DamagedError):
-        rows = [one for one in RunStore(storage).rows(wanted) if one is not None]
-        if len(rows) < len(wanted):
+        found = RunStore(storage).rows([runs[n, seed] for n in complete for seed in seeds])
+        rows = [one for one in found if one is not None]
+        if len(rows) < len(found):
             return None
-        parts = [rows[start : start + len(seeds)] for start in range(0, len(rows), len(seeds))]
-        y = np.concatenate([one.labels["validation"] for one in parts[0]])
-        probabilities = [[one.probabilities["validation"] for one in part] for part in parts]
-        predicted = [np.concatenate(part).argmax(1) for part in probabilities]
-        classes = probabilities[0][0].shape[1]
-
-        fold = np.repeat(range(len(seeds)), [len(one.labels["validation"]) for one in parts[0]])
-        start = None if state.start is None else state.start.number
+        labels = [one.labels["validation"] for one in rows[:folds]]
+        y, fold = np.concatenate(labels), np.repeat(seeds, [len(one) for one in labels])
+        classes = rows[0].probabilities["validation"].shape[1]
+        by_row = np.concatenate([one.probabilities["validation"].argmax(1) for one in rows])
+        predicted = by_row.reshape(len(complete), len(y))
+        start = -1 if state.start is None else state.start.number
 
         def score(position: int, drawn: Index) -> float:
             return metric.function(confusion(y[drawn], predicted[position][drawn], classes))
@@ -107,9 +105,9 @@ def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Est
 
         def choose(drawn: Index) -> int:
             best = int(scores(drawn).argmax())
-            if start is None or start not in complete:
+            if start not in complete:
                 return best
-            by_fold = [rows for n in range(len(seeds)) if len(rows := drawn[fold[drawn] == n])]
+            by_fold = [rows for n in seeds if len(rows := drawn[fold[drawn] == n])]
             first = complete.index(start)
             ours, its = ([score(one, rows) for rows in by_fold] for one in (best, first))
             return best if state.rule.prefers(ours, its) else first
