@@ -15,7 +15,7 @@ from sclsearch.reports.comparison import (
     StudyComparison,
     confirmed_score,
 )
-from sclsearch.reports.differences import AgainstBaseline
+from sclsearch.reports.differences import AgainstBaseline, Difference
 from sclsearch.reports.encoder_costs import weights_of
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.rules import parse_rule
@@ -25,6 +25,7 @@ from sclsearch.tasks.metrics import METRICS
 
 NON_FINITE = "non-finite"
 """Start of the failure of a seed run that would fail again."""
+Lines = Sequence[ConfigurationLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,15 @@ def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:
     winner, verdict = found.winner, found.verdict
     if winner is None:
         return _without_winner(found)
-    if verdict is not None and found.finished:
-        best = f"#{winner.number} wins by the rule {found.rule}, but {verdict.fault}"
-        none = f"No configuration of {found.method} is useful."
-        answer = f"{best} {verdict.above}" if verdict.above else f"{none} {best}"
-        certainty = [*_failures(found), f"Likely cause: {verdict.cause}."]
-        return Summary(answer, " ".join(certainty), "search again:", verdict.command)
-    tied = _tied(found, winner)
-    certainty = [*_certainty(found, winner, tied, fresh)]
-    return Summary(_answer(found, winner, tied, fresh), " ".join(certainty), *_next(found, fresh))
+    if verdict is None or not found.finished:
+        leaders = _leaders(found, winner)
+        certainty = " ".join(_certainty(found, leaders, fresh))
+        return Summary(_answer(found, leaders, fresh), certainty, *_next(found, fresh))
+    best = f"#{winner.number} wins by the rule {found.rule}, but {verdict.fault}"
+    none = f"No configuration of {found.method} is useful."
+    answer = f"{best} {verdict.above}" if verdict.above else f"{none} {best}"
+    certainty = " ".join([*_failures(found), f"Likely cause: {verdict.cause}."])
+    return Summary(answer, certainty, "search again:", verdict.command)
 
 
 def summary_of(found: Report) -> Summary:
@@ -77,56 +78,40 @@ def _without_winner(found: Report) -> Summary:
     return Summary("No configuration is finished yet.", "", "resume:", search_command(found))
 
 
-def _tied(found: Report, winner: ConfigurationLine) -> list[ConfigurationLine]:
-    """Return the other configurations with the winner's score; none if the start is kept."""
-    lines = () if found.start_is_kept else found.configurations
-    return [
-        one for one in lines if one is not winner and one.reported and one.score == winner.score
-    ]
+def _leaders(found: Report, winner: ConfigurationLine) -> Lines:
+    """Return the winner and the configurations tied with it; alone a start that is kept."""
+    lines = [winner] if found.start_is_kept else found.configurations
+    return [one for one in lines if one.reported and one.score == winner.score]
 
 
-def _tie_break(found: Report, winner: ConfigurationLine, tied: Sequence[ConfigurationLine]) -> str:
-    """Return what decides between tied configurations, after a semicolon; empty without a tie."""
-    if not tied:
-        return ""
+def _tie_break(found: Report, winner: ConfigurationLine, tied: Lines) -> str:
+    """Return what decides between tied configurations."""
     losses = [one.loss for one in tied if one.loss is not None]
-    reason = "has the lowest number"
-    if winner.loss is not None and losses and winner.loss < min(losses):
-        reason = "has the lowest validation loss"
     if parse_rule(found.rule).margin and winner.origin in {"published", "start"}:
-        reason = "is the start"
-    return f"; #{winner.number} {reason}"
+        return f"#{winner.number} is the start"
+    lower = winner.loss is not None and bool(losses) and winner.loss < min(losses)
+    return f"#{winner.number} has the {'lowest validation loss' if lower else 'lowest number'}"
 
 
-def _answer(
-    found: Report,
-    winner: ConfigurationLine,
-    tied: Sequence[ConfigurationLine],
-    fresh: ConfirmedScore | None,
-) -> str:
+def _answer(found: Report, leaders: Lines, fresh: ConfirmedScore | None) -> str:
+    winner, *tied = leaders
     count = sum(found.finished or one.score is not None for one in found.configurations)
-    numbers = words.joined([f"#{one.number}" for one in (winner, *tied)])
-    best = f"{'are' if tied else 'is'} the best of"
+    numbers = words.joined([f"#{one.number}" for one in leaders])
+    verb = "are" if tied else "is"
+    what = f"the best of {count} configurations" if count > 1 else "the configuration"
+    if not found.finished:
+        numbers = f"So far: {numbers}"
+        what = f"the best of {counted(count, 'finished configuration')}"
     if found.start_is_kept:
-        place = f"{numbers}, the start, wins among {count} configurations"
-    elif not found.finished:
-        place = f"{numbers} {best} {counted(count, 'finished configuration')}"
-    elif count > 1:
-        place = f"{numbers} {best} {count} configurations"
-    else:
-        place = f"{numbers} is the configuration"
-    by_score = count > 1 and found.has_test and not found.start_is_kept
+        numbers, verb, what = f"{numbers}, the start,", "wins", f"among {count} configurations"
+    answer = f"{numbers} {verb} {what} of {found.method} on {found.task}"
+    if count > 1 and found.has_test and not found.start_is_kept:
+        answer += f" by validation {found.metric}"
+    if tied:
+        answer += f"; {_tie_break(found, winner, tied)}"
+    answer += f": {_score(found, winner, fresh)}."
     nearest = nearest_baseline(found)
-    return "".join(
-        (
-            "" if found.finished else "So far: ",
-            f"{place} of {found.method} on {found.task}",
-            f" by validation {found.metric}" if by_score else "",
-            _tie_break(found, winner, tied),
-            f": {_score(found, winner, fresh)}.",
-            "" if nearest is None else f" {_lead(nearest, 'Its', found.metric)}",
-        )
-    )
+    return answer if nearest is None else f"{answer} {_lead(nearest, 'Its', found.metric)}"
 
 
 def _score(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
@@ -134,23 +119,17 @@ def _score(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | Non
         return f"validation {found.metric} {winner.score:.4f}, {words.rule_of(found)}"
     if found.estimate is not None:
         return f"estimated {found.metric} on new texts {found.estimate}"
+    score = f"{words.test_result(winner)}, {words.seeds_in_words(found, winner)}"
     if fresh is not None:
-        mean = words.with_spread(fresh.mean, fresh.std)
-        return f"test {found.metric} {mean} on {counted(fresh.seeds, 'new seed')}"
-    seeds = words.seeds_in_words(found, winner)
-    return f"test {found.metric} {words.test_result(winner)}, {seeds}"
+        score = f"{words.with_spread(fresh.mean, fresh.std)} on {counted(fresh.seeds, 'new seed')}"
+    return f"test {found.metric} {score}"
 
 
-def _certainty(
-    found: Report,
-    winner: ConfigurationLine,
-    tied: Sequence[ConfigurationLine],
-    fresh: ConfirmedScore | None,
-) -> Iterator[str]:
+def _certainty(found: Report, leaders: Lines, fresh: ConfirmedScore | None) -> Iterator[str]:
     yield from _failures(found)
     if not found.finished:
         yield "The search is unfinished: another configuration may win."
-    elif 2 * (1 + len(tied)) > len(found.configurations) > 1:
+    elif 2 * len(leaders) > len(found.configurations) > 1:
         yield "More validation rows would separate tied configurations; a longer search would not."
     if not found.has_test:
         yield f"There are {NO_TEST_ROWS}."
@@ -158,11 +137,11 @@ def _certainty(
         rows = " They read rows that also chose it." if fresh.same_rows else ""
         yield f"The new seeds played no part in the choice.{rows}"
     else:
-        if found.finished and not tied:
-            yield from _over_next(found, winner)
+        if found.over_next is not None and found.finished and len(leaders) == 1:
+            yield _over_next(found, leaders[0], found.over_next)
         same = "The same seeds chose the winner, so new seeds may score slightly lower."
         yield same if found.tests_apart else found.choice
-    yield f"Settings: {words.values_of(found, winner)}."
+    yield f"Settings: {words.values_of(found, leaders[0])}."
 
 
 def nearest_baseline(found: Report) -> AgainstBaseline | None:
@@ -170,20 +149,16 @@ def nearest_baseline(found: Report) -> AgainstBaseline | None:
     return min(found.against, key=lambda one: one.lead.difference, default=None)
 
 
-def _over_next(found: Report, winner: ConfigurationLine) -> Iterator[str]:
-    """Yield how far the next configuration is behind the winner, if the score separates them."""
-    one = found.over_next
-    if one is None:
-        return
+def _over_next(found: Report, winner: ConfigurationLine, one: Difference) -> str:
+    """Return how far the next configuration is behind the winner."""
     following = next(line.number for line in found.configurations if line is not winner)
     if found.start_is_kept:
-        yield (
+        return (
             f"#{following} is {in_points(-one.difference)} points above it by validation "
             f"{found.metric}, less than two standard errors, so the start is kept."
         )
-        return
     verb = "is behind" if one.reliable else "may be as good"
-    yield (
+    return (
         f"#{following} {verb}: the validation {found.metric} of #{winner.number} is "
         f"{in_points(one.difference)} points higher{words.interval(one)}."
     )
@@ -228,24 +203,28 @@ def _next(found: Report, fresh: ConfirmedScore | None) -> tuple[str, str]:
 def summarize_comparison(found: StudyComparison) -> Summary:
     """Return the summary of several studies: the best of them, ties, and the next step."""
     if not found.tested:
-        scores = {one.study: one.validation or 0.0 for one in found.studies}
-        best = max(found.studies, key=lambda one: scores[one.study])
+        best = max(found.studies, key=lambda one: one.validation or 0.0)
         answer = f"{name_of(found, best)} has the best validation score, {best.validation:.4f}."
         return Summary(answer, f"There are {NO_TEST_ROWS}.", "add test rows and repeat.", "")
     best, *others = found.ranked
     verdict = found.report_of(best).verdict
+    what = "encoder" if found.of_encoders else "method"
     finished = all(one.finished for one in found.reports)
     if verdict is not None and finished:
-        name = name_of(found, best)
-        what = "encoder" if found.of_encoders else "method"
-        answer = f"No {what} is useful on {found.task}. {name} is the best, but {verdict.fault}"
-        cause, command = f"Likely cause: {verdict.cause}.", _for_all(found, best, verdict.command)
-        return Summary(answer, cause, "search again:", command)
+        fault = f"{name_of(found, best)} is the best, but {verdict.fault}"
+        answer, cause = f"No {what} is useful on {found.task}. {fault}", verdict.cause
+        command = _for_all(found, best, verdict.command)
+        return Summary(answer, f"Likely cause: {cause}.", "search again:", command)
     tied = [one for one in others if not found.pair(best, one).clear]
-    sizes = [_smallest(found, [best, *tied])] if found.of_encoders else []
-    certainty = " ".join([*_certainty_of_best(found, best, others), *filter(None, sizes)])
-    answer = ("" if finished else "So far: ") + _best(found, best, others, tied)
-    return Summary(answer, certainty, *_next_of_all(found))
+    report = found.report_of(best)
+    # Its seeds may be more than the compared ones.
+    nearest = nearest_baseline(report) if report.seeds == found.seeds else None
+    whose = f"{name_of(found, best)}'s"
+    answer = _tied_best(found, what, tied) if tied else _clear_best(found)
+    if nearest is not None:
+        answer += f" {_lead(nearest, whose, found.metric)}"
+    certainty = " ".join([_pair(found), *_smallest(found, [best, *tied])])
+    return Summary(f"{'' if finished else 'So far: '}{answer}", certainty, *_next_of_all(found))
 
 
 def _for_all(found: StudyComparison, best: ComparedStudy, command: str) -> str:
@@ -261,17 +240,16 @@ def _for_all(found: StudyComparison, best: ComparedStudy, command: str) -> str:
     return command.replace(f"--method {best.method} ", f"--method {','.join(methods)} ", 1)
 
 
-def _smallest(found: StudyComparison, near: Sequence[ComparedStudy]) -> str:
-    """Return which of the encoders within noise of the best is the smallest, if known."""
+def _smallest(found: StudyComparison, near: Sequence[ComparedStudy]) -> Iterator[str]:
+    """Yield which of the encoders within noise of the best is the smallest, if known."""
+    if not found.of_encoders or len(near) == 1:
+        return
     sizes = {name_of(found, one): weights_of(found.report_of(one).model_place) for one in near}
     known = {name: size for name, size in sizes.items() if size is not None}
-    if len(known) < len(near) or len(near) == 1:
-        return ""
-    least = min(known, key=known.__getitem__)
-    return (
-        f"{least} is the smallest encoder within noise of the best: {known[least] / 1e6:.3g} "
-        "million weights."
-    )
+    if len(known) == len(near):
+        least = min(known, key=known.__getitem__)
+        size = f"{known[least] / 1e6:.3g} million weights"
+        yield f"{least} is the smallest encoder within noise of the best: {size}."
 
 
 def name_of(found: StudyComparison, one: ComparedStudy) -> str:
@@ -282,52 +260,45 @@ def name_of(found: StudyComparison, one: ComparedStudy) -> str:
     return one.method if methods.count(one.method) == 1 else one.study
 
 
-def _best(
-    found: StudyComparison,
-    best: ComparedStudy,
-    others: Sequence[ComparedStudy],
-    tied: Sequence[ComparedStudy],
-) -> str:
-    score = f"test {found.metric} {words.with_spread(best.test_mean or 0.0, best.test_std)}"
-    report = found.report_of(best)
-    # Its seeds may be more than the compared ones.
-    nearest = nearest_baseline(report) if report.seeds == found.seeds else None
-    whose = f"{name_of(found, best)}'s"
-    baseline = "" if nearest is None else f" {_lead(nearest, whose, found.metric)}"
-    if not tied:
-        difference = in_points(found.pair(best, others[0]).comparison.difference)
-        second = f"{difference} points above {name_of(found, others[0])}"
-        return f"{name_of(found, best)} is best on {found.task}: {score}, {second}.{baseline}"
-    equal = [one for one in others if one.test_mean == best.test_mean]
-    first = words.joined([name_of(found, one) for one in (best, *equal)])
-    have = "have" if equal else "has"
-    near = words.joined([name_of(found, one) for one in tied if one not in equal])
-    chance = f", but the lead over {near} may be chance" if near else ""
-    what = "encoder" if found.of_encoders else "method"
+def _clear_best(found: StudyComparison) -> str:
+    best, second = found.ranked[:2]
+    difference = in_points(found.pair(best, second).comparison.difference)
     return (
-        f"No {what} is clearly best on {found.task}. {first} {have} the highest {score}{chance}."
-        f"{baseline}"
+        f"{name_of(found, best)} is best on {found.task}: {_test_score(found, best)}, "
+        f"{difference} points above {name_of(found, second)}."
     )
 
 
-def _certainty_of_best(
-    found: StudyComparison, best: ComparedStudy, others: Sequence[ComparedStudy]
-) -> Iterator[str]:
-    pair = found.pair(best, others[0])
-    tests = len(found.pairs)
-    fewest = math.ceil(math.log2(2 * tests / ALPHA))
+def _tied_best(found: StudyComparison, what: str, tied: Sequence[ComparedStudy]) -> str:
+    best, *others = found.ranked
+    equal = [one for one in others if one.test_mean == best.test_mean]
+    first = words.joined([name_of(found, one) for one in (best, *equal)])
+    near = words.joined([name_of(found, one) for one in tied if one not in equal])
+    return (
+        f"No {what} is clearly best on {found.task}. {first} {'have' if equal else 'has'} the "
+        f"highest {_test_score(found, best)}"
+        f"{f', but the lead over {near} may be chance' if near else ''}."
+    )
+
+
+def _test_score(found: StudyComparison, one: ComparedStudy) -> str:
+    return f"test {found.metric} {words.with_spread(one.test_mean or 0.0, one.test_std)}"
+
+
+def _pair(found: StudyComparison) -> str:
+    """Return the test of the best two studies."""
+    best, second = found.ranked[:2]
+    pair, tests = found.pair(best, second), len(found.pairs)
     if min(1.0, tests * smallest_p(pair.comparison.n)) > ALPHA:
-        pairs = counted(pair.comparison.n, "seed")
-        yield (
-            f"With {pairs} no difference between {len(found.studies)} studies can be significant; "
-            f"that takes at least {fewest} seeds."
+        return (
+            f"With {counted(pair.comparison.n, 'seed')} no difference between "
+            f"{len(found.studies)} studies can be significant; that takes at least "
+            f"{math.ceil(math.log2(2 * tests / ALPHA))} seeds."
         )
-        return
-    yield (
-        f"{name_of(found, best)} minus {name_of(found, others[0])}: "
+    return (
+        f"{name_of(found, best)} minus {name_of(found, second)}: "
         f"{signed_points(pair.comparison.difference)} points{words.interval(pair.comparison)}, "
-        f"p = {pair.adjusted:.3f}, "
-        "adjusted for all pairs of studies."
+        f"p = {pair.adjusted:.3f}, adjusted for all pairs of studies."
     )
 
 
@@ -339,12 +310,11 @@ def _next_of_all(found: StudyComparison) -> tuple[str, str]:
         reason = f"resume the search of {unfinished.method}, unfinished after {stored}:"
         return reason, search_command(unfinished)
     searches = [one for one in reports if not one.repeats]
+    if not searches:
+        return "", ""
     confirmed = [one.confirmed.study for one in found.studies if one.confirmed is not None]
-    if searches and len(confirmed) < len(found.studies):
+    if len(confirmed) < len(found.studies):
         reason = "compare the winners on new seeds, which did not choose them:"
         return reason, study_command("confirm", *searches)
-    if searches:
-        where = storage_option(reports[0].storage)
-        command = f"sclsearch compare {' '.join(confirmed)}{where}"
-        return "compare the winners on the new seeds:", command
-    return "", ""
+    command = f"sclsearch compare {' '.join(confirmed)}{storage_option(reports[0].storage)}"
+    return "compare the winners on the new seeds:", command
