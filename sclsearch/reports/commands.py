@@ -125,17 +125,13 @@ def winner_spec(
     from sclsearch.reports.report import finished_winner, undamaged
     from sclsearch.study.restore import restore_path, restore_study_spec
 
-    winner = finished_winner(undamaged(found))
-    record = found.record
-    spec, settings = restore_study_spec(record, winner.fields, method), changes.get("settings", {})
+    winner, settings = finished_winner(undamaged(found)), changes.get("settings", {})
+    spec = restore_study_spec(found.record, winner.fields, method)
     if not changes.keys().isdisjoint(SIZES):
         spec = replace(spec, train_size=None, shots=None)
-    changes = {
-        **changes,
-        "settings": {**spec.settings, **settings},
-        "shown": tuple({**winner.values, **settings}),
-    }
-    return replace(spec, **changes), restore_path(record.origin.get("data_dir"))
+    changes = {**changes, "settings": {**spec.settings, **settings}}
+    spec = replace(spec, **changes, shown=tuple({**winner.values, **settings}))
+    return spec, restore_path(found.record.origin.get("data_dir"))
 
 
 def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, str]]:

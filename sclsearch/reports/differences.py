@@ -31,20 +31,12 @@ RowsOf = Mapping[int, Rows]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Score of a configuration minus that of another one under the same rule.
-
-    Attributes:
-        difference: The difference.
-        interval: Its 95 % interval for other seeds and, if `for_rows`, also for other rows; None
-            for fewer than three pairs.
-        n: Number of seeds, or of their training subsets.
-        for_rows: True if the interval is also for other rows, which needs stored predictions.
-    """
+    """Score of a configuration minus that of another one under the same rule."""
 
     difference: float
-    interval: Ends | None
-    n: int
-    for_rows: bool
+    interval: Ends | None  # 95 %, for other seeds; None for fewer than three pairs
+    n: int  # seeds, or their training subsets
+    for_rows: bool  # whether the interval is also for other rows, which needs stored predictions
 
     @property
     def reliable(self) -> bool:
@@ -54,26 +46,20 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class AgainstBaseline:
-    """Lead of the winner over a baseline.
-
-    The scores are of test rows, or of validation rows if the winner has not been tested.
-    """
+    """Lead of the winner over a baseline."""
 
     name: str
     lead: Difference
-    split: Split
+    split: Split  # validation if the winner has not been tested
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredSeed:
-    """Scores of a seed run, None for a failed or missing one, and its rows of the compared split.
-
-    `rows` are None if they are not stored.
-    """
+    """Scores of a seed run, None for a failed or missing one, and rows of the compared split."""
 
     validation: float | None = None
     test: float | None = None
-    rows: Rows | None = None
+    rows: Rows | None = None  # None if they are not stored
 
 
 Seeds = Sequence[ScoredSeed]

@@ -47,20 +47,15 @@ def corrected_estimate(
     algorithm 2, BBC-CV), but at most the uncorrected score. The interval is that of the chosen
     configuration's score over the samples, moved by the correction. It begins at least three rows
     below the estimate: even without an error, the error rate may be 3 / rows (the rule of three).
-
-    Args:
-        scores: Returns the scores of all configurations on some validation rows, `[C]`.
-        rows: Number of validation rows.
-        winner: Position of the chosen configuration.
-        choose: Returns the position of the one that some rows choose; by default the best one.
+    `scores` returns the scores of all configurations on some rows, and `choose` the position of the
+    one that they choose, by default the best; `winner` is the chosen one on all `rows`.
     """
     rng, every = stream(0, "estimate"), np.arange(rows)
     outside, inside = [], []
     for _ in range(DRAWS):
         drawn = rng.integers(0, rows, rows)
-        sample = scores(drawn)
+        sample, rest = scores(drawn), np.setdiff1d(every, drawn)
         inside.append(sample[winner])
-        rest = np.setdiff1d(every, drawn)
         if len(rest):
             picked = sample.argmax() if choose is None else choose(drawn)
             outside.append(scores(rest)[picked])
@@ -75,9 +70,8 @@ def corrected_estimate(
 def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Estimate | None:
     """Return the corrected estimate of the winner's score, from seeds that validate each row once.
 
-    The choice is among the configurations with all these seeds. Returns None with fewer seeds than
-    folds, if one of the winner failed, if predictions are missing, and for metrics that need
-    probabilities or scores.
+    It is None with fewer seeds than folds, if one of the winner failed or predictions are missing,
+    and for metrics that need probabilities or scores.
     """
     metric, seeds = METRICS[state.metric], [one.number for one in state.replicates[:folds]]
     runs = {run_id: run for run_id, run in state.seed_runs.items() if run.failure is None}
