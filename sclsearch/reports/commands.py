@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sclsearch.reports.report import Report
     from sclsearch.study.spec import StudySpec
 
+TEXTS = '["Your text."]'
 SIZES = ("train_size", "shots")
 OPTIONS = (
     *("model", "protocol", "scale", "folds", "metric", *SIZES, "unlabeled", "paraphrases"),
@@ -136,25 +137,26 @@ def winner_spec(
 
 def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, str]]:
     """Yield a heading and Python code for each way to load an export, the main one first."""
-    yield "With sclsearch:", _with_sclsearch(name, record)
+    folder = json.dumps(name, ensure_ascii=False)
+    texts = '[("First text.", "Second text.")]' if record.pair else TEXTS
+    method = f', method="{_method_place(record)}"' if record.method_digest else ""
+    yield (
+        "With sclsearch:",
+        f"import sclsearch\nclassifier = sclsearch.load({folder}{method})\n"
+        f"print(classifier.predict({texts}))",
+    )
     if record.members:
         return
-    with_code, folder = record.format == "transformers-code", _quoted(name)
     if record.format != "sclsearch":
-        code = ", and the code in pooled_classifier.py" if with_code else ""
-        same = "with the same predictions"
-        if record.thresholded:
-            same = "which predicts the likelier class"
-        yield f"With transformers alone{code}, {same}:", _with_transformers(name, record)
-    if with_code and not record.pair:
+        yield _with_transformers(folder, record)
+    if record.format == "transformers-code" and not record.pair:
         yield (
             "With sentence-transformers, whose `encode` returns the class scores, in the order of "
             "the labels. The first two modules alone return the embeddings:",
             "from sentence_transformers import SentenceTransformer\n\n"
-            f"classifier = SentenceTransformer({folder})\n"
-            'print(classifier.encode(["Your text."]))\n'
+            f"classifier = SentenceTransformer({folder})\nprint(classifier.encode({TEXTS}))\n"
             "embedder = SentenceTransformer(modules=list(classifier)[:2])\n"
-            'print(embedder.encode(["Your text."]))',
+            f"print(embedder.encode({TEXTS}))",
         )
     if record.format != "transformers":
         yield (
@@ -165,36 +167,26 @@ def loading_examples(name: str, record: "ExportRecord") -> Iterator[tuple[str, s
         )
 
 
+def _with_transformers(folder: str, record: "ExportRecord") -> tuple[str, str]:
+    code = option = ""
+    if record.format == "transformers-code":
+        code, option = ", and the code in pooled_classifier.py", ", trust_remote_code=True"
+    texts = '{"text": "First text.", "text_pair": "Second text."}' if record.pair else TEXTS
+    same = (
+        "which predicts the likelier class" if record.thresholded else "with the same predictions"
+    )
+    return (
+        f"With transformers alone{code}, {same}:",
+        "from transformers import pipeline\n"
+        f'classifier = pipeline("text-classification", model={folder}{option})\n'
+        f"print(classifier({texts}, truncation=True))",
+    )
+
+
 def main_example(name: str, record: "ExportRecord") -> str:
     """Return three lines of Python that classify a text, by transformers if it can load that."""
-    if record.members or record.format == "sclsearch" or record.thresholded:
-        return _with_sclsearch(name, record)
-    return _with_transformers(name, record)
-
-
-def _with_transformers(name: str, record: "ExportRecord") -> str:
-    texts = '["Your text."]'
-    if record.pair:
-        texts = '{"text": "First text.", "text_pair": "Second text."}'
-    code = ", trust_remote_code=True" if record.format == "transformers-code" else ""
-    return (
-        "from transformers import pipeline\n"
-        f'classifier = pipeline("text-classification", model={_quoted(name)}{code})\n'
-        f"print(classifier({texts}, truncation=True))"
-    )
-
-
-def _with_sclsearch(name: str, record: "ExportRecord") -> str:
-    texts = '[("First text.", "Second text.")]' if record.pair else '["Your text."]'
-    method = f', method="{_method_place(record)}"' if record.method_digest else ""
-    return (
-        f"import sclsearch\nclassifier = sclsearch.load({_quoted(name)}{method})\n"
-        f"print(classifier.predict({texts}))"
-    )
-
-
-def _quoted(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
+    ours, *others = (code for _, code in loading_examples(name, record))
+    return ours if record.format == "sclsearch" or record.thresholded else [*others, ours][0]
 
 
 def _method_place(record: "ExportRecord") -> str:

@@ -94,6 +94,8 @@ def difference(
     Satterthwaite (1946, Biometrics Bulletin 2:110-114). `digests` has for each replicate the
     SHA-256 of its rows by their use.
     """
+    from scipy.special import stdtrit
+
     lowest, span = METRICS[metric].minimum, METRICS[metric].span
 
     def gap(pairs: Pairs) -> float | None:
@@ -109,14 +111,16 @@ def difference(
     for_rows = all(one.rows or one.validation is None for one in (*ours, *theirs))
     if known < FEWEST_PAIRS:
         return Difference(value, None, known, for_rows)
-    draw, freedom = stream(0, "difference"), len(groups) - 1
+    draw, others = stream(0, "difference"), len(groups) - 1
     samples = draw.integers(len(groups), size=(SEED_DRAWS, len(groups)))
     drawn = ([pairs[seed] for group in one for seed in groups[group]] for one in samples)
-    of_seeds, of_rows = _variance(map(gap, drawn)) * len(groups) / freedom, 0.0
+    of_seeds, of_rows = _variance(map(gap, drawn)) * len(groups) / others, 0.0
     if for_rows:
         own = [one[split] for one in digests]
         of_rows = _variance(map(gap, _resampled(pairs, own, metric, split, draw)))
-    half = _quantile(of_seeds, of_rows, freedom) * math.sqrt(of_seeds + of_rows)
+    variance = of_seeds + of_rows
+    freedom = others * (variance / of_seeds) ** 2 if of_seeds else math.inf
+    half = float(stdtrit(freedom, 1 - ALPHA / 2)) * math.sqrt(variance)
     interval = max(value - half, -span), min(value + half, span)
     return Difference(value, interval, known, for_rows)
 
@@ -140,15 +144,6 @@ def _together(digests: Sequence[Mapping[str, str]]) -> list[list[int]]:
 def _variance(samples: Iterable[float | None]) -> float:
     known = [one for one in samples if one is not None]
     return float(np.var(known, ddof=1)) if len(known) > 1 else 0.0
-
-
-def _quantile(of_seeds: float, of_rows: float, freedom: int) -> float:
-    """Return Student's quantile for the sum of two variances; that over rows is well known."""
-    from scipy.special import ndtri, stdtrit
-
-    if not of_seeds:
-        return float(ndtri(1 - ALPHA / 2))
-    return float(stdtrit(freedom * ((of_seeds + of_rows) / of_seeds) ** 2, 1 - ALPHA / 2))
 
 
 def _resampled(
