@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 
 TEXTS = '["Your text."]'
 SIZES = ("train_size", "shots")
+SEARCH_OPTIONS = ("configs", "race", "space", "sampler", "start_from", "search_seed")
 OPTIONS = (
     *("model", "protocol", "scale", "folds", "metric", *SIZES, "unlabeled", "paraphrases"),
-    *("precision", "data_dir", "rule", "seeds", "study"),
+    *("precision", "data_dir", "rule", "seeds", "study", *SEARCH_OPTIONS),
+    *("tracking", "checkpoint_every"),  # these do not change results
 )
-SEARCH_OPTIONS = ("configs", "race", "space", "sampler", "start_from", "search_seed")
-RUN_OPTIONS = ("tracking", "checkpoint_every")
-"""Stored options of a command that do not change its results."""
 
 
 def method_option(report: "Report") -> str:
@@ -97,8 +96,8 @@ def search_command(report: "Report", changes: Mapping[str, Any] | None = None) -
         "search_seed": record.identity.get("search_seed"),
     }
     words = ["--method", str(origin["method"]), *as_options(restore_task(origin["task"]))]
-    for name in (*OPTIONS, *(SEARCH_OPTIONS if searched else ()), *RUN_OPTIONS):
-        if given.get(name) is not None:
+    for name in OPTIONS:
+        if given.get(name) is not None and (searched or name not in SEARCH_OPTIONS):
             words += [f"--{name.replace('_', '-')}", str(given[name])]
     for name, value in {**report.settings, **changed}.items():
         if value is not None:
