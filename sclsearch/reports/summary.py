@@ -220,7 +220,7 @@ def summarize_comparison(found: StudyComparison) -> Summary:
     # Its seeds may be more than the compared ones.
     nearest = nearest_baseline(report) if report.seeds == found.seeds else None
     whose = f"{name_of(found, best)}'s"
-    answer = _tied_best(found, what, tied) if tied else _clear_best(found)
+    answer = _best(found, what, tied)
     if nearest is not None:
         answer += f" {_lead(nearest, whose, found.metric)}"
     certainty = " ".join([_pair(found), *_smallest(found, [best, *tied])])
@@ -230,14 +230,14 @@ def summarize_comparison(found: StudyComparison) -> Summary:
 def _for_all(found: StudyComparison, best: ComparedStudy, command: str) -> str:
     """Return the search command of the best method, for all methods if it suits them."""
     reports = found.reports
-    methods = list(dict.fromkeys(one.method for one in reports))
     alike = all(one.settings == reports[0].settings for one in reports)
     if not alike or any(map(method_option, reports)):
         return command
+    option, own, names = "--method", best.method, [one.method for one in reports]
     if found.of_encoders:
-        own, models = found.report_of(best).model_place, [one.model_place for one in reports]
-        return command.replace(f"--model {own} ", f"--model {','.join(models)} ", 1)
-    return command.replace(f"--method {best.method} ", f"--method {','.join(methods)} ", 1)
+        option, own = "--model", found.report_of(best).model_place
+        names = [one.model_place for one in reports]
+    return command.replace(f"{option} {own} ", f"{option} {','.join(dict.fromkeys(names))} ", 1)
 
 
 def _smallest(found: StudyComparison, near: Sequence[ComparedStudy]) -> Iterator[str]:
@@ -260,29 +260,20 @@ def name_of(found: StudyComparison, one: ComparedStudy) -> str:
     return one.method if methods.count(one.method) == 1 else one.study
 
 
-def _clear_best(found: StudyComparison) -> str:
-    best, second = found.ranked[:2]
-    difference = in_points(found.pair(best, second).comparison.difference)
-    return (
-        f"{name_of(found, best)} is best on {found.task}: {_test_score(found, best)}, "
-        f"{difference} points above {name_of(found, second)}."
-    )
-
-
-def _tied_best(found: StudyComparison, what: str, tied: Sequence[ComparedStudy]) -> str:
+def _best(found: StudyComparison, what: str, tied: Sequence[ComparedStudy]) -> str:
+    """Return which study is best, or that several may be."""
     best, *others = found.ranked
+    score = f"test {found.metric} {words.with_spread(best.test_mean or 0.0, best.test_std)}"
+    if not tied:
+        points = in_points(found.pair(best, others[0]).comparison.difference)
+        second = f"{points} points above {name_of(found, others[0])}"
+        return f"{name_of(found, best)} is best on {found.task}: {score}, {second}."
     equal = [one for one in others if one.test_mean == best.test_mean]
     first = words.joined([name_of(found, one) for one in (best, *equal)])
     near = words.joined([name_of(found, one) for one in tied if one not in equal])
-    return (
-        f"No {what} is clearly best on {found.task}. {first} {'have' if equal else 'has'} the "
-        f"highest {_test_score(found, best)}"
-        f"{f', but the lead over {near} may be chance' if near else ''}."
-    )
-
-
-def _test_score(found: StudyComparison, one: ComparedStudy) -> str:
-    return f"test {found.metric} {words.with_spread(one.test_mean or 0.0, one.test_std)}"
+    chance = f", but the lead over {near} may be chance" if near else ""
+    highest = f"{first} {'have' if equal else 'has'} the highest {score}{chance}"
+    return f"No {what} is clearly best on {found.task}. {highest}."
 
 
 def _pair(found: StudyComparison) -> str:

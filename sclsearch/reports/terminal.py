@@ -97,12 +97,9 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         every, without = words.with_spread(*winner.plain), words.left_out(winner.failed)
         console.print(f"  test {report.metric} {every} over all seeds, {without}")
     if winner.failed:
-        console.print(
-            f"  {winner.succeeded} of {report.seeds} seeds; a failed one counts as the metric's "
-            "minimum in the score and is not in the test score"
-        )
         cause = next(seed.failure for seed in winner.seeds if seed.failure)
-        console.print(f"  first failure: {escape(cause)}", soft_wrap=True)
+        seeds = f"{winner.succeeded} of {report.seeds} seeds; first failure: {escape(cause)}"
+        console.print(f"  {seeds}", soft_wrap=True)
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
 
