@@ -196,9 +196,9 @@ def page() -> Iterator[str]:
     kept = pd.read_csv(TABLES / "kept.csv").groupby("case")
     columns = ("best validation", "last validation", "best test", "last test")
     rows = []
-    for name, one in kept:
-        gain = signed(np.array(one["last test"] - one["best test"]))
-        rows.append((str(name), str(len(one)), *map(percent, one[[*columns]].mean()), gain))
+    for name, runs in kept:
+        gain = signed(np.array(runs["last test"] - runs["best test"]))
+        rows.append((str(name), str(len(runs)), *map(percent, runs[[*columns]].mean()), gain))
     yield from markdown(("case", "seed runs", *columns, "gain of the last"), rows)
     yield KEPT
     yield "## Labels for the test, or for training\n"

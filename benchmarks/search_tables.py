@@ -94,11 +94,10 @@ def without_third(one: CustomTask, seed: int) -> CustomTask:
     rows = pd.read_csv(path, dtype=str, keep_default_na=False)
     rows = rows.groupby("label").sample(frac=2 / 3, random_state=seed)
     validation = rows.groupby("label").sample(frac=1 / 5, random_state=seed)
-    parts = {"validation": validation, "path": rows.drop(validation.index)}
-    paths = {part: path.with_stem(f"{path.stem}-{seed}-{part}") for part in parts}
-    for part, own in parts.items():
-        own.to_csv(paths[part], index=False)
-    return replace(one, **paths)
+    train, held = (path.with_stem(f"{path.stem}-{seed}-{part}") for part in ("train", "validation"))
+    rows.drop(validation.index).to_csv(train, index=False)
+    validation.to_csv(held, index=False)
+    return replace(one, path=train, validation=held)
 
 
 def configurations(space: Space) -> list[dict[str, Any]]:

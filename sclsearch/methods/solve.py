@@ -58,16 +58,17 @@ def fit_head(head: "Head", linear: Any, features: Numbers, y: Numbers) -> None:
     linear = getattr(linear, "best_estimator_", linear)
     weight = np.atleast_2d(linear.coef_) / scaler.scale_  # [outputs, d]
     bias = np.atleast_1d(linear.intercept_) - weight @ scaler.mean_
-    present = [0] if head.regression else linear.classes_
+    present = np.zeros(1, np.int64) if head.regression else linear.classes_
     if len(present) == 2:  # one output, the logit of the second class
         weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
     _copy(head, weight, bias, present)
 
 
-def _copy(head: "Head", weight: Numbers, bias: Numbers, present: "npt.ArrayLike") -> None:
+def _copy(head: "Head", weight: Numbers, bias: Numbers, present: Numbers) -> None:
     """Write the weights of the outputs of some classes to a head, whose other classes get none."""
     with torch.no_grad():
         head.out.weight.zero_()
         head.out.bias.fill_(NEVER)
-        head.out.weight[present] = torch.from_numpy(weight).to(head.out.weight)
-        head.out.bias[present] = torch.from_numpy(bias).to(head.out.bias)
+        rows = torch.from_numpy(present)
+        head.out.weight[rows] = torch.from_numpy(weight).to(head.out.weight)
+        head.out.bias[rows] = torch.from_numpy(bias).to(head.out.bias)

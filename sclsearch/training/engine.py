@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.heads import Head
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.lora import add_adapter, stored, train_weights
 from sclsearch.encoders.savings import SubsetEmbedding
@@ -272,7 +273,10 @@ def _solve_stage(
     y = tokens[rows.split].y[rows.index]
     values = features.values.cpu().numpy()[features.position[rows.split][rows.index]]
     balanced = stage.training.class_weights == "balanced"
-    solve_head(model.new_modules["head"], values.astype(np.float64), y, balanced=balanced)
+    head = model.new_modules["head"]
+    if not isinstance(head, Head) or head.dense is not None:
+        raise SclsearchError(f"{stage.name}: head: must be a Head of one linear layer, got {head}.")
+    solve_head(head, values.astype(np.float64), y, balanced=balanced)
     before = result.stages[-1] if result.stages else {"epoch": 0.0, "update": 0}
     result.seconds = checkpoint.seconds
     if len(spec.splits.validation.index):

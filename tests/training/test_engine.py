@@ -64,7 +64,8 @@ def test_training_lowers_the_loss_and_beats_the_majority_class(
     result = trained(method)
     evaluations: list[Any] = result.evaluations
     solved = method == "setfit"  # its last stage has no loss and one evaluation
-    sums = [sum(one["loss"].values()) for one in (result.stages if solved else evaluations)]
+    trained_on: list[Any] = result.stages if solved else evaluations
+    sums = [sum(one["loss"].values()) for one in trained_on]
     assert sums[-1] < 0.8 * sums[0]
     assert max(value("accuracy", one["validation"]) for one in evaluations) > MAJORITY + 0.2
     if solved:
