@@ -191,8 +191,7 @@ def comparison_html(found: StudyComparison) -> str:
     from sclsearch.reports.summary import summarize_comparison
     from sclsearch.reports.table import summary_html
 
-    lines = summary_html(summarize_comparison(found))
-    return "\n".join([*lines, winner_table(found).to_html(index=False, border=0)])
+    return summary_html(summarize_comparison(found), winner_table(found))
 
 
 def baseline_comparison(found: Report) -> str:

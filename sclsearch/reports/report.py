@@ -295,9 +295,10 @@ class Report:
         return "\n".join((f"<Report {self.study}>", *summary_of(self).lines))
 
     def _repr_html_(self) -> str:
-        from sclsearch.reports.table import as_html
+        from sclsearch.reports.summary import summary_of
+        from sclsearch.reports.table import paper_table, summary_html
 
-        return as_html(self)
+        return summary_html(summary_of(self), paper_table([self]))
 
 
 def finished_winner(found: Report) -> ConfigurationLine:

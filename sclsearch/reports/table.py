@@ -6,10 +6,12 @@ Rows are configurations, seed runs, winners, values of learning curves, or predi
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sclsearch.canonical import canonical, one_line, shown
 from sclsearch.errors import SclsearchError, lookup
@@ -23,20 +25,17 @@ if TYPE_CHECKING:
 
 TableRows = Literal["configurations", "seed-runs", "winners"]
 TableFormat = Literal["csv", "parquet", "json", "md", "latex"]
-Bold = Sequence[Sequence[bool]]
-"""True for each cell of a table that is bold, by rows."""
 StoredSeedRun = tuple[ConfigurationLine, int, SeedRun]
 """Line of the configuration, number of the replicate, and seed run."""
 
 STUDY_COLUMNS = ("study", "method", "task", "model", "protocol", "size", "metric")
+CONFIGURED = (*STUDY_COLUMNS, "configuration", "origin")
 SEED_RUN_COLUMNS = (
-    *(*STUDY_COLUMNS, "configuration", "origin"),
-    *("replicate", "validation", "test", "reported", "winner"),
+    *(*CONFIGURED, "replicate", "validation", "test", "reported", "winner"),
     *("status", "failure", "seconds", "device", "key"),
 )
 CONFIGURATION_COLUMNS = (
-    *(*STUDY_COLUMNS, "configuration", "origin"),
-    *("rule", "score", "test_mean", "test_std", "seeds", "failures", "winner"),
+    *(*CONFIGURED, "rule", "score", "test_mean", "test_std", "seeds", "failures", "winner"),
 )
 TAKEN = frozenset((*SEED_RUN_COLUMNS, *CONFIGURATION_COLUMNS))
 CURVE_COLUMNS = (
@@ -45,8 +44,8 @@ CURVE_COLUMNS = (
 PREDICTION_COLUMNS = ("configuration", "replicate", "key", "split", "row", "predicted")
 LAST_STAGE = "final"
 MOST = 20
-"""Largest number of configurations in the HTML of a notebook."""
-_SETTINGS = ("method", "task", "model", "protocol", "size", "metric", "rule")
+"""Largest number of rows in the HTML of a notebook."""
+_SETTINGS = (*STUDY_COLUMNS[1:], "rule")
 _MISSING = "–"
 LONGEST_CELL = 300
 """Most characters of a cell in Markdown and LaTeX. A label may be longer, a study's name is not."""
@@ -64,8 +63,25 @@ _MARKDOWN = str.maketrans({**{one: f"\\{one}" for one in "\\|*`"}, "<": "&lt;", 
 def seed_run_frame(report: Report) -> pd.DataFrame:
     """Return the rows of `Report.frame`."""
     labels = _labels(report)
-    rows = [_seed_run_row(report, labels, *found) for found in stored_seed_runs(report)]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(SEED_RUN_COLUMNS))
+    rows = [
+        {
+            **_configuration(report, line),
+            "replicate": replicate,
+            **{f"seed_{purpose}": seed for purpose, seed in run.identity["seeds"].items()},
+            "validation": run.validated(report.metric),
+            "test": run.tested(report.metric),
+            **_f1(labels, run),
+            "reported": replicate in {line.seeds[place].replicate for place in line.reported},
+            "winner": line is report.winner,
+            "status": "failed" if run.failure else "finished",
+            "failure": str(run.failure) if run.failure else None,
+            "seconds": run.seconds,
+            "device": run.device,
+            "key": run.key,
+        }
+        for line, replicate, run in stored_seed_runs(report)
+    ]
+    return pd.DataFrame(rows, columns=None if rows else list(SEED_RUN_COLUMNS))
 
 
 def configuration_frame(report: Report) -> pd.DataFrame:
@@ -91,7 +107,7 @@ def configuration_frame(report: Report) -> pd.DataFrame:
         }
         for line in report.configurations
     ]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(CONFIGURATION_COLUMNS))
+    return pd.DataFrame(rows, columns=None if rows else list(CONFIGURATION_COLUMNS))
 
 
 def curve_frame(report: Report) -> pd.DataFrame:
@@ -121,50 +137,24 @@ def prediction_frame(report: Report) -> pd.DataFrame:
 
 
 def stored_seed_runs(report: Report) -> Iterator[StoredSeedRun]:
-    """Yield the stored seed runs of a report by configuration number and replicate."""
-    for batch in _batches(report):
-        yield from batch
+    """Return the stored seed runs of a report by configuration number and replicate."""
+    return chain.from_iterable(_batches(report))
 
 
 def _batches(report: Report) -> Iterator[list[StoredSeedRun]]:
     """Yield the stored seed runs in lists, so that only a few are in memory at a time."""
     existing_study(report.storage, report.study)  # raises if it is gone
-    runs = RunStore(report.storage)
     lines = sorted(report.configurations, key=lambda line: line.number)
     seeds = [(line, seed) for line in lines for seed in line.seeds]
     for start in range(0, len(seeds), BATCH):
         batch = seeds[start : start + BATCH]
-        stored = runs.get_all(seed.key for _, seed in batch)
-        yield [
-            (line, seed.replicate, run)
-            for (line, seed), run in zip(batch, stored, strict=True)
-            if run is not None
-        ]
+        stored = RunStore(report.storage).get_all(seed.key for _, seed in batch)
+        found = zip(batch, stored, strict=True)
+        yield [(line, seed.replicate, run) for (line, seed), run in found if run is not None]
 
 
 def _labels(report: Report) -> Sequence[str]:
     return [str(label) for label in report.record.origin.get("labels", ())]
-
-
-def _seed_run_row(
-    report: Report, labels: Sequence[str], line: ConfigurationLine, replicate: int, run: SeedRun
-) -> dict[str, Any]:
-    reported = {line.seeds[position].replicate for position in line.reported}
-    return {
-        **_configuration(report, line),
-        "replicate": replicate,
-        **{f"seed_{purpose}": seed for purpose, seed in run.identity["seeds"].items()},
-        "validation": run.validated(report.metric),
-        "test": run.tested(report.metric),
-        **_f1(labels, run),
-        "reported": replicate in reported,
-        "winner": line is report.winner,
-        "status": "failed" if run.failure else "finished",
-        "failure": str(run.failure) if run.failure else None,
-        "seconds": run.seconds,
-        "device": run.device,
-        "key": run.key,
-    }
 
 
 def _row_columns(
@@ -185,17 +175,14 @@ def _row_columns(
 
 
 def _configuration(report: Report, line: ConfigurationLine) -> dict[str, Any]:
-    return {
-        **{name: getattr(report, name) for name in STUDY_COLUMNS},
-        "configuration": line.number,
-        "origin": line.origin,
-        **{
-            f"hyperparameter_{name}" if name in TAKEN else name: (
-                canonical(found) if isinstance(found, list | dict) else found
-            )
-            for name, found in line.fields.items()
-        },
+    fields = {
+        f"hyperparameter_{name}" if name in TAKEN else name: (
+            canonical(found) if isinstance(found, list | dict) else found
+        )
+        for name, found in line.fields.items()
     }
+    study = {name: getattr(report, name) for name in STUDY_COLUMNS}
+    return {**study, "configuration": line.number, "origin": line.origin, **fields}
 
 
 def _f1(labels: Sequence[str], run: SeedRun) -> dict[str, float | None]:
@@ -207,15 +194,12 @@ def _f1(labels: Sequence[str], run: SeedRun) -> dict[str, float | None]:
 
 def _curve(run: SeedRun) -> Iterator[tuple[str, int, float, bool, str, float]]:
     """Yield stage, step, epoch, kept, name and value of each loss term and validation metric."""
-    for record in run.stages:
-        for term, loss in record["loss"].items():
-            yield record["stage"], record["update"], record["epoch"], False, f"loss.{term}", loss
-    kept = run.kept % max(1, len(run.evaluations))
-    for number, record in enumerate(run.evaluations):
-        place = LAST_STAGE, record["update"], record["epoch"], number == kept
+    kept = run.evaluations[run.kept] if run.evaluations else None
+    for record in (*run.stages, *run.evaluations):
+        place = record.get("stage", LAST_STAGE), record["update"], record["epoch"], record is kept
         for term, loss in record["loss"].items():
             yield *place, f"loss.{term}", loss
-        for metric, score in _metrics(record["validation"]).items():
+        for metric, score in _metrics(record.get("validation", {})).items():
             yield *place, f"validation.{metric}", score
 
 
@@ -250,13 +234,9 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     """Return the content of a file with the rows of several studies.
 
     Markdown and LaTeX show configurations and winners as papers print them, see `paper_table` and
-    `winner_grid`, with the test scores of the winners, or the best of a column, in bold. LaTeX
-    needs the package `booktabs`.
+    `winner_grid`, with the test scores of the winners, or the best of a column, in bold.
     """
     frame = study_table(reports, rows)
-    if frame.empty and form in {"md", "latex"}:
-        names = ", ".join(one.study for one in reports)
-        raise SclsearchError(f"{names}: has no rows for a table yet. Wait for a seed run.")
     if form == "csv":
         return frame.to_csv(index=False).encode()
     if form == "parquet":
@@ -267,31 +247,26 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     if form == "json":
         records = frame.astype(object).where(frame.notna(), None).to_dict("records")
         return f"{json.dumps(records, indent=2, ensure_ascii=False)}\n".encode()
+    if frame.empty:
+        names = ", ".join(one.study for one in reports)
+        raise SclsearchError(f"{names}: has no rows for a table yet. Wait for a seed run.")
     if rows == "winners":
         cells, bold = winner_grid(reports)
-    elif rows == "configurations":
-        cells = paper_table(reports)
-        bold = [[*[False] * (cells.shape[1] - 1), wins] for wins in frame["winner"]]
     else:
-        cells = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
-        bold = [[False] * cells.shape[1]] * len(cells)
-    return (markdown if form == "md" else _latex)(cells, bold).encode()
+        texts = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
+        cells = paper_table(reports) if rows == "configurations" else texts
+        bold = np.zeros(cells.shape, bool)
+        bold[:, -1] = frame["winner"] & (rows == "configurations")
+    return (markdown if form == "md" else latex)(cells, bold).encode()
 
 
-def summary_html(summary: "Summary") -> list[str]:
-    """Return the paragraphs of a summary, the answer in bold."""
+def summary_html(summary: "Summary", cells: pd.DataFrame) -> str:
+    """Return a summary as HTML, the answer in bold, and the first rows of a table."""
     first, *rest = map(escape, summary.lines)
-    return [f"<p><b>{first}</b></p>", *(f"<p>{line}</p>" for line in rest)]
-
-
-def as_html(report: Report) -> str:
-    """Return the summary of a report, and its best configurations as a table."""
-    from sclsearch.reports.summary import summary_of
-
-    lines = summary_html(summary_of(report))
-    lines.append(paper_table([report]).head(MOST).to_html(index=False, border=0))
-    if len(report.configurations) > MOST:
-        lines.append(f"<p>… and {len(report.configurations) - MOST} more</p>")
+    lines = [f"<p><b>{first}</b></p>", *(f"<p>{line}</p>" for line in rest)]
+    lines.append(cells.head(MOST).to_html(index=False, border=0))
+    if len(cells) > MOST:
+        lines.append(f"<p>… and {len(cells) - MOST} more</p>")
     return "\n".join(lines)
 
 
@@ -305,30 +280,25 @@ def paper_table(reports: Sequence[Report]) -> pd.DataFrame:
     names = _unequal(reports)
     if len({tuple(getattr(one, name) for name in names) for one in reports}) < len(reports):
         names = ["study", *names]
-    searched = dict.fromkeys(
-        name for one in reports for line in one.configurations for name in line.values
-    )
+    lines = [(one, line) for one in reports for line in one.configurations]
+    searched = dict.fromkeys(name for _, line in lines for name in line.values)
     of_metric = "" if "metric" in names else f" {reports[0].metric}"
     return pd.DataFrame(
         [
             {
                 **{name: str(getattr(one, name) or _MISSING) for name in names},
                 "#": str(line.number),
-                **{
-                    name: shown(line.values[name]) if name in line.values else _MISSING
-                    for name in searched
-                },
+                **{name: shown(line.values.get(name, _MISSING)) for name in searched},
                 "seeds": f"{line.succeeded}/{one.seeds}",
-                f"validation{of_metric}": _points(line.score),
+                f"validation{of_metric}": score_in_points(line.score),
                 f"test{of_metric}": _test_points(line),
             }
-            for one in reports
-            for line in one.configurations
+            for one, line in lines
         ]
     )
 
 
-def winner_grid(reports: Sequence[Report]) -> tuple[pd.DataFrame, Bold]:
+def winner_grid(reports: Sequence[Report]) -> tuple[pd.DataFrame, ArrayLike]:
     """Return the winners' test scores, one row per method and one column per task.
 
     A row is named by its method, and by the model if models differ. The scores of a column have the
@@ -340,74 +310,67 @@ def winner_grid(reports: Sequence[Report]) -> tuple[pd.DataFrame, Bold]:
         Mean and standard deviation in points as text cells, and True at the best cell of each
         column with several scores.
     """
-
-    def of(names: Sequence[str]) -> list[tuple[str, ...]]:
-        return [tuple(str(getattr(one, name) or "all") for name in names) for one in reports]
-
     differing = _unequal(reports)
-    in_heading = ["task", *(name for name in ("size", "protocol") if name in differing), "metric"]
-    if any(one.rule != "mean" for one in reports):
-        in_heading.append("rule")
-    in_row = ["method", "model"] if "model" in differing else ["method"]
-    columns = of([*in_heading, "data"])
-    if len(set(zip(of(in_row), columns, strict=True))) < len(reports):
-        in_row = ["study", *in_row]
-    places = zip(of(in_row), columns, strict=True)
-    winners = dict(zip(places, (one.winner for one in reports), strict=True))
-    rows, columns = list(dict.fromkeys(of(in_row))), list(dict.fromkeys(columns))
-    found = [[winners.get((row, column)) for column in columns] for row in rows]
-    means = np.array([[line and line.test_mean for line in row] for row in found], float)
-    rivals = np.isfinite(means).sum(0) > 1
-    best = ((means == np.fmax.reduce(means)) & rivals).tolist()
-    cells = [
-        [*row, *(_test_points(line) if line else _MISSING for line in lines)]
-        for row, lines in zip(rows, found, strict=True)
-    ]
-    headings = [*in_row, *(", ".join(column[:-1]) for column in columns)]
-    bold = [[*[False] * len(in_row), *row] for row in best]
-    return pd.DataFrame(cells, columns=headings), bold
+    row = ["method", *({"model"} & {*differing})]
+    column = ["task", *(name for name in ("size", "protocol") if name in differing), "metric"]
+    column += ["rule", "data"] if any(one.rule != "mean" for one in reports) else ["data"]
+    names = ["study", *row, *column]
+    frame = pd.DataFrame([{name: getattr(one, name) or "all" for name in names} for one in reports])
+    frame = frame.astype(str)
+    if frame.duplicated([*row, *column]).any():
+        row = ["study", *row]
+    winners = [one.winner for one in reports]
+    grid = frame.assign(
+        row=frame.groupby(row, sort=False).ngroup(),
+        column=frame.groupby(column, sort=False).ngroup(),
+        cell=[_MISSING if one is None else _test_points(one) for one in winners],
+        mean=[None if one is None else one.test_mean for one in winners],
+    )
+    wide = grid.pivot(index="row", columns="column", values=["cell", "mean"])
+    means = wide["mean"].astype(float)
+    best = means.eq(means.max()) & (means.notna().sum() > 1)
+    # Equal headings of different data sets are different columns.
+    headings = grid.drop_duplicates("column")[column[:-1]].agg(", ".join, axis=1)
+    first = grid.drop_duplicates("row")[row].reset_index(drop=True)
+    cells = wide["cell"].fillna(_MISSING).set_axis(headings, axis=1)
+    return pd.concat([first, cells], axis=1), np.hstack([np.zeros(first.shape, bool), best])
 
 
 def _unequal(reports: Sequence[Report]) -> list[str]:
     return [name for name in _SETTINGS if len({getattr(one, name) for one in reports}) > 1]
 
 
-def _points(score: float | None) -> str:
-    return _MISSING if score is None else f"{100 * score:.1f}"
+def score_in_points(mean: float | None, std: float | None = None) -> str:
+    """Return a score in points as papers print it, such as `62.6 ± 2.3`."""
+    if mean is None:
+        return _MISSING
+    return f"{100 * mean:.1f}" + ("" if std is None else f" ± {100 * std:.1f}")
 
 
 def _test_points(line: ConfigurationLine) -> str:
-    mean = None if line.score is None else line.test_mean
-    spread = "" if mean is None or line.test_std is None else f" ± {_points(line.test_std)}"
-    return _points(mean) + spread
+    return score_in_points(None if line.score is None else line.test_mean, line.test_std)
 
 
-def markdown(cells: pd.DataFrame, bold: Bold) -> str:
-    """Return a table in Markdown."""
-    header, *rows = _escaped(cells, bold, _MARKDOWN, "**{}**")
-    lines = [header, ["---"] * len(header), *rows]
+def markdown(cells: pd.DataFrame, bold: ArrayLike) -> str:
+    """Return a table in Markdown; `bold` is True for each cell to print in bold, by rows."""
+    found = _escaped(cells, bold, _MARKDOWN, "**{}**")
+    lines = [[*found], ["---"] * found.shape[1], *found.to_numpy().tolist()]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _latex(cells: pd.DataFrame, bold: Bold) -> str:
-    header, *rows = _escaped(cells, bold, _LATEX, r"\textbf{{{}}}")
+def latex(cells: pd.DataFrame, bold: ArrayLike) -> str:
+    """Return a table in LaTeX, which needs the package `booktabs`."""
     # pandas' own escapes leave `<`, `>` and `|`, which fonts of seven bits print as other signs.
-    frame = pd.DataFrame(rows, columns=pd.Index(header))
-    return frame.style.hide(axis="index").to_latex(hrules=True, column_format="l" * len(header))
+    style = _escaped(cells, bold, _LATEX, r"\textbf{{{}}}").style.hide(axis="index")
+    return style.to_latex(hrules=True, column_format="l" * cells.shape[1])
 
 
 def _escaped(
-    cells: pd.DataFrame, bold: Bold, special: Mapping[int, str], emphasis: str
-) -> list[list[str]]:
-    """Return header and rows of escaped lines of text, with the cells to emphasize in bold."""
+    cells: pd.DataFrame, bold: ArrayLike, special: Mapping[int, str], emphasis: str
+) -> pd.DataFrame:
 
     def escaped(text: object) -> str:
         return one_line(str(text), LONGEST_CELL).translate(special)
 
-    return [[*map(escaped, cells)]] + [
-        [
-            emphasis.format(escaped(cell)) if strong else escaped(cell)
-            for cell, strong in zip(row, strengths, strict=True)
-        ]
-        for row, strengths in zip(cells.values.tolist(), bold, strict=True)
-    ]
+    found = cells.map(escaped).set_axis([escaped(name) for name in cells], axis=1)
+    return found.mask(np.asarray(bold, bool), found.map(emphasis.format))
