@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from sclsearch.reports.differences import ScoredSeed, Seeds, difference, rows_of
 from sclsearch.reports.encoder_costs import encoder_name
 from sclsearch.reports.notes import OTHERS_UNTESTED, Note, damage
 from sclsearch.reports.report import (
-    ConfigurationLine,
     Report,
     finished_winner,
     report,
@@ -47,7 +46,6 @@ SAME_TIME = 2.0
 """The same of training times, which depend on what else the machines do."""
 SHORT = 300.0
 """Training time in seconds up to which the start of the workers matters more than the budget."""
-READ = {"unlabeled": "texts without labels", "paraphrases": "paraphrases"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +196,11 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     base, seeds = reports[0], min(one.seeds for one in reports)
     for other in reports[1:]:
         _check(base, other, seeds)
-    winners = list(map(tested_winner, reports))
-    confirmations = list(map(confirmed_score_and_notes, reports))
-    studies = []
-    for one, winner, (confirmed, _) in zip(reports, winners, confirmations, strict=True):
+    studies, notes = [], []
+    for one in reports:
+        winner = tested_winner(one)
+        confirmed, found = confirmed_score_and_notes(one)
+        notes += found
         scores = [seed.test for seed in winner.seeds[:seeds] if seed.test is not None]
         mean, std = mean_std(scores) if scores else (None, None)
         studies.append(
@@ -225,7 +224,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         metric=base.metric,
         seeds=seeds,
         studies=tuple(studies),
-        notes=(*_notes(reports, seeds), *chain.from_iterable(notes for _, notes in confirmations)),
+        notes=(*_notes(reports, seeds), *notes),
         reports=tuple(reports),
         pairs=_pairs([reports[place] for place in ranked], seeds),
     )
@@ -235,22 +234,18 @@ def _pairs(reports: Sequence[Report], seeds: int) -> tuple[Pair, ...]:
     """Return the tests of all pairs of reports, in the order of their scores."""
     if not reports[0].has_test:
         return ()
-    winners = [finished_winner(one) for one in reports]
-    scored = [
-        scored_seeds(winner, _replicates(winner)[:seeds], rows_of(one, winner, "test"))
-        for one, winner in zip(reports, winners, strict=True)
-    ]
-    members = [*zip(reports, scored, strict=True)]
-    found = [(a, b, _difference(a, b, own, its)) for (a, own), (b, its) in combinations(members, 2)]
-    adjusted = holm([one.p for *_, one in found])
+    scored = []
+    for one in reports:
+        winner = finished_winner(one)
+        replicates = [seed.replicate for seed in winner.seeds][:seeds]
+        scored.append((one, scored_seeds(winner, replicates, rows_of(one, winner, "test"))))
+    pairs = [*combinations(scored, 2)]
+    found = [_difference(a, b, own, its) for (a, own), (b, its) in pairs]
+    adjusted = holm([one.p for one in found])
     return tuple(
         Pair(a.study, b.study, one, p, _with_search(a, b, one, seeds))
-        for (a, b, one), p in zip(found, adjusted, strict=True)
+        for ((a, _), (b, _)), one, p in zip(pairs, found, adjusted, strict=True)
     )
-
-
-def _replicates(line: ConfigurationLine) -> list[int]:
-    return [seed.replicate for seed in line.seeds]
 
 
 def _difference(one: Report, other: Report, own: Seeds, its: Seeds) -> Comparison:
@@ -258,26 +253,25 @@ def _difference(one: Report, other: Report, own: Seeds, its: Seeds) -> Compariso
     subsets = _subsets(other, one, len(own))
     ours, theirs = ([seed.test for seed in line] for line in (own, its))
     found = compare(ours, theirs, subsets, largest=METRICS[one.metric].span)
-    failed = [None in pair for pair in zip(ours, theirs, strict=True)]
-    own, its = (
-        [ScoredSeed() if without else seed for seed, without in zip(line, failed, strict=True)]
-        for line in (own, its)
-    )
+    pairs = [
+        (ScoredSeed(), ScoredSeed()) if None in (a.test, b.test) else (a, b)
+        for a, b in zip(own, its, strict=True)
+    ]
     digests = [
         {"train": str(subset), "test": rows}
         for subset, rows in zip(subsets, _rows(one, "test", len(own)), strict=True)
     ]
-    wide = difference(own, its, MEAN, one.metric, "test", digests)
+    ours_found, theirs_found = zip(*pairs, strict=True)
+    wide = difference(ours_found, theirs_found, MEAN, one.metric, "test", digests)
     if wide is None or not wide.for_rows or wide.interval is None:
         return found
     return replace(found, interval=wide.interval, for_rows=True)
 
 
 def _with_search(own: Report, base: Report, comparison: Comparison, seeds: int) -> Ends | None:
-    if any(line.untested for one in (own, base) for line in one.configurations):
-        return None
-    if any(parse_rule(one.rule).margin for one in (own, base)):
-        return None  # a resample would have to choose as carefully
+    for one in (own, base):  # under a rule with a margin a resample would choose as carefully
+        if parse_rule(one.rule).margin or any(line.untested for line in one.configurations):
+            return None
     subsets = [*map(str, _subsets(base, own, seeds))]
     return search_interval(comparison, _scores(own), _scores(base), subsets)
 
@@ -324,91 +318,98 @@ def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
 
 
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[Note]:
-    yield from (Note(text, "warning") for text in _unequal(reports, seeds))
-    if reports[0].has_test and not reports[0].tests_apart:
+    base, others, encoders = reports[0], reports[1:], _of_encoders(reports)
+    if not encoders:  # a practical space has learning rates for its encoder
+        # Searched learning rates, or the fixed one, of each study that chose a winner.
+        rates = {
+            one.study: one.space.get("learning_rate", finished_winner(one).fields["learning_rate"])
+            for one in reports
+            if not one.repeats
+        }
+        yield from (Note(text, "warning") for text in [learning_rate_warning(rates)] if text)
+    for other in others:
+        # A study that repeats a winner has its protocol's rule.
+        expected = {"encoder": encoders, "rule": base.repeats or other.repeats}
+        own, its = (_inputs(one, seeds) for one in (base, other))
+        texts = _differing({n: v for n, v in own.items() if not expected.get(n)}, its, base, other)
+        yield from (Note(text, "warning") for text in texts)
+    if unequal := unequal_budgets(reports):
+        text = f"unequal budgets: {', '.join(unequal)}; larger searches tend to win. "
+        yield Note(f"{text}Give all searches the budget of the largest", "warning")
+    if base.has_test and not base.tests_apart:
         yield Note("the compared scores are of the rows that chose the winners")
-    yield from map(Note, _chosen(reports))
+    for other in others:
+        yield from map(Note, _chosen(base, other))
     for one in reports:
         yield from (note.about(one.study) for note in damage(one))
         yield from map(Note, _of_one(one, seeds))
 
 
-def _unequal(reports: Sequence[Report], seeds: int) -> Iterator[str]:
-    """Yield what makes a comparison of the studies unfair, or harder to read."""
-    base = reports[0]
-    # Searched learning rates, or the fixed one, of each study that chose a winner.
-    rates = {
-        one.study: one.space.get("learning_rate", finished_winner(one).fields["learning_rate"])
-        for one in reports
-        if not one.repeats
+def _inputs(one: Report, seeds: int) -> dict[str, Any]:
+    """Return what a fair comparison keeps equal: texts, or lists of what a reader cannot read."""
+    unlabeled, paraphrases = (_rows(one, kind, seeds) for kind in ("unlabeled", "paraphrases"))
+    return {
+        "training rows": _rows(one, "train", seeds),
+        "seeds of initialization and order": one.drawn[:seeds],
+        "texts without labels": [one.unlabeled_digest, *unlabeled] if any(unlabeled) else [],
+        "paraphrases": paraphrases if any(paraphrases) else [],
+        "encoder": one.model_place,
+        "protocol": one.protocol,
+        "rule": one.rule,
+        "training examples": one.size or "all",
     }
-    encoders = _of_encoders(reports)
-    # A practical space has learning rates for its encoder.
-    yield from filter(None, [] if encoders else [learning_rate_warning(rates)])
-    for other in reports[1:]:
-        if _rows(base, "train", seeds) != _rows(other, "train", seeds):
-            yield f"{other.study} is trained on other rows than {base.study}"
-        elif base.drawn[:seeds] != other.drawn[:seeds]:
-            yield f"{other.study} has other seeds than {base.study}: pairs share nothing but rows"
-        yield from _read_beside(base, other, seeds)
-        its, own = _terms(other, base), _terms(base, other)
-        if encoders:
-            its["encoder"] = own["encoder"] = ""
-        yield from _differing(its, own, base, other)
-    if unequal := unequal_budgets(reports):
-        yield (
-            f"unequal budgets: {', '.join(unequal)}; larger searches tend to win. Give all "
-            "searches the budget of the largest"
-        )
-
-
-def _chosen(reports: Sequence[Report]) -> Iterator[str]:
-    """Yield differences in what the user chose to search or to set."""
-    base = reports[0]
-    for other in reports[1:]:
-        yield from _differing(_by_hand(other, base), _by_hand(base, other), base, other)
-        yield from _spaces(base, other)
 
 
 def _differing(
-    its: Mapping[str, str], own: Mapping[str, str], base: Report, other: Report
+    own: Mapping[str, Any], its: Mapping[str, Any], base: Report, other: Report
 ) -> Iterator[str]:
-    for what in its:
-        if its[what] != own[what]:
-            yield (
-                f"{what}: {its[what] or 'nothing'} in {other.study}, {own[what] or 'nothing'} "
-                f"in {base.study}"
-            )
+    for what in (name for name in own if own[name] != its[name]):
+        values = [(one[what], report.study) for one, report in ((its, other), (own, base))]
+        if all(isinstance(value, str) for value, _ in values):
+            yield f"{what}: " + ", ".join(f"{text or 'nothing'} in {name}" for text, name in values)
+        elif own[what] and its[what]:
+            yield f"{other.study} has other {what} than {base.study}"
+        else:
+            yield f"only {other.study if its[what] else base.study} reads {what}"
 
 
-def _spaces(base: Report, other: Report) -> Iterator[str]:
+def _chosen(base: Report, other: Report) -> Iterator[str]:
+    """Yield differences in what the user chose to set by hand or to search."""
     if base.repeats or other.repeats:
         return
-    own, its = base.space, other.space
+    shared = finished_winner(base).fields.keys() & finished_winner(other).fields.keys()
+    own, its = (
+        {
+            "set by hand": ", ".join(
+                f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared
+            )
+        }
+        for one in (base, other)
+    )
+    yield from _differing(own, its, base, other)
     by_hand = base.settings.keys() | other.settings.keys() | {"learning_rate"}
-    names = own.keys() & its.keys() - by_hand
-    differing = [
+    spaces = {
+        name: (base.space[name], other.space[name]) for name in base.space if name in other.space
+    }
+    searched = {
         name
-        for name in sorted(names)
-        if own[name] != its[name] and isinstance(own[name], dict) == isinstance(its[name], dict)
-    ]
-    if differing:
-        yield f"search spaces of {other.study} and {base.study} differ in {', '.join(differing)}"
+        for name, (a, b) in spaces.items()
+        if a != b and isinstance(a, dict) == isinstance(b, dict)
+    }
+    if names := sorted(searched - by_hand):
+        yield f"search spaces of {other.study} and {base.study} differ in {', '.join(names)}"
 
 
 def unequal_budgets(reports: Sequence[Report]) -> list[str]:
     """Return the parts of the searches' budgets that are unequal; empty if no study searched."""
     if all(one.repeats for one in reports):
         return []
-    return [
-        name
-        for name, ratio, sizes in (
-            ("configurations", 1, [len(one.configurations) for one in reports]),
-            ("seed runs", SAME, [len(one.seed_runs) for one in reports]),
-            ("training time", SAME_TIME, [max(SHORT, one.seconds) for one in reports]),
-        )
-        if max(sizes) > ratio * min(sizes)
-    ]
+    sizes = {
+        "configurations": (1, [len(one.configurations) for one in reports]),
+        "seed runs": (SAME, [len(one.seed_runs) for one in reports]),
+        "training time": (SAME_TIME, [max(SHORT, one.seconds) for one in reports]),
+    }
+    return [name for name, (ratio, each) in sizes.items() if max(each) > ratio * min(each)]
 
 
 def _of_one(one: Report, seeds: int) -> Iterator[str]:
@@ -424,41 +425,6 @@ def _of_one(one: Report, seeds: int) -> Iterator[str]:
         )
     if any(line.untested for line in one.configurations):
         yield f"no interval that includes the search, because in {one.study} {OTHERS_UNTESTED}"
-
-
-def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
-    """Yield a note for unlabeled texts, and for paraphrases, if one study reads others or none."""
-    for kind, name in READ.items():
-        reads = [(one, _rows(one, kind, seeds)) for one in (base, other)]
-        readers = [one.study for one, rows in reads if any(rows)]
-        same = reads[0][1] == reads[1][1]
-        if kind == "unlabeled":
-            same = same and base.unlabeled_digest == other.unlabeled_digest
-        if len(readers) == 1:
-            yield f"{readers[0]} reads {name} too"
-        elif not same:
-            yield f"{other.study} reads other {name} than {base.study}"
-
-
-def _terms(one: Report, other: Report) -> dict[str, str]:
-    # A study that repeats a winner has its protocol's rule.
-    chosen = not (one.repeats or other.repeats)
-    return {
-        "encoder": one.model_place,
-        "protocol": one.protocol,
-        "rule": one.rule if chosen else "",
-        "training examples": one.size or "all",
-    }
-
-
-def _by_hand(one: Report, other: Report) -> dict[str, str]:
-    """Return the settings by hand that both methods have; none if a study repeats a winner."""
-    if one.repeats or other.repeats:
-        return {}
-    shared = finished_winner(one).fields.keys() & finished_winner(other).fields.keys()
-    return {
-        "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared)
-    }
 
 
 def _rows(one: Report, kind: str, seeds: int) -> list[str]:
