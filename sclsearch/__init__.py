@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sclsearch.classifier import Classifier
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.comparison import StudyComparison
+    from sclsearch.reports.method_comparison import MethodComparison
     from sclsearch.reports.predictor import Predictor
     from sclsearch.reports.report import Report
     from sclsearch.search.callbacks import Callback
@@ -31,9 +32,20 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["Callback", "Classifier", "CustomTask", "Predictor", "Report", "RunOptions"]
-__all__ += ["SclsearchError", "StudyComparison", "StudySpec", "__version__", "compare", "confirm"]
-__all__ += ["export", "load", "remove", "select", "table", "train", "tune", "write_report"]
+__all__ = ["Callback", "Classifier", "CustomTask", "MethodComparison", "Predictor", "Report"]
+__all__ += ["RunOptions", "SclsearchError", "StudyComparison", "StudySpec", "__version__"]
+__all__ += [
+    "compare",
+    "confirm",
+    "export",
+    "load",
+    "remove",
+    "select",
+    "table",
+    "train",
+    "tune",
+    "write_report",
+]
 
 
 def __dir__() -> list[str]:

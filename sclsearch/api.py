@@ -17,6 +17,7 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import ExportOptions
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.export import push as push_to
+from sclsearch.reports.method_comparison import MethodComparison, compare_methods
 from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, OnnxType, Predictor, RefitRows
 from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report, undamaged
@@ -369,19 +370,23 @@ def compare(
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
     seeds: int | None = None,
-) -> StudyComparison:
+) -> StudyComparison | MethodComparison:
     """Return a paired comparison of the winners of several studies, without training.
 
     The best study is the reference. The comparison uses the test scores of all replicates, or of
     the first `seeds`, paired by replicate. Under one protocol, the methods share a replicate's
     rows, their order and the initial weights of a head. A `rule` of None is each study's own rule.
 
+    Studies of several tasks, one per method and task, are compared by the mean ranks of the
+    methods, with Friedman's test and Nemenyi's critical difference, or with Wilcoxon's signed-rank
+    test for two methods. The function then returns a `MethodComparison`.
+
     Raises:
         SclsearchError: A study does not exist or has no winner, or the studies are not comparable.
     """
-    return compare_studies(
-        [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
-    )
+    reports = [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
+    several = len({one.task for one in reports}) > 1
+    return compare_methods(reports) if several else compare_studies(reports)
 
 
 def write_report(

@@ -38,7 +38,7 @@ SECTIONS = {
     "Your own rows": (sclsearch.CustomTask,),
     "Results": (
         *(sclsearch.Report, ConfigurationLine, SeedLine, sclsearch.StudyComparison),
-        *(sclsearch.Predictor, Prediction, sclsearch.SclsearchError),
+        *(sclsearch.MethodComparison, sclsearch.Predictor, Prediction, sclsearch.SclsearchError),
     ),
     "Callbacks": (sclsearch.Callback,),
     "Options as classes": (StudySpec, RunOptions),

@@ -11,7 +11,8 @@ from sclsearch.canonical import printable
 from sclsearch.cli import options as o
 from sclsearch.cli.output import print_json, write
 from sclsearch.errors import INCOMPLETE, SclsearchError
-from sclsearch.reports.comparison_tables import show_comparison
+from sclsearch.reports.comparison import StudyComparison
+from sclsearch.reports.comparison_tables import comparison_file, show_comparison, show_methods
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import summarize_comparison, summary_of
 from sclsearch.reports.terminal import Terminal, show_summary
@@ -47,8 +48,7 @@ def show(
         raise SclsearchError("--format parquet: needs a file, got none. Pass --output FILE.")
     if format_ == "terminal" and (rows or output):
         raise SclsearchError("--format terminal: takes no --rows and no --output. Pass another.")
-    if output is not None and output.is_dir():
-        raise SclsearchError(f"--output {output}: must be a file, got a folder. Name a file in it.")
+    _check_file(output)
     reports = [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
     if format_ == "terminal":
         for number, found in enumerate(reports):
@@ -66,6 +66,11 @@ def _exit_if_damaged(reports: Sequence[Report]) -> None:
     if damaged := sum(len(one.damaged) for one in reports):
         write(f"Damaged files: {damaged}, named in the notes.\n", error=True)
         sys.exit(INCOMPLETE)
+
+
+def _check_file(output: Path | None) -> None:
+    if output is not None and output.is_dir():
+        raise SclsearchError(f"--output {output}: must be a file, got a folder. Name a file in it.")
 
 
 def _write(output: Path | None, content: bytes) -> None:
@@ -120,22 +125,38 @@ def report(
 
 def compare(
     studies: list[str],
+    format_: Literal["terminal", "md", "markdown", "latex", "csv"] = "terminal",
     rule: o.StudyRule = None,
     seeds: o.StudySeeds = None,
+    output: Path | None = None,
     storage: o.Storage = DEFAULT_STORAGE,
     json_: o.Json = False,
 ) -> None:
     """Compare the test scores of the winners of several studies by a paired significance test.
 
-    Scores are paired by seed. This command does not train.
+    Scores are paired by seed. Studies of several tasks, one per method and task, are compared by
+    the mean ranks of the methods. This command does not train.
 
     Options:
-        studies: Two or more studies of one task and protocol.
+        studies: Two or more studies of one task and protocol, or of each of several tasks.
+        --format: terminal: tables, notes and a summary. md (or markdown) or latex: all pairs and
+            the winners as papers print them, clear differences and the best bold; of several
+            tasks the scores and mean ranks. csv: one row per pair, or per task.
+        --output: File to write. Default: standard output. Example: pairs.tex.
     """
+    if output is not None and format_ == "terminal":
+        raise SclsearchError("--format terminal: takes no --output. Pass another --format.")
+    if json_ and format_ != "terminal":
+        raise SclsearchError(f"--format {format_}: cannot be combined with --json. Leave one out.")
+    _check_file(output)
     found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
     if json_:
         print_json(found.as_dict())
-    else:
+    elif format_ != "terminal":
+        _write(output, comparison_file(found, "md" if format_ == "markdown" else format_))
+    elif isinstance(found, StudyComparison):
         show_comparison(Terminal(), found)
         show_summary(Terminal(), summarize_comparison(found))
+    else:
+        show_methods(Terminal(), found)
     _exit_if_damaged(found.reports)

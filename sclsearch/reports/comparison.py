@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from sclsearch.selection.significance import (
 from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 from sclsearch.tasks.metrics import METRICS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WINNERS = (
     "This compares the winners, not the methods: the winners of two searches with one method "
@@ -146,6 +149,33 @@ class StudyComparison:
 
     def report_of(self, one: ComparedStudy) -> Report:
         return self.reports[self.studies.index(one)]
+
+    def frame(self) -> "pd.DataFrame":
+        """Return one row per pair of studies: its test, and mean and deviation of both scores."""
+        import pandas as pd
+
+        studies = {one.study: one for one in self.studies}
+        return pd.DataFrame(
+            [
+                {
+                    "better": pair.better,
+                    "other": pair.other,
+                    "difference": pair.comparison.difference,
+                    **dict(
+                        zip(("low", "high"), pair.comparison.interval or (None, None), strict=True)
+                    ),
+                    "p": pair.comparison.p,
+                    "adjusted": pair.adjusted,
+                    "seeds": pair.comparison.n,
+                    "clear": pair.clear,
+                    "better_mean": studies[pair.better].test_mean,
+                    "better_std": studies[pair.better].test_std,
+                    "other_mean": studies[pair.other].test_mean,
+                    "other_std": studies[pair.other].test_std,
+                }
+                for pair in self.pairs
+            ]
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison for JSON, with the summary's sentences."""

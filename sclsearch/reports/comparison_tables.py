@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,6 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
 from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
+from sclsearch.reports.method_comparison import MethodComparison
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.terminal import grid
 from sclsearch.reports.words import CONFIGURATION, duration, left_out, with_spread
@@ -20,6 +21,7 @@ from sclsearch.store.studies import StudyStore, study_names
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import ArrayLike
 
 BASELINE = "ce"
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted", "Wilcoxon")
@@ -30,6 +32,7 @@ COLUMNS = (
     "Holm's correction for all pairs; Wilcoxon: p of the signed-rank test, as papers print it"
 )
 """Meaning of the columns `COMPARED`."""
+PAIR = ("better", "other", "difference", "95 % interval", "p (Holm)", "seeds", "clear")
 
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
@@ -59,6 +62,80 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
         console.print(limit_of_winners(found))
     for note in found.notes:
         console.print(f"- {escape(note)}")
+
+
+def show_methods(console: Console, found: MethodComparison) -> None:
+    """Print the winners' mean test scores by task and method, mean ranks, notes and the answer."""
+    (cells, _), *_ = paper_tables(found)
+    console.print(grid([str(name) for name in cells], cells.to_numpy().tolist()))
+    for note in found.notes:
+        console.print(f"- {escape(note)}")
+    console.print(f"\n{WINNERS}\n")
+    console.print(escape(found.answer), style="bold")
+
+
+def comparison_file(
+    found: StudyComparison | MethodComparison, form: Literal["csv", "latex", "md"]
+) -> bytes:
+    """Return a comparison as a file: one CSV table of numbers, or tables as papers print them."""
+    from sclsearch.reports.table import latex, markdown
+
+    if not all(one.has_test for one in found.reports):
+        raise SclsearchError(f"--format {form}: there are {NO_TEST_ROWS}. Leave --format out.")
+    if form == "csv":
+        return found.frame().to_csv(index=False).encode()
+    write = latex if form == "latex" else markdown
+    return "\n".join(write(*one) for one in paper_tables(found)).encode()
+
+
+def paper_tables(
+    found: StudyComparison | MethodComparison,
+) -> "list[tuple[pd.DataFrame, ArrayLike]]":
+    """Return tables of text cells, each with True where a cell is bold.
+
+    Several tasks have one table, scores by task and method; one task has its pairs and winners.
+    """
+    from sclsearch.reports.summary import name_of
+    from sclsearch.reports.table import score_in_points as score
+
+    if isinstance(found, MethodComparison):
+        rows = [
+            [one.task, *(score(study.test_mean, study.test_std) for study in one.studies)]
+            for one in found.comparisons
+        ]
+        rows.append(["mean rank", *(f"{rank:.2f}" for rank in found.ranks)])
+        best = [*map(max, found.scores), -min(found.ranks)]
+        values = [*found.scores, [-rank for rank in found.ranks]]
+        bold = [
+            [False, *(one == high for one in row)] for row, high in zip(values, best, strict=True)
+        ]
+        return [(text_frame(rows, ("task", *found.methods)), bold)]
+    names = {one.study: name_of(found, one) for one in found.studies}
+    pairs = [
+        (
+            *(names[one.better], names[one.other], signed_points(one.comparison.difference)),
+            *(
+                points(one.comparison.interval, " to ") or "–",
+                f"{one.adjusted:.3f}",
+                one.comparison.n,
+            ),
+            "yes" if one.clear else "",
+        )
+        for one in found.pairs
+    ]
+    winners = [
+        (names[one.study], score(one.test_mean, one.test_std), settings(one.values))
+        for one in found.ranked
+    ]
+    kind = "encoder" if found.of_encoders else "method"
+    best_mean = found.ranked[0].test_mean
+    return [
+        (text_frame(pairs, PAIR), [[one.clear] * len(PAIR) for one in found.pairs]),
+        (
+            text_frame(winners, (kind, f"test {found.metric}", "winner")),
+            [[False, one.test_mean == best_mean, False] for one in found.ranked],
+        ),
+    ]
 
 
 def _show_table(
@@ -161,9 +238,9 @@ def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
     )
 
 
-def points(interval: tuple[float, float] | None) -> str:
+def points(interval: tuple[float, float] | None, between: str = " … ") -> str:
     """Return an interval in points as text, such as `-0.4 … +1.2`; empty without one."""
-    return "" if interval is None else " … ".join(map(signed_points, interval))
+    return "" if interval is None else between.join(map(signed_points, interval))
 
 
 def show_limits(console: Console, found: Sequence[Comparison]) -> None:
