@@ -43,6 +43,10 @@ WINNERS = (
     "differ with p ≤ 0.05 in 20 to 36 % of simulations."
 )
 """Limit of a comparison of winners; benchmarks/significance.md has the measurement."""
+PAIR_COLUMNS = (
+    *("better", "other", "difference", "low", "high", "p", "adjusted", "seeds", "clear"),
+    *("better_mean", "better_std", "other_mean", "other_std"),
+)
 SAME = 1.1
 """Ratio of seed runs up to which budgets count as equal."""
 SAME_TIME = 2.0
@@ -154,39 +158,24 @@ class StudyComparison:
         """Return one row per pair of studies: its test, and mean and deviation of both scores."""
         import pandas as pd
 
-        studies = {one.study: one for one in self.studies}
-        return pd.DataFrame(
-            [
-                {
-                    "better": pair.better,
-                    "other": pair.other,
-                    "difference": pair.comparison.difference,
-                    **dict(
-                        zip(("low", "high"), pair.comparison.interval or (None, None), strict=True)
-                    ),
-                    "p": pair.comparison.p,
-                    "adjusted": pair.adjusted,
-                    "seeds": pair.comparison.n,
-                    "clear": pair.clear,
-                    "better_mean": studies[pair.better].test_mean,
-                    "better_std": studies[pair.better].test_std,
-                    "other_mean": studies[pair.other].test_mean,
-                    "other_std": studies[pair.other].test_std,
-                }
-                for pair in self.pairs
-            ]
-        )
+        scores = {one.study: (one.test_mean, one.test_std) for one in self.studies}
+        rows = [
+            (
+                *(pair.better, pair.other, one.difference, *(one.interval or (None, None))),
+                *(one.p, pair.adjusted, one.n, pair.clear),
+                *(*scores[pair.better], *scores[pair.other]),
+            )
+            for pair, one in ((pair, pair.comparison) for pair in self.pairs)
+        ]
+        return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison for JSON, with the summary's sentences."""
         from sclsearch.reports.summary import summarize_comparison
 
-        summary = asdict(summarize_comparison(self))
-        return {
-            **asdict(replace(self, reports=())),
-            "reports": [one.as_dict() for one in self.reports],
-            "summary": summary,
-        }
+        reports = [one.as_dict() for one in self.reports]
+        found = asdict(replace(self, reports=()))
+        return {**found, "reports": reports, "summary": asdict(summarize_comparison(self))}
 
     def __repr__(self) -> str:
         from sclsearch.reports.summary import summarize_comparison
@@ -486,16 +475,16 @@ def confirmed_score_and_notes(chosen: Report) -> tuple[ConfirmedScore | None, li
             winner = fresh.winner
             if not winner or not winner.plain:
                 continue
-            same = [one for one in chosen.configurations if one.fields == winner.fields]
-            if winner.fields == own.fields and keys.isdisjoint(one.key for one in winner.seeds):
-                shared = share_rows(chosen, fresh)
-                scores.append(ConfirmedScore(name, *winner.plain, winner.succeeded, shared))
-            elif winner.fields == own.fields:
-                notes.append(Note(f"the seeds of {name} are not new: {chosen.study} has them too"))
-            elif same:
-                configuration = f"#{same[0].number} of {chosen.study}"
+            same = [one.number for one in chosen.configurations if one.fields == winner.fields]
+            if winner.fields != own.fields and same:
+                configuration = f"#{same[0]} of {chosen.study}"
                 text = f"the new seeds of {name} are of {configuration}, not of the winner"
                 notes.append(Note(text))
+            elif same and not keys.isdisjoint(one.key for one in winner.seeds):
+                notes.append(Note(f"the seeds of {name} are not new: {chosen.study} has them too"))
+            elif same:
+                shared = share_rows(chosen, fresh)
+                scores.append(ConfirmedScore(name, *winner.plain, winner.succeeded, shared))
     best = max(scores, key=lambda one: one.seeds, default=None)
     return best, [] if best else notes
 

@@ -10,8 +10,13 @@ from rich.markup import escape
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison, compare_studies
-from sclsearch.reports.encoder_costs import speed_in_words, weights_in_words
+from sclsearch.reports.comparison import (
+    WINNERS,
+    ConfirmedScore,
+    StudyComparison,
+    compare_studies,
+)
+from sclsearch.reports.encoder_costs import costs
 from sclsearch.reports.method_comparison import MethodComparison
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.terminal import grid
@@ -156,47 +161,28 @@ def text_frame(rows: Iterable[Iterable[object]], columns: Iterable[str]) -> "pd.
 def winner_table(found: StudyComparison) -> "pd.DataFrame":
     """Return one row per study: its winner and its test scores; without test rows validation."""
     score = f"{'test' if found.tested else 'validation'} {found.metric}"
-    fresh = any(one.confirmed for one in found.studies)
-    rows = [
-        (
-            one.study,
-            *_kind(found, one),
-            f"{one.validation:.4f}"
-            if one.test_mean is None
-            else with_spread(one.test_mean, one.test_std),
-            *([_confirmed(one)] if fresh else []),
-            f"#{one.number} {settings(one.values) or CONFIGURATION[one.repeats]}",
-        )
-        for one in found.studies
-    ]
-    kind = ("encoder", "weights", "texts/s") if found.of_encoders else ("method",)
-    return text_frame(rows, ("study", *kind, score, *["on new seeds"] * fresh, "winner"))
+    rows = []
+    for one in found.studies:
+        row = {"study": one.study, "method": one.method}
+        if found.of_encoders:
+            row = {"study": one.study, "encoder": one.model, **costs(found.report_of(one))}
+        mean = one.validation or 0.0 if one.test_mean is None else one.test_mean
+        row[score] = with_spread(mean, one.test_std)
+        if any(other.confirmed for other in found.studies):
+            row["on new seeds"] = _confirmed(one.confirmed)
+        values = settings(one.values) or CONFIGURATION[one.repeats]
+        rows.append({**row, "winner": f"#{one.number} {values}"})
+    return text_frame([one.values() for one in rows], rows[0])
 
 
-def _kind(found: StudyComparison, one: ComparedStudy) -> tuple[str, ...]:
-    if not found.of_encoders:
-        return (one.method,)
-    report = found.report_of(one)
-    return one.model, weights_in_words(report), speed_in_words(report)
-
-
-def _confirmed(one: ComparedStudy) -> str:
-    if one.confirmed is None:
-        return ""
-    score = with_spread(one.confirmed.mean, one.confirmed.std)
-    return f"{score} ({counted(one.confirmed.seeds, 'seed')})"
+def _confirmed(one: ConfirmedScore | None) -> str:
+    return f"{with_spread(one.mean, one.std)} ({counted(one.seeds, 'seed')})" if one else ""
 
 
 def budget_table(reports: Sequence[Report]) -> "pd.DataFrame":
     """Return one row per study: the budget of its search."""
     rows = [
-        (
-            one.study,
-            one.method,
-            len(one.configurations),
-            len(one.seed_runs),
-            duration(one.seconds),
-        )
+        (one.study, one.method, len(one.configurations), len(one.seed_runs), duration(one.seconds))
         for one in reports
     ]
     return text_frame(rows, ("study", "method", "configurations", "seed runs", "training time"))
@@ -279,24 +265,22 @@ def baseline_comparison(found: Report) -> str:
     """
     if found.method == BASELINE or not found.has_test:
         return ""
-    pairs = [_with_baseline(found, name) for name in study_names(found.storage)]
-    pair = max(filter(None, pairs), key=lambda one: one.studies[0].seed_runs, default=None)
+    pairs = filter(None, (_with_baseline(found, name) for name in study_names(found.storage)))
+    pair = max(pairs, key=lambda one: one.studies[0].seed_runs, default=None)
     if pair is None:
         return (
             f"The storage has no finished study of `{BASELINE}` (cross-entropy alone) for this "
             "task, size, model and protocol to compare with."
         )
-    base, own = pair.studies
-    assert base.test_mean is not None
-    test = pair.pairs[0]
-    one = test.comparison if test.better == own.study else test.comparison.reversed()
+    base, test = pair.studies[0], pair.pairs[0]
+    one = test.comparison.reversed() if test.better == base.study else test.comparison
     difference, interval, _, p, *_ = compared(one, test.adjusted)
     between = f" (95 % interval {interval})" if interval else ""
     # The messages about damaged files have the paths of this machine.
     notes = "".join(f" {note.text}." for note in pair.notes if note.kind != "damage")
     return (
         f"Against `{base.method}` (study `{base.study}`, test "
-        f"{with_spread(base.test_mean, base.test_std)}): {difference} points of test "
+        f"{with_spread(base.test_mean or 0.0, base.test_std)}): {difference} points of test "
         f"{found.metric}{between} over {counted(one.n, 'pair')}, p = {p} by the sign-flip "
         f"permutation test.{notes} {WINNERS}"
     )

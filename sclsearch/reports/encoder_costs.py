@@ -14,21 +14,22 @@ def encoder_name(one: Report) -> str:
     return Path(one.model).name
 
 
-def weights_in_words(one: Report) -> str:
-    """Return the number of the encoder's weights in millions; empty if its files are gone."""
-    count = weights_of(one.model_place)
-    return "" if count is None else f"{count / 1e6:.3g} M"
+def costs(one: Report) -> dict[str, str]:
+    """Return the encoder's weights in millions and its measured texts a second, as text.
 
-
-def speed_in_words(one: Report) -> str:
-    """Return the texts a second that the search measured; empty if unknown."""
-    return f"{one.texts_per_second:.3g}" if one.texts_per_second else ""
+    An unknown one is empty: the files of the encoder are gone, or no search measured its speed.
+    """
+    weights, speed = weights_of(one.model_place), one.texts_per_second
+    return {
+        "weights": "" if weights is None else f"{weights / 1e6:.3g} M",
+        "texts/s": f"{speed:.3g}" if speed else "",
+    }
 
 
 def costs_in_words(one: Report) -> str:
     """Return the number of weights and the speed, as far as they are known."""
-    speed = speed_in_words(one)
-    return ", ".join(filter(None, (weights_in_words(one), speed and f"{speed} texts/s")))
+    weights, speed = costs(one).values()
+    return ", ".join(filter(None, (weights, speed and f"{speed} texts/s")))
 
 
 @cache

@@ -59,40 +59,35 @@ class MethodComparison:
     @property
     def worse(self) -> tuple[str, ...]:
         """Methods that are reliably worse than the best one."""
-        gap = self.critical_difference or 0.0
-        far = [name for name, rank in self._by_rank() if gap <= rank - self.ranks[0] > 0]
-        return tuple(far) if self.p <= ALPHA else ()
+        if self.p > ALPHA:
+            return ()
+        behind, gap = np.subtract(self.ranks, self.ranks[0]), self.critical_difference or 0.0
+        return tuple(np.array(self.methods)[(behind > 0) & (behind >= gap)].tolist())
 
     @property
     def answer(self) -> str:
         """Sentences on the best method, and how reliable its lead is."""
-        best, tasks = self.methods[0], counted(len(self.scores), "task")
-        worse = " and ".join(self.worse)
+        tasks, worse = counted(len(self.scores), "task"), " and ".join(self.worse)
         if self.critical_difference is None:
-            lead = np.subtract(*np.transpose(self.scores)[:2])
-            wins = f"{best} is better than {self.methods[1]} on {(lead > 0).sum()} of {tasks}"
-            reliably = "so it is reliably better" if worse else "so the lead may be chance"
-            mean = f"the mean difference is {signed_points(lead.mean())} points"
-            answer = f"{wins}; {mean}, and Wilcoxon's p is {self.p:.3f}, {reliably}."
-        else:
-            verb = "is" if len(self.worse) == 1 else "are"
-            so = f"so {worse} {verb} reliably worse" if worse else "so no other is reliably worse"
-            first = [name for name, rank in self._by_rank() if rank == self.ranks[0]]
-            have = (
-                f"{' and '.join(first)} {'has' if len(first) == 1 else 'have'} the best mean rank"
-            )
+            lead = np.subtract(*np.transpose(self.scores))
             answer = (
-                f"{have}, {self.ranks[0]:.1f} of {len(self.ranks)} methods over {tasks}; the "
-                f"critical difference is {self.critical_difference:.1f}, and Friedman's p is "
-                f"{self.p:.3f}, {so}."
+                f"{self.methods[0]} is better than {self.methods[1]} on {(lead > 0).sum()} of "
+                f"{tasks}; the mean difference is {signed_points(lead.mean())} points, and "
+                f"Wilcoxon's p is {self.p:.3f}, so "
+                f"{'it is reliably better' if worse else 'the lead may be chance'}."
+            )
+        else:
+            first = self.methods[: self.ranks.count(self.ranks[0])]
+            answer = (
+                f"{' and '.join(first)} {'has' if len(first) == 1 else 'have'} the best mean rank, "
+                f"{self.ranks[0]:.1f} of {len(self.ranks)} methods over {tasks}; the critical "
+                f"difference is {self.critical_difference:.1f}, and Friedman's p is {self.p:.3f}, "
+                f"so {worse or 'no other'} {'are' if len(self.worse) > 1 else 'is'} reliably worse."
             )
         fewest = fewest_tasks(len(self.methods))
         if len(self.scores) >= fewest:
             return answer
         return f"{answer} So few tasks cannot show a difference; that takes at least {fewest}."
-
-    def _by_rank(self) -> list[tuple[str, float]]:
-        return [*zip(self.methods, self.ranks, strict=True)]
 
     def frame(self) -> "pd.DataFrame":
         """Return the mean test scores, one row per task and one column per method."""

@@ -197,16 +197,16 @@ class Report:
         """Sentence on the part of the test rows in the choice of the winner."""
         if self.tests_apart:
             return "The test rows played no part in the choice."
-        if self.estimate is not None:
-            rows, several = self.estimate.rows, self.estimate.chosen_from
-            corrected = f", and is corrected for the choice among the {several} with all seeds"
+        if self.estimate is None:
             return (
-                f"The estimate comes from {rows} rows, each predicted by a model that did not "
-                f"train on it{corrected * (several > 1)}."
+                "The test rows are the validation rows, which chose the winner, so the test score "
+                "is too high for new texts."
             )
+        rows, several = self.estimate.rows, self.estimate.chosen_from
+        corrected = f", and is corrected for the choice among the {several} with all seeds"
         return (
-            "The test rows are the validation rows, which chose the winner, so the test score is "
-            "too high for new texts."
+            f"The estimate comes from {rows} rows, each predicted by a model that did not train on "
+            f"it{corrected * (several > 1)}."
         )
 
     @property
@@ -309,12 +309,11 @@ def finished_winner(found: Report) -> ConfigurationLine:
     """
     if found.winner is not None:
         return found.winner
+    fault = "no configuration is finished. Run `tune` again."
     if found.failures:
-        raise SclsearchError(
-            f"{found.study}: no seed run succeeded. First failure: "
-            f"{found.failures[0].rstrip('.')}. {RETRY}"
-        )
-    raise SclsearchError(f"{found.study}: no configuration is finished. Run `tune` again.")
+        first = found.failures[0].rstrip(".")
+        fault = f"no seed run succeeded. First failure: {first}. {RETRY}"
+    raise SclsearchError(f"{found.study}: {fault}")
 
 
 class DamagedStudyError(SclsearchError):
@@ -325,17 +324,10 @@ class DamagedStudyError(SclsearchError):
 
 def undamaged(found: Report) -> Report:
     """Return a report; raise DamagedStudyError if damaged files may hide its winner."""
-    if not found.damaged:
-        return found
-    raise DamagedStudyError(
-        "\n".join(
-            (
-                f"{found.study}: damaged files may hide its winner. Run the search again, which "
-                "trains their seed runs anew:",
-                *found.damaged,
-            )
-        )
-    )
+    if found.damaged:
+        fault = "damaged files may hide its winner. Run the search again, which trains their seed"
+        raise DamagedStudyError("\n".join((f"{found.study}: {fault} runs anew:", *found.damaged)))
+    return found
 
 
 def tested_winner(found: Report) -> ConfigurationLine:

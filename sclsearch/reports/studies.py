@@ -14,8 +14,6 @@ from sclsearch.store.cleanup import run_files
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, study_names
 
-FROM_REPORT = ("method", "task", "size", "model", "protocol", "seeds", "metric")
-
 
 @dataclass(frozen=True, slots=True)
 class StudyLine:
@@ -75,8 +73,7 @@ def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
 
     The function reads every seed run of the studies, for their best scores.
     """
-    lines: list[StudyLine | DamagedStudy] = []
-    sizes = Counter[str]()
+    lines, sizes = list[StudyLine | DamagedStudy](), Counter[str]()
     for key, size in run_files(storage).values():
         sizes[key] += size
     for name in study_names(storage):
@@ -93,13 +90,14 @@ def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
 
 def _line(found: Report, own: int, sizes: Mapping[str, int], created: float) -> StudyLine:
     winner, keys = found.winner, {seed.key for seed in found.seed_runs}
+    names = ("method", "task", "size", "model", "protocol", "seeds", "metric")
     return StudyLine(
-        **{name: getattr(found, name) for name in FROM_REPORT},
+        **{name: getattr(found, name) for name in names},
         name=found.study,
         configurations=len(found.configurations),
         stored=len(found.seed_runs),
-        best=None if winner is None else winner.score,
-        winner=None if winner is None else winner.number,
+        best=winner and winner.score,
+        winner=winner and winner.number,
         bytes=own + sum(sizes[key] for key in keys),
         created=created,
         failed=sum(line.failed for line in found.configurations),
