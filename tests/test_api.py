@@ -16,6 +16,7 @@ from sclsearch.api import chosen, in_turn
 from sclsearch.arguments import declared, fields_of, type_text
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import search_command, winner_spec
+from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.comparison_tables import winner_table
 from sclsearch.reports.report import finished_winner
 from sclsearch.search.prepare import prepare_several, variants
@@ -206,7 +207,9 @@ def test_several_methods_are_compared_and_callbacks_receive_the_events_of_each(
     finish_both(options)
     recorder = Recorder()
     found = tune(method=["ce", "scl"], callbacks=[recorder], **options)
-    assert found.studies == compare("mine-ce", "mine-scl", storage=options["storage"]).studies
+    again = compare("mine-ce", "mine-scl", storage=options["storage"])
+    assert isinstance(again, StudyComparison)
+    assert found.studies == again.studies
     assert [report.study for report in found.reports] == ["mine-ce", "mine-scl"]
     one = [
         *(("seed run", 0, 0, True, True), ("seed run", 0, 1, True, True), ("score", 0, 0.61)),

@@ -423,7 +423,7 @@ def unequal_budgets(reports: Sequence[Report]) -> list[str]:
     """Return the parts of the searches' budgets that are unequal; empty if no study searched."""
     if all(one.repeats for one in reports):
         return []
-    sizes = {
+    sizes: dict[str, tuple[float, Sequence[float]]] = {
         "configurations": (1, [len(one.configurations) for one in reports]),
         "seed runs": (SAME, [len(one.seed_runs) for one in reports]),
         "training time": (SAME_TIME, [max(SHORT, one.seconds) for one in reports]),

@@ -242,22 +242,22 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     if form == "parquet":
         # Parquet has no columns of several types.
         mixed = [name for name in frame if frame[name].dropna().map(type).nunique() > 1]
-        texts = {str(name): frame[name].dropna().map(str) for name in mixed}
-        return frame.assign(**texts).to_parquet(index=False)
+        columns = {str(name): frame[name].dropna().map(str) for name in mixed}
+        return frame.assign(**columns).to_parquet(index=False)
     if form == "json":
         records = frame.astype(object).where(frame.notna(), None).to_dict("records")
         return f"{json.dumps(records, indent=2, ensure_ascii=False)}\n".encode()
     if frame.empty:
         names = ", ".join(one.study for one in reports)
         raise SclsearchError(f"{names}: has no rows for a table yet. Wait for a seed run.")
+    write = markdown if form == "md" else latex
     if rows == "winners":
-        cells, bold = winner_grid(reports)
-    else:
-        texts = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
-        cells = paper_table(reports) if rows == "configurations" else texts
-        bold = np.zeros(cells.shape, bool)
-        bold[:, -1] = frame["winner"] & (rows == "configurations")
-    return (markdown if form == "md" else latex)(cells, bold).encode()
+        return write(*winner_grid(reports)).encode()
+    texts = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
+    cells = paper_table(reports) if rows == "configurations" else texts
+    bold = np.zeros(cells.shape, bool)
+    bold[:, -1] = frame["winner"] & (rows == "configurations")
+    return write(cells, bold).encode()
 
 
 def summary_html(summary: "Summary", cells: pd.DataFrame) -> str:
@@ -324,7 +324,7 @@ def winner_grid(reports: Sequence[Report]) -> tuple[pd.DataFrame, ArrayLike]:
         row=frame.groupby(row, sort=False).ngroup(),
         column=frame.groupby(column, sort=False).ngroup(),
         cell=[_MISSING if one is None else _test_points(one) for one in winners],
-        mean=[None if one is None else one.test_mean for one in winners],
+        mean=np.array([None if one is None else one.test_mean for one in winners], float),
     )
     wide = grid.pivot(index="row", columns="column", values=["cell", "mean"])
     means = wide["mean"].astype(float)

@@ -79,6 +79,8 @@ def test_a_table_is_printed_in_utf_8_on_any_terminal(monkeypatch: pytest.MonkeyP
         ("show mine --output a.txt", "--format terminal: takes no --rows and no --output."),
         ("show mine --format csv --output encoder", "--output encoder: must be a file"),
         ("show mine --format csv --output /proc/no/a.csv", "/proc/no/a.csv: cannot be written"),
+        ("compare mine --output a.tex", "--format terminal: takes no --output."),
+        ("compare mine --format csv --json", "--format csv: cannot be combined with --json."),
         ("compare mine", "two or more different studies, got mine"),
         ("ui --tracking mlruns", "--tracking: must name a server or a database, got 'mlruns'."),
         ("ls tasks cola", "ls tasks cola: only methods"),

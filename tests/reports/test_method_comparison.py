@@ -25,7 +25,6 @@ LEVELS = {"scl": 70, "lacon": 66, "ce": 60}
 
 
 def written(write_study: WriteStudy, tasks: int, methods: tuple[str, ...]) -> list[str]:
-    """Write a study of each method on each task, the last method best; return their names."""
     names = []
     for task in range(tasks):
         for method in methods:
@@ -71,13 +70,10 @@ def test_methods_are_compared_over_tasks(
     assert lines[4] == "mean rank 1.00 2.00 3.00"
     latex = comparison_file(found, "latex").decode()
     assert r"task1 & \textbf{73.5 $\pm$ 2.4} & 69.5 $\pm$ 2.4 & 64.5 $\pm$ 2.4 \\" in latex
-    csv = pd.read_csv(StringIO(comparison_file(found, "csv").decode()))
-    assert csv.task.tolist() == found.tasks == ["task0", "task1", "task2"]
+    assert b"\ntask2,0.735,0.695," in comparison_file(found, "csv")
 
 
-def test_two_methods_on_few_tasks_show_no_difference(
-    write_study: WriteStudy, tmp_path: Path
-) -> None:
+def test_few_tasks_show_no_difference(write_study: WriteStudy, tmp_path: Path) -> None:
     found = compare(*written(write_study, 2, ("ce", "scl")), storage=tmp_path)
     assert isinstance(found, MethodComparison)
     assert (found.p, found.critical_difference, found.worse) == (0.5, None, ())
@@ -101,9 +97,7 @@ def test_a_method_without_a_task_is_refused(
         compare(*names, storage=tmp_path)
 
 
-def test_pairs_and_winners_of_one_task_are_files_for_papers(
-    write_study: WriteStudy, tmp_path: Path
-) -> None:
+def test_files_have_pairs_and_winners(write_study: WriteStudy, tmp_path: Path) -> None:
     found = compare(*written(write_study, 1, ("ce", "scl")), storage=tmp_path)
     assert isinstance(found, StudyComparison)
     assert comparison_file(found, "md").decode().splitlines()[2:] == [

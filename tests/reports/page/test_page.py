@@ -124,6 +124,7 @@ def test_the_page_begins_with_the_answer_and_has_each_warning_and_fact_once(
 ) -> None:
     sections = sections_of(page)
     compared = sclsearch.compare(*STUDIES, storage=studies)
+    assert isinstance(compared, sclsearch.StudyComparison)
     for sentence in (*summarize_comparison(compared).lines[:2], "majority class"):
         assert sentence in sections["answer"]
     for one in compared.studies:
