@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,8 @@ class MethodComparison:
     def _repr_html_(self) -> str:
         from sclsearch.reports.comparison_tables import paper_tables
 
-        return f"<p><b>{self.answer}</b></p>{paper_tables(self)[0][0].to_html(index=False)}"
+        (cells, _), *_ = paper_tables(self)
+        return f"<p><b>{escape(self.answer)}</b></p>\n{cells.to_html(index=False, border=0)}"
 
 
 def compare_methods(reports: Sequence[Report]) -> MethodComparison:
