@@ -106,7 +106,9 @@ def calibration(
         return None
     sure = test[names].max(axis=1).astype(float)
     right = (test["label"] == test["predicted"]).astype(float)
-    rows = test[["replicate"]].assign(sure=sure, right=right, bin=bins_of(np.array(sure, np.float64)))
+    rows = test[["replicate"]].assign(
+        sure=sure, right=right, bin=bins_of(np.array(sure, np.float64))
+    )
 
     def binned(own: "pd.DataFrame") -> "pd.DataFrame":
         groups = own.groupby("bin")
