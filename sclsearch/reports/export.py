@@ -407,13 +407,14 @@ def write_folder(
     mapped = head and as_sequence_classifier(config["model_type"], encoder, head)
     place = folder if mapped else folder / ENCODER
     place.mkdir(exist_ok=True)
+    weights: Mapping[str, Tensor] = encoder
     if mapped:
-        config |= {**mapped.config, **label_fields(described.labels)}
-        config["architectures"] = [mapped.architecture]
+        kind, weights = mapped
+        config |= {**label_fields(described.labels), "architectures": [kind]}
     write_json(place / "config.json", config)
     max_length = int(described.fields["max_length"])
     _copy_tokenizer(begun, place, max_length)
-    save_tensors(place / WEIGHTS, mapped.weights if mapped else encoder, {"format": "pt"})
+    save_tensors(place / WEIGHTS, weights, {"format": "pt"})
     save_tensors(folder / PARTS, new_modules, {"format": "pt"})
     form: Format = "transformers" if mapped else "transformers-code" if head else "sclsearch"
     if head and not mapped:

@@ -162,7 +162,8 @@ def read_record(folder: Path) -> ExportRecord:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value to a file as indented JSON."""
+    """Write a value to a file as indented JSON; create its folder if it is missing."""
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
