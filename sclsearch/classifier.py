@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 import sclsearch
 from sclsearch.arguments import with_options
-from sclsearch.encoders.models import several_models
+from sclsearch.encoders.models import encoder_folder, several_models
+from sclsearch.reports.export import new_export, write_folder
 from sclsearch.reports.predictor import text_rows
 from sclsearch.study.spec import DEFAULT_METHOD, ClassifierKeywords, RunOptions, StudySpec
 from sclsearch.tasks import load_task
@@ -112,6 +113,35 @@ class Classifier(ClassifierMixin, BaseEstimator):
         model, method, study = folder / "model", self.method, report.study
         sclsearch.export(study, model, storage=storage, refit="all", method=method, force=True)
         self.report_, self.predictor_ = report, sclsearch.load(model, method=method)
+        files = (file for file in model.rglob("*") if file.is_file())
+        self._files = {
+            str(file.relative_to(model)): file.read_bytes()
+            for file in files
+            if file.suffix != ".safetensors"  # `predictor_` has the weights
+        }
+
+    def save(self, folder: Path | str) -> None:
+        """Write the fitted model to a folder, as `sclsearch export` does; it is empty or missing.
+
+        `sclsearch.load`, `sclsearch predict` and transformers load it, as those of `export`.
+
+        Raises:
+            NotFittedError: `fit` has not run.
+            SclsearchError: The folder is not empty or not writable.
+        """
+        check_is_fitted(self)
+        (one,) = self.predictor_.members
+        weights = {name: tensor.cpu() for name, tensor in one.model.state_dict().items()}
+        with TemporaryDirectory(prefix="sclsearch-") as near, new_export(Path(folder)) as part:
+            begun = Path(near)
+            self._write_files(begun)
+            write_folder(part, weights, encoder_folder(begun), one.record)
+            self._write_files(part)
+
+    def _write_files(self, folder: Path) -> None:
+        for name, content in self._files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
 
     def predict(self, X: Any) -> "npt.NDArray[Any]":
         """Return the most probable label of each text."""

@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import ClassifierTags, Tags, TargetTags, estimator_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sclsearch import Classifier, SclsearchError, select
+from sclsearch import Classifier, SclsearchError, load, select
+from sclsearch.canonical import file_digest
 from tests.conftest import WORDS
 from tests.studies import in_process
 
@@ -103,6 +105,24 @@ def test_a_fitted_estimator_can_be_pickled_and_leaves_no_files(
     assert not [*folder.iterdir()]
     with pytest.raises(SclsearchError, match="Unknown study"):
         classifier.report_.frame()
+
+
+@pytest.mark.parametrize("pooling", ["cls_pooled", "mean"])
+def test_a_fitted_estimator_is_saved_as_an_export(
+    pooling: str, options: Options, tmp_path: Path
+) -> None:
+    settings = {**options["settings"], "pooling": pooling}
+    classifier = Classifier(**{**options, "settings": settings})
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        classifier.save(tmp_path / "model")
+    classifier.fit(TEXTS, GOOD).save(tmp_path / "model")
+    found = load(tmp_path / "model").predict_proba(TEXTS)
+    assert found == pytest.approx(classifier.predict_proba(TEXTS), abs=1e-6)
+    for line in (tmp_path / "model" / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        digest, name = line.split("  ")
+        assert file_digest(tmp_path / "model" / name) == digest
+    with pytest.raises(SclsearchError, match="is not an empty folder"):
+        classifier.save(tmp_path / "model")
 
 
 def test_a_search_in_a_storage_is_kept_and_resumed(options: Options, folder: Path) -> None:

@@ -9,7 +9,8 @@ program classifies with a random head.
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -170,23 +171,20 @@ def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()
         raise SclsearchError(
             f"{found.study}: {' '.join(found.verdict.lines)} Or pass --force to export it anyway."
         )
-    folder = folder.expanduser().resolve()
-    _check_empty(folder)
     if options.ensemble and len(winner.reported) < 2:
         raise SclsearchError(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
             f"{len(winner.reported)}. Pass --rule top-3, for example."
         )
     begun = _begun_with(found.record)
-    check_writable(LocalPath(folder.parent))
-    if options.baseline:
-        members = [_linear(found, options)]
-    elif options.refit:
-        members = _refitted(found, options, options.refit)
-    else:
-        seeds = [winner.seeds[position] for position in winner.reported]
-        members = _members(found, seeds if options.ensemble else seeds[:1], options)
-    with new_folder(folder) as part:
+    with new_export(folder) as part:
+        if options.baseline:
+            members = [_linear(found, options)]
+        elif options.refit:
+            members = _refitted(found, options, options.refit)
+        else:
+            seeds = [winner.seeds[position] for position in winner.reported]
+            members = _members(found, seeds if options.ensemble else seeds[:1], options)
         written = _write_all(part, members, begun)
         if options.onnx:
             from sclsearch.reports.onnx import add_onnx
@@ -196,8 +194,22 @@ def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()
         write_digests(part)
         if not (options.baseline or options.refit):
             _check_predictions(part, written, members, found, options)
-        _check_empty(folder)  # another export may have written it meanwhile
     return written
+
+
+@contextmanager
+def new_export(folder: Path) -> Iterator[Path]:
+    """Yield a folder to write an export into, and rename it to `folder` if the body succeeds.
+
+    Raises:
+        SclsearchError: The folder is not empty or not writable.
+    """
+    folder = folder.expanduser().resolve()
+    _check_empty(folder)
+    check_writable(LocalPath(folder.parent))
+    with new_folder(folder) as part:
+        yield part
+        _check_empty(folder)  # another export may have written it meanwhile
 
 
 def export_encoder(found: Report) -> Path:
