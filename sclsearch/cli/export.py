@@ -26,7 +26,7 @@ from sclsearch.reports.report import finished_winner
 from sclsearch.reports.words import left_out
 from sclsearch.store.storage import DEFAULT_STORAGE
 from sclsearch.study.spec import MOST_SEEDS
-from sclsearch.tasks.custom import known_delimiter
+from sclsearch.tasks.custom import column_names, known_delimiter, obvious_columns
 from sclsearch.tasks.tables import has_blank, parse, read_table, text_columns
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def predict(
         file: CSV, TSV, JSON, JSON Lines or Parquet file with texts, also as .gz, or - for standard
             input.
         --text: Column of the text; pass it twice for text pairs. Default: the text columns of the
-            training file.
+            training file; without one, `text` or `sentence`, or the only column beside the label.
         --keep: Further column to print; repeatable. Example: author.
         --id: Column to print first, instead of the number of the row. Example: id.
         --no-text: Leave out the texts.
@@ -206,13 +206,19 @@ def predict(
         --device: Device of torch. Default: the GPU if there is one. Example: cpu.
     """
     record = read_record(folder)
-    columns = _text_columns(record, text, file)
+    where = "standard input" if file == STDIN else str(file)
+    raw = _rows(file, where, format_, delimiter)
+    columns = tuple(text or record.columns) or _obvious_text(raw, where, [*(keep or ()), id_])
+    if len(columns) != 1 + record.pair:
+        count, twice = ("two columns", " twice") if record.pair else ("one column", "")
+        raise SclsearchError(
+            f"--text: must name {count} of {where}, as {record.task} has, got {len(columns)}. Pass "
+            f"--text COLUMN{twice}; the columns are {column_names(raw)}."
+        )
     first = ROW if id_ is None else id_
     printed = [first, *(() if no_text else columns), *(keep or ())]
     header = _header(record, [first, *columns, *(keep or ())], format_, proba=proba)
     header = [name for name in header if name in printed or name not in columns]
-    where = "standard input" if file == STDIN else str(file)
-    raw = _rows(file, where, format_, delimiter)
     own = dict.fromkeys([*columns, *(keep or ()), *([] if id_ is None else [id_])])
     cells = text_columns(raw, list(own), where)
     if id_ is None:
@@ -242,17 +248,10 @@ def _warn_of_empty_texts(source: str, column: str, names: Sequence[object]) -> N
     write(f"{source}: {rows} with an empty text left out: {column} {shown}{more}\n", error=True)
 
 
-def _text_columns(
-    record: "ExportRecord", text: Sequence[str] | None, file: Path
+def _obvious_text(
+    frame: "pd.DataFrame", where: str, others: Sequence[str | None]
 ) -> tuple[str, ...]:
-    columns = tuple(text or record.columns)
-    if len(columns) != 1 + record.pair:
-        raise SclsearchError(
-            f"--text: must name {'two columns' if record.pair else 'one column'} of {file}, as "
-            f"{record.task} has, got {len(columns)}. Pass --text COLUMN"
-            f"{' twice' if record.pair else ''}."
-        )
-    return columns
+    return obvious_columns(frame, where, others=others)[0] or ()
 
 
 def _header(

@@ -4,7 +4,7 @@ import hashlib
 import re
 import reprlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -163,9 +163,19 @@ def known_delimiter(text: str) -> str:
     return delimiter
 
 
-def _found_columns(files: CustomTask, frame: "pd.DataFrame", where: str) -> dict[str, Any]:
-    text, label = files.text, files.label
-    names = [name for name in map(str, frame.columns) if name not in (files.split_column, files.id)]
+def obvious_columns(
+    frame: "pd.DataFrame",
+    where: str,
+    text: tuple[str, ...] | None = None,
+    label: str | None = None,
+    others: Collection[str | None] = (),
+) -> tuple[tuple[str, ...] | None, str | None]:
+    """Return the columns of the text and of the label, each None if it is not clear.
+
+    The text is in a column with a usual name, or in the only one beside the label. Of two columns,
+    it is in the one with more characters. `others` are further columns whose use is known.
+    """
+    names = [name for name in map(str, frame.columns) if name not in others]
     if text is None:
         text = next(((name,) for name in TEXT_NAMES if name in names and name != label), None)
     if label is None and LABEL_NAME in names and LABEL_NAME not in (text or ()):
@@ -176,12 +186,26 @@ def _found_columns(files: CustomTask, frame: "pd.DataFrame", where: str) -> dict
             label = names[int(np.argmin(lengths))]
         rest = [name for name in names if name != label and name not in (text or ())]
         text, label = text or tuple(rest), rest[0] if label is None else label
+    if text is None and len(names) == 1 and label is None:
+        text = (names[0],)
+    return text, label
+
+
+def _found_columns(files: CustomTask, frame: "pd.DataFrame", where: str) -> dict[str, Any]:
+    others = (files.split_column, files.id)
+    text, label = obvious_columns(frame, where, files.text, files.label, others)
     if text is None or label is None:
         raise SclsearchError(
             f"{where}: the columns of text and label are not clear. Pass --text (twice for a pair "
-            f"of texts) and --label; the columns are {listed(map(one_line, names)) or 'none'}."
+            f"of texts) and --label; the columns are {column_names(frame, others)}."
         )
     return {"text": text, "label": label}
+
+
+def column_names(frame: "pd.DataFrame", others: Collection[str | None] = ()) -> str:
+    """Return the names of the columns, except the others, for an error message."""
+    names = [one_line(name) for name in map(str, frame.columns) if name not in others]
+    return listed(names) or "none"
 
 
 def _written(files: CustomTask, in_memory: Mapping[str, Any], name: str | None) -> dict[str, Any]:

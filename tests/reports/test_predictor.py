@@ -135,6 +135,23 @@ def test_a_file_or_standard_input_is_printed_as_csv(winner: Path, tmp_path: Path
     assert found == pytest.approx(sclsearch.load(winner).predict_proba(TEXTS), abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("text,label\ngood,a\n", ()),
+        ("a,sentence,b\n1,good,2\n", ()),
+        ("body\ngood\n", ()),
+        ("id,body,more\n1,good,2\n", ("--id", "id", "--keep", "more")),
+    ],
+)
+def test_the_obvious_text_column_is_the_default(
+    winner: Path, content: str, options: tuple[str, ...]
+) -> None:
+    (row,) = csv.DictReader(predict(winner, "-", *options, texts=content)[0])
+    assert "good" in row.values()
+    assert row["predicted"] == sclsearch.load(winner).predict(["good"])[0].label
+
+
 def test_cells_have_no_control_characters_and_on_request_no_formulas(winner: Path) -> None:
     texts = 'body,id\n"=1+1 \x1b[31m",-3\n'
     for options, expected in (
@@ -170,7 +187,11 @@ def test_rows_with_an_empty_text_are_left_out_and_counted(winner: Path) -> None:
 
 def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
     for content, options, message in (
-        ("body\na\n", (), "--text: must name one column of"),
+        (
+            "a,b,c\na,b,c\n",
+            (),
+            "as demo has, got 0. Pass --text COLUMN; the columns are a, b, c.",
+        ),
         ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'? Known: bdy."),
         ('{"body": "a"}\n', (*BODY, "--keep", "body", "--format", "jsonl"), "printed twice"),
         (b"body\ngood\n\xff\n", BODY, "invalid start byte. Save it as UTF-8."),
