@@ -11,11 +11,11 @@ import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -37,20 +37,15 @@ from sclsearch.reports.predictor import (
 )
 from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner, undamaged
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import (
-    LocalPath,
-    check_writable,
-    new_folder,
-    storage_path,
-)
+from sclsearch.store.storage import LocalPath, check_writable, new_folder, storage_path
 from sclsearch.store.studies import StudyRecord, StudyStore
 from sclsearch.study.spec import AtLeastOne
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from torch import Tensor
 
     from sclsearch.methods.base import Method
+    from sclsearch.training.evaluation import TrainingResult
 
 WEIGHTS = "model.safetensors"
 DIGESTS = "SHA256SUMS"
@@ -58,7 +53,11 @@ DIGESTS = "SHA256SUMS"
 
 It omits the model card, which the user may edit.
 """
-CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
+DROPPED_FIELDS = {
+    *("architectures", "id2label", "label2id", "num_labels", "problem_type"),
+    "torch_dtype",  # with half precision, transformers would round the weights
+}
+"""Fields of the encoder's config.json that an export does not keep."""
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
 FROM_REPORT = ("method", "task", "size", "protocol", "study", "rule", "seeds", "metric", "data")
 """Fields that the description of an export takes from the report."""
@@ -71,14 +70,11 @@ CLOSE, CLOSE_ON_GPU = 1e-3, 0.05
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """Model to export, with what it predicts for each row of a split."""
+class _Model(NamedTuple):
+    """Model to export, with its weights, predictions and probabilities."""
 
     record: ExportRecord
-    weights: "Mapping[str, Tensor]"
-    predictions: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    probabilities: "Mapping[str, npt.NDArray[np.float32]]" = field(default_factory=dict)
+    result: "TrainingResult"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,56 +94,42 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if (self.calibrate or self.threshold) and (self.refit or self.baseline):
-            raise SclsearchError(
-                f"--{'calibrate' if self.calibrate else 'threshold'}: needs stored probabilities "
-                "of validation rows, but --refit trains on these rows, and --baseline has none. "
-                "Leave one out."
-            )
         missing = [name for name in ONNX_PACKAGES if self.onnx and not find_spec(name)]
-        if missing:
-            raise SclsearchError(
-                f"--onnx: needs {', '.join(missing)}. Run pip install 'sclsearch[onnx]'."
-            )
-        if self.ensemble and self.refit:
-            raise SclsearchError(
-                "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
-                "--refit with --seeds K for an ensemble of K."
-            )
-        if self.baseline and (self.ensemble or self.seeds > 1):
-            raise SclsearchError(
-                "--baseline: does not depend on a seed, so there is no ensemble of it. Leave out "
-                "--ensemble and --seeds."
-            )
-        if self.seeds > 1 and not self.refit:
-            raise SclsearchError(
-                f"--seeds: counts the models that --refit trains, got {self.seeds} without it. "
-                "Pass --refit, or leave it out."
-            )
+        conflicts = {
+            f"--{'calibrate' if self.calibrate else 'threshold'}: needs stored probabilities of "
+            "validation rows, but --refit trains on these rows, and --baseline has none. Leave one "
+            "out.": (self.calibrate or self.threshold) and (self.refit or self.baseline),
+            f"--onnx: needs {', '.join(missing)}. Run pip install 'sclsearch[onnx]'.": missing,
+            "--ensemble: exports seed runs of the search, but --refit trains new models. Pass "
+            "--refit with --seeds K for an ensemble of K.": self.ensemble and self.refit,
+            "--baseline: does not depend on a seed, so there is no ensemble of it. Leave out "
+            "--ensemble and --seeds.": self.baseline and (self.ensemble or self.seeds > 1),
+            f"--seeds: counts the models that --refit trains, got {self.seeds} without it. Pass "
+            "--refit, or leave it out.": self.seeds > 1 and not self.refit,
+        }
+        for conflict, found in conflicts.items():
+            if found:
+                raise SclsearchError(conflict)
 
 
 def describe_winner(found: Report, seed: SeedLine | None = None) -> ExportRecord:
     """Return the description of a seed run of the winner, by default of its best one."""
-    winner = finished_winner(found)
+    winner, origin = finished_winner(found), found.record.origin
     seed = seed or winner.seeds[winner.reported[0]]
-    origin = found.record.origin
-    own = origin["task"]
     run = RunStore(found.storage).get(seed.key)
-    base = base_model(found.model_place)
-    # Not the bare name: a folder `minilm` is not the encoder `minilm`.
-    base = f"./{Path(base).name}" if Path(base).is_absolute() else base
-    # Exports are published, and the folders of the user's machine are private.
-    place = origin["method"]
+    # Exports are published, and the folders of the user's machine are private. The encoder is not
+    # the bare name: a folder `minilm` is not the encoder `minilm`.
+    base, place = base_model(found.model_place), origin["method"]
     return ExportRecord(
         **{name: getattr(found, name) for name in FROM_REPORT},
         **{name: getattr(seed, name) for name in ("key", "replicate", "validation", "test")},
-        base=base,
+        base=f"./{Path(base).name}" if Path(base).is_absolute() else base,
         fields=winner.fields,
         place=Path(place).name if Path(place).is_absolute() else place,
         method_digest=found.record.training.get("method_file", ""),
         labels=tuple(origin.get("labels", ())),
         pair=origin.get("pair", False),
-        columns=() if isinstance(own, str) else tuple(own["text"]),
+        columns=() if isinstance(origin["task"], str) else tuple(origin["task"]["text"]),
         mean_test=winner.plain and winner.plain[0],
         numerics="" if run is None else str(run.identity.get("numerics", "")),
     )
@@ -178,14 +160,8 @@ def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()
         )
     begun = _begun_with(found.record)
     with new_export(folder) as part:
-        if options.baseline:
-            members = [_linear(found, options)]
-        elif options.refit:
-            members = _refitted(found, options, options.refit)
-        else:
-            seeds = [winner.seeds[position] for position in winner.reported]
-            members = _members(found, seeds if options.ensemble else seeds[:1], options)
-        written = _write_all(part, members, begun)
+        models = list(_models(found, options))
+        written = _write_all(part, models, begun)
         if options.onnx:
             from sclsearch.reports.onnx import add_onnx
 
@@ -193,7 +169,7 @@ def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()
         write_model_card(part, written, found, begun)
         write_digests(part)
         if not (options.baseline or options.refit):
-            _check_predictions(part, written, members, found, options)
+            _check_predictions(part, written, models, found, options)
     return written
 
 
@@ -238,49 +214,47 @@ def encoder_place(found: Report) -> Path:
 def _check_predictions(
     folder: Path,
     written: ExportRecord,
-    members: Sequence[_Member],
+    models: Sequence[_Model],
     found: Report,
     options: ExportOptions,
 ) -> None:
     from sclsearch.reports.predictor import load
     from sclsearch.study.restore import restore_seed_run
 
-    run = RunStore(found.storage).get(members[0].record.key)
+    run = RunStore(found.storage).get(written.key)
     assert run is not None
-    store = StudyStore(found.storage, found.study)
     try:
         study, _ = restore_seed_run(run, options.data_dir, options.method)
     except SclsearchError as error:
         _LOG.warning("Not compared with the predictions of the search: %s", error)
         return
-    for name, one in zip(written.members or ("",), members, strict=True):
-        if not one.probabilities:
+    store = StudyStore(found.storage, found.study)
+    for name, (record, result) in zip(written.members or ("",), models, strict=True):
+        if not result.probabilities:
             continue
-        split = "test" if "test" in one.probabilities else "validation"
-        rows = getattr(study.splits(one.record.replicate), split)
-        texts = rows.texts(study.data)[:ROWS_COMPARED]
-        on_gpu = one.record.numerics.startswith("cuda")
+        split = "test" if "test" in result.probabilities else "validation"
+        texts = getattr(study.splits(record.replicate), split).texts(study.data)[:ROWS_COMPARED]
+        on_gpu, key = record.numerics.startswith("cuda"), record.key[:12]
         remedy = (
-            f"Delete {store.weights(one.record.key)} and export again: the seed run then trains "
-            "again."
+            f"Delete {store.weights(record.key)} and export again: the seed run then trains again."
         )
         try:
             predictor = load(folder / name, options.method, None if on_gpu else "cpu")
         except SclsearchError as error:
-            raise SclsearchError(f"{one.record.key[:12]}: damaged weights. {remedy}") from error
-        if written.labels:
-            read, trained = predictor.predict_proba(texts), one.probabilities[split]
+            raise SclsearchError(f"{key}: damaged weights. {remedy}") from error
+        close = CLOSE_ON_GPU if on_gpu or record.numerics.endswith("bf16") else CLOSE
+        if record.labels:
+            read, trained = predictor.predict_proba(texts), result.probabilities[split]
         else:
             read = np.array([prediction.label for prediction in predictor.predict(texts)])
-            trained = np.array(one.predictions[split])
-        close = CLOSE_ON_GPU if on_gpu or one.record.numerics.endswith("bf16") else CLOSE
+            trained = np.array(result.predictions[split])
         if written.calibration and not written.members:
-            trained = scaled(np.asarray(trained), written.calibration.temperature)
+            trained = scaled(trained, written.calibration.temperature)
             close /= min(1.0, written.calibration.temperature or 1.0)
         if not np.allclose(read, trained[:ROWS_COMPARED], rtol=close, atol=close):
             raise SclsearchError(
-                f"{one.record.key[:12]}: the exported model predicts otherwise than the search on "
-                f"{split} rows. {remedy}"
+                f"{key}: the exported model predicts otherwise than the search on {split} rows. "
+                f"{remedy}"
             )
 
 
@@ -289,71 +263,36 @@ def _check_empty(folder: Path) -> None:
         raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
 
 
-def _members(found: Report, seeds: Sequence[SeedLine], options: ExportOptions) -> list[_Member]:
-    from sclsearch.reports.refit import train_again
+def _models(found: Report, options: ExportOptions) -> Iterator[_Model]:
+    from sclsearch.reports.refit import fit_linear, refit_winner, restore_winner, train_again
+    from sclsearch.training.evaluation import TrainingResult
 
-    runs, store = RunStore(found.storage), StudyStore(found.storage, found.study)
+    if options.baseline:
+        winner = restore_winner(found, options.data_dir, options.method)
+        changes, weights = fit_linear(found, winner, options.refit)
+        yield _Model(replace(describe_winner(found), **changes), TrainingResult(weights=weights))
+        return
+    if options.refit:
+        winner = restore_winner(found, options.data_dir, options.method)
+        for changes, result in refit_winner(winner, options.refit, options.seeds):
+            yield _Model(replace(describe_winner(found), **changes), result)
+        return
+    line, runs = finished_winner(found), RunStore(found.storage)
+    store = StudyStore(found.storage, found.study)
+    seeds = [line.seeds[position] for position in line.reported][: None if options.ensemble else 1]
     chosen = options.calibrate or options.threshold
     calibration = calibrate(found, seeds, options) if chosen else None
-    members = []
-    stored = runs.get_all([seed.key for seed in seeds])
-    for seed, run in zip(seeds, stored, strict=True):
+    for seed, run in zip(seeds, runs.get_all([seed.key for seed in seeds]), strict=True):
         assert run is not None
-        weights = store.load_weights(seed.key)
-        (rows,) = runs.rows([run])
-        if weights is not None:
-            probabilities = {} if rows is None else rows.probabilities
-            trained = weights, run.predictions, probabilities
-        else:
+        if (stored := store.load_weights(seed.key)) is None:
             result = train_again(run, options.data_dir, options.method)
-            trained = result.weights, result.predictions, result.probabilities
-        described = replace(describe_winner(found, seed), calibration=calibration)
-        members.append(_Member(described, *trained))
-    return members
-
-
-def _refitted(found: Report, options: ExportOptions, rows: RefitRows) -> list[_Member]:
-    from sclsearch.reports.refit import refit_winner, restore_winner
-
-    winner = restore_winner(found, options.data_dir, options.method)
-    described = replace(describe_winner(found), validation=None, test=None)
-    return [
-        _Member(
-            replace(
-                described,
-                refit=model.refit,
-                key=model.spec.key,
-                replicate=model.spec.replicate.number,
-            ),
-            model.weights,
-        )
-        for model in refit_winner(winner, rows, options.seeds)
-    ]
-
-
-def _linear(found: Report, options: ExportOptions) -> _Member:
-    from sclsearch.reports.refit import fit_linear, linear_baseline, restore_winner
-
-    line = linear_baseline(found)
-    best = line.seeds[line.reported[0]]
-    winner = restore_winner(found, options.data_dir, options.method)
-    weights, fields, refit = fit_linear(found, winner, best.replicate, options.refit)
-    described = replace(
-        describe_winner(found),
-        method=line.origin.partition(" on ")[0].replace(" ", "-"),
-        place="ce",
-        method_digest="",
-        fields=fields,
-        key="",
-        replicate=best.replicate,
-        validation=None if refit else best.validation,
-        test=None if refit else best.test,
-        mean_test=line.plain and line.plain[0],
-        numerics=f"{winner.spec.numerics.partition('-')[0]}-fp32",
-        baseline=True,
-        refit=refit,
-    )
-    return _Member(described, weights)
+        else:
+            (rows,) = runs.rows([run])
+            likely = dict(rows.probabilities) if rows else {}
+            result = TrainingResult(
+                predictions=run.predictions, probabilities=likely, weights=stored
+            )
+        yield _Model(replace(describe_winner(found, seed), calibration=calibration), result)
 
 
 def _begun_with(record: StudyRecord) -> Path:
@@ -367,22 +306,22 @@ def _begun_with(record: StudyRecord) -> Path:
     return folder
 
 
-def _write_all(folder: Path, members: Sequence[_Member], begun: Path) -> ExportRecord:
-    if len(members) == 1:
-        return write_folder(folder, members[0].weights, begun, members[0].record)
-    names = [f"seed-{member.record.replicate}" for member in members]
-    for name, member in zip(names, members, strict=True):
+def _write_all(folder: Path, models: Sequence[_Model], begun: Path) -> ExportRecord:
+    (described, result), *others = models
+    if not others:
+        return write_folder(folder, result.weights, begun, described)
+    described = replace(
+        described, members=tuple(f"seed-{model.record.replicate}" for model in models)
+    )
+    for name, model in zip(described.members, models, strict=True):
         (folder / name).mkdir()
         # An ensemble is calibrated as a whole.
-        described = replace(member.record, calibration=None)
-        write_folder(folder / name, member.weights, begun, described)
-    described = replace(members[0].record, members=tuple(names))
-    if described.refit is None:
-        described = replace(
-            described,
-            validation=fmean(one.record.validation or 0.0 for one in members),
-            test=described.test and fmean(one.record.test or 0.0 for one in members),
-        )
+        own = replace(model.record, calibration=None)
+        write_folder(folder / name, model.result.weights, begun, own)
+    for kind in ("validation", "test"):
+        scores = [getattr(model.record, kind) for model in models]
+        if described.refit is None and getattr(described, kind) is not None:
+            described = replace(described, **{kind: fmean(score or 0.0 for score in scores)})
     described.write(folder)
     return described
 
@@ -396,54 +335,42 @@ def write_folder(
     format.
     """
     from sclsearch.encoders.lora import merged
-    from sclsearch.reports.heads import (
-        OUT,
-        as_sequence_classifier,
-        label_fields,
-        pooled_head,
-        write_pooled_classifier,
-    )
+    from sclsearch.reports import heads
     from sclsearch.training.evaluation import save_tensors
 
     stored = merged(stored, begun, described.base)
-    encoder = _beginning(stored, ENCODER_PREFIX)
-    new_modules = _beginning(stored, NEW_MODULES_PREFIX)
+    encoder, new_modules = (
+        {name.removeprefix(one): t for name, t in stored.items() if name.startswith(one)}
+        for one in (ENCODER_PREFIX, NEW_MODULES_PREFIX)
+    )
     pooling = None if is_own(described.place) else described.fields.get("pooling")
-    head = pooled_head(encoder, new_modules, pooling)
+    head = heads.pooled_head(encoder, new_modules, pooling)
     if head and described.calibration and described.calibration.temperature:
         # In the weights, every program applies it.
         temperature = described.calibration.temperature
-        new_modules |= {name: new_modules[name] / temperature for name in OUT}
-        head = pooled_head(encoder, new_modules, pooling)
-    config = _encoder_config(begun)
-    mapped = head and as_sequence_classifier(config["model_type"], encoder, head)
-    place = folder if mapped else folder / ENCODER
-    place.mkdir(exist_ok=True)
-    weights: Mapping[str, Tensor] = encoder
+        new_modules |= {name: new_modules[name] / temperature for name in heads.OUT}
+        head = heads.pooled_head(encoder, new_modules, pooling)
+    config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
+    kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
+    config = {name: value for name, value in config.items() if name not in DROPPED_FIELDS}
+    config |= {"dtype": "float32", "architectures": kinds}
+    mapped = head and heads.as_sequence_classifier(config["model_type"], encoder, head)
     if mapped:
-        kind, weights = mapped
-        config |= {**label_fields(described.labels), "architectures": [kind]}
+        kind, encoder = mapped
+        config |= {**heads.label_fields(described.labels), "architectures": [kind]}
+    place = folder if mapped else folder / ENCODER
     write_json(place / "config.json", config)
     max_length = int(described.fields["max_length"])
     _copy_tokenizer(begun, place, max_length)
-    save_tensors(place / WEIGHTS, weights, {"format": "pt"})
+    save_tensors(place / WEIGHTS, encoder, {"format": "pt"})
     save_tensors(folder / PARTS, new_modules, {"format": "pt"})
-    form: Format = "transformers" if mapped else "transformers-code" if head else "sclsearch"
     if head and not mapped:
-        write_pooled_classifier(folder, head, described.labels, max_length)
+        heads.write_pooled_classifier(folder, head, described.labels, max_length)
         _copy_tokenizer(begun, folder, max_length)
+    form: Format = "transformers" if mapped else "transformers-code" if head else "sclsearch"
     described = replace(described, format=form)
     described.write(folder)
     return described
-
-
-def _encoder_config(begun: Path) -> dict[str, Any]:
-    config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
-    kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
-    # With a half precision dtype, transformers would round the weights.
-    dropped = {*CLASSIFIER_FIELDS, "torch_dtype"}
-    config = {name: value for name, value in config.items() if name not in dropped}
-    return {**config, "dtype": "float32", "architectures": kinds}
 
 
 def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
@@ -458,14 +385,6 @@ def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
     # Without it, transformers derives the class from the kind of model, which ours may hide.
     kind = {"tokenizer_class": type(load_tokenizer(begun)).__name__.removesuffix("Fast")}
     write_json(settings, {**kind, **read, "model_max_length": max_length})
-
-
-def _beginning(stored: "Mapping[str, Tensor]", prefix: str) -> "dict[str, Tensor]":
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in stored.items()
-        if name.startswith(prefix)
-    }
 
 
 def write_digests(folder: Path) -> None:

@@ -74,7 +74,7 @@ def pooled_head(encoder: Tensors, new_modules: Tensors, pooling: str | None) -> 
 
 def as_sequence_classifier(
     model_type: str, encoder: Tensors, head: PooledHead
-) -> tuple[str, Tensors] | None:
+) -> tuple[str, dict[str, Tensor]] | None:
     """Return the class of transformers with equal scores and its weights; None if there is none.
 
     `model_type` is that of the encoder's config.json; the encoder's weights have no prefix.

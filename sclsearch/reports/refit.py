@@ -44,15 +44,6 @@ class RestoredWinner:
     splits: Sequence[Splits]
 
 
-@dataclass(frozen=True, slots=True)
-class RefittedModel:
-    """Model that was trained after the search."""
-
-    spec: SeedRunSpec
-    weights: "Mapping[str, Tensor]"
-    refit: Refit
-
-
 def restore_winner(
     found: Report, data_dir: Path | None, method: "str | type[Method] | None"
 ) -> RestoredWinner:
@@ -73,8 +64,12 @@ def restore_winner(
     return RestoredWinner(runs, study, spec, [study.splits(n) for n in range(found.seeds)])
 
 
-def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterator[RefittedModel]:
+def refit_winner(
+    winner: RestoredWinner, rows: RefitRows, seeds: int
+) -> "Iterator[tuple[dict[str, Any], TrainingResult]]":
     """Yield the winner's configuration, trained on the rows of all replicates, once per seed.
+
+    Each comes with the fields of its export's record that differ from those of the winner.
 
     The last stage has the epochs that validation chose: the median of the kept evaluations over the
     winner's seed runs. The learning-rate schedule ends there. Earlier stages have all their epochs.
@@ -106,7 +101,12 @@ def refit_winner(winner: RestoredWinner, rows: RefitRows, seeds: int) -> Iterato
                 result = train(own, tokens, test=False)
         except NonFiniteLossError as error:
             raise SclsearchError(f"--refit: {error} Choose another winner by --rule.") from error
-        yield RefittedModel(own, result.weights, replace(counts, updates=updates))
+        refit = replace(counts, updates=updates)
+        yield {**_refitted(refit), "key": own.key, "replicate": seed}, result
+
+
+def _refitted(refit: Refit | None) -> dict[str, Any]:
+    return {} if refit is None else {"refit": refit, "validation": None, "test": None}
 
 
 def train_again(
@@ -180,13 +180,13 @@ def linear_baseline(found: Report) -> ConfigurationLine:
 
 
 def fit_linear(
-    found: Report, winner: RestoredWinner, replicate: int, rows: RefitRows | None
-) -> "tuple[Mapping[str, Tensor], Mapping[str, Any], Refit | None]":
-    """Fit the linear model on the training rows of a replicate, or on the rows of a refit.
+    found: Report, winner: RestoredWinner, rows: RefitRows | None
+) -> "tuple[dict[str, Any], dict[str, Tensor]]":
+    """Fit the linear model on the training rows of its best seed, or on the rows of a refit.
 
     Returns:
-        The weights of the encoder and of the head of `ce` that computes the linear model, the
-        hyperparameters of `ce` that determine its predictions, and the rows of a refit.
+        The fields of the export's record that differ from those of the winner, and the weights of
+        the encoder and of the head of `ce` that computes the linear model.
     """
     from torch import nn
 
@@ -195,8 +195,9 @@ def fit_linear(
     from sclsearch.training.baselines import linear_head
     from sclsearch.training.data import tokenize_task
 
-    study, splits, refit = winner.study, winner.splits[replicate], None
-    data = study.data
+    line, study = linear_baseline(found), winner.study
+    best = line.seeds[line.reported[0]]
+    data, splits, refit = study.data, winner.splits[best.replicate], None
     if rows is not None:
         data, splits, refit = refit_rows(winner, rows)
     searched = found.space.get("max_length")
@@ -207,5 +208,18 @@ def fit_linear(
     tokens = tokenize_task(data, tokenizer, length, used=by_split([splits.train]))
     encoder = load_encoder(study.model, study.model_name)
     head = linear_head(encoder, data, tokens, splits.train, gpu=winner.spec.on_gpu)
-    weights = Model(encoder.cpu(), nn.ModuleDict({"head": head})).state_dict()
-    return weights, {"pooling": "mean", "max_length": length}, refit
+    changes = {
+        "method": line.origin.partition(" on ")[0].replace(" ", "-"),
+        "place": "ce",
+        "method_digest": "",
+        "fields": {"pooling": "mean", "max_length": length},
+        "key": "",
+        "replicate": best.replicate,
+        "validation": best.validation,
+        "test": best.test,
+        "mean_test": line.plain and line.plain[0],
+        "numerics": f"{winner.spec.numerics.partition('-')[0]}-fp32",
+        "baseline": True,
+        **_refitted(refit),
+    }
+    return changes, Model(encoder.cpu(), nn.ModuleDict({"head": head})).state_dict()

@@ -102,8 +102,8 @@ def test_the_epochs_of_a_refit_are_the_median_of_the_seeds(scl: Path) -> None:
     runs = [replace(run, kept=kept) for run, kept in zip(winner.runs, (0, 1, -1), strict=True)]
     first, middle, last = (float(run.evaluations[run.kept]["epoch"]) for run in runs)
     assert first < middle < last
-    (model,) = refit_winner(replace(winner, runs=runs), "validation", 1)
-    assert model.refit.updates == round(middle * 8)
+    ((changes, _),) = refit_winner(replace(winner, runs=runs), "validation", 1)
+    assert changes["refit"].updates == round(middle * 8)
 
 
 def test_the_splits_of_all_seeds_are_joined(search: Search) -> None:
@@ -137,11 +137,11 @@ def test_earlier_stages_keep_their_epochs(search: Search, monkeypatch: pytest.Mo
         return results[-1]
 
     monkeypatch.setattr("sclsearch.training.engine.train", train)
-    (model,) = refit_winner(winner, "all", 1)
+    ((changes, _),) = refit_winner(winner, "all", 1)
     (result,) = results
     assert {one["stage"]: one["update"] for one in result.stages} == {
         "contrast": EPOCHS * 10,
-        "probe": model.refit.updates,
+        "probe": changes["refit"].updates,
     }
     assert (result.evaluations, result.test) == ([], {})
 
