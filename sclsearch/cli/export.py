@@ -208,7 +208,8 @@ def predict(
     record = read_record(folder)
     where = "standard input" if file == STDIN else str(file)
     raw = _rows(file, where, format_, delimiter)
-    columns = tuple(text or record.columns) or _obvious_text(raw, where, [*(keep or ()), id_])
+    default = record.columns or obvious_columns(raw, where, others=[*(keep or ()), id_])[0] or ()
+    columns = tuple(text or default)
     if len(columns) != 1 + record.pair:
         count, twice = ("two columns", " twice") if record.pair else ("one column", "")
         raise SclsearchError(
@@ -246,12 +247,6 @@ def _warn_of_empty_texts(source: str, column: str, names: Sequence[object]) -> N
     more = ", …" if len(names) > SHOWN_ROWS else ""
     rows = counted(len(names), "row")
     write(f"{source}: {rows} with an empty text left out: {column} {shown}{more}\n", error=True)
-
-
-def _obvious_text(
-    frame: "pd.DataFrame", where: str, others: Sequence[str | None]
-) -> tuple[str, ...]:
-    return obvious_columns(frame, where, others=others)[0] or ()
 
 
 def _header(

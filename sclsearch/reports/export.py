@@ -288,40 +288,36 @@ def _models(found: Report, options: ExportOptions) -> Iterator[_Model]:
             result = train_again(run, options.data_dir, options.method)
         else:
             (rows,) = runs.rows([run])
-            likely = dict(rows.probabilities) if rows else {}
-            result = TrainingResult(
-                predictions=run.predictions, probabilities=likely, weights=stored
-            )
+            result = TrainingResult(predictions=dict(run.predictions), weights=stored)
+            result.probabilities |= rows.probabilities if rows else {}
         yield _Model(replace(describe_winner(found, seed), calibration=calibration), result)
 
 
 def _begun_with(record: StudyRecord) -> Path:
-    name = record.origin["model"]
-    folder = model_folder(name)
-    if model_digest(folder) != record.training["weights"]:
-        raise SclsearchError(
-            f"{record.name}: the encoder {name} has changed since the study used it. Use the same "
-            "files."
-        )
-    return folder
+    folder = model_folder(name := record.origin["model"])
+    if model_digest(folder) == record.training["weights"]:
+        return folder
+    raise SclsearchError(
+        f"{record.name}: the encoder {name} has changed since the study used it. Use the same "
+        "files."
+    )
 
 
 def _write_all(folder: Path, models: Sequence[_Model], begun: Path) -> ExportRecord:
-    (described, result), *others = models
-    if not others:
-        return write_folder(folder, result.weights, begun, described)
-    described = replace(
-        described, members=tuple(f"seed-{model.record.replicate}" for model in models)
-    )
-    for name, model in zip(described.members, models, strict=True):
+    described, first = models[0]
+    if len(models) == 1:
+        return write_folder(folder, first.weights, begun, described)
+    names = tuple(f"seed-{record.replicate}" for record, _ in models)
+    for name, (record, result) in zip(names, models, strict=True):
         (folder / name).mkdir()
         # An ensemble is calibrated as a whole.
-        own = replace(model.record, calibration=None)
-        write_folder(folder / name, model.result.weights, begun, own)
-    for kind in ("validation", "test"):
-        scores = [getattr(model.record, kind) for model in models]
-        if described.refit is None and getattr(described, kind) is not None:
-            described = replace(described, **{kind: fmean(score or 0.0 for score in scores)})
+        write_folder(folder / name, result.weights, begun, replace(record, calibration=None))
+    scores = {
+        kind: fmean(getattr(record, kind) or 0.0 for record, _ in models)
+        for kind in ("validation", "test")
+        if getattr(described, kind) is not None
+    }
+    described = replace(described, members=names, **scores)
     described.write(folder)
     return described
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
 MOST_CONFIGURATIONS = 50
-PRIVATE = ("--storage", "--data-dir", "--paraphrases")
-"""Options of the next command whose values are folders and files of this machine."""
 HUB_METRICS = {
     "mcc": "matthews_correlation",
     "macro_f1": "f1",
@@ -63,7 +60,7 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
     license_ = _license(record.base, base_folder)
     task = re.sub(r"[\\`*\[\]<>|&]", r"\\\g<0>", one_line(record.task))  # no Markdown, no HTML
     record = replace(record, task=task)
-    space = found.record.identity["space"]
+    summary, space = summarize(found, fresh), found.record.identity["space"]
     fixed = {n: v for n, v in (space.get("fixed") or {}).items() if n not in found.settings}
     exported = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
     environment = {} if run is None else run.environment
@@ -73,7 +70,9 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     cards.filters |= {"counted": counted, "score": _score}
+    words = (values_of, test_result, with_spread)
     text = cards.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        {function.__name__: function for function in words},
         card_data=_card_data(record, found, winner, fresh, license_),
         base=_hub_name(record.base) or Path(record.base).name,
         license=license_,
@@ -83,7 +82,7 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
         winner=winner,
         fresh=fresh,
         exported=set() if record.refit else exported,
-        summary=_summary(found, fresh),
+        summary=[one for one in (summary.answer, summary.certainty) if one],
         loading=list(loading_examples(folder.name, record)),
         loading_note=loading_note(folder.name, record),
         training_rows=(found.record.origin.get("training_rows") or [None])[0],
@@ -95,9 +94,6 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
         fixed={"Fixed by the space": settings(fixed), "Set by hand": settings(found.settings)},
         most=MOST_CONFIGURATIONS,
         race=race_statement(found),
-        values_of=values_of,
-        test_result=test_result,
-        with_spread=with_spread,
         classes=[] if record.baseline or counts is None else _classes(record, counts),
         sampling=_sampling(winner, counts) if found.metric == "accuracy" else None,
         further=[*calibration_lines(record), *record.onnx_lines],
@@ -110,18 +106,6 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
 
 def _score(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
-
-
-def _summary(found: Report, fresh: ConfirmedScore | None) -> list[str]:
-    """Return the lines of the summary, without folders of this machine."""
-    summary = summarize(found, fresh)
-    words, public = iter(shlex.split(summary.command)), list[str]()
-    for word in words:
-        if word in PRIVATE:
-            next(words)
-        else:
-            public.append(Path(word).name if Path(word).is_absolute() else word)
-    return list(replace(summary, command=shlex.join(public)).lines)
 
 
 def _card_data(

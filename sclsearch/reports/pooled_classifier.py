@@ -61,10 +61,9 @@ class PooledClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
         head = nn.Sequential()
         for folder, tanh in zip(config.layers, config.tanh, strict=True):
             stored = load_file(str(cached_file(name, f"{folder}/model.safetensors", **hub)))
-            weight, bias = stored["linear.weight"], stored["linear.bias"]
-            linear = nn.Linear(weight.shape[1], weight.shape[0])
-            linear.load_state_dict({"weight": weight, "bias": bias})
-            head.append(nn.Sequential(linear, nn.Tanh()) if tanh else linear)
+            linear = nn.Linear(*reversed(stored["linear.weight"].shape))
+            linear.load_state_dict({key.removeprefix("linear."): stored[key] for key in stored})
+            head.extend([linear, nn.Tanh()] if tanh else [linear])
         model = cls(config, encoder, head.to(encoder.device, encoder.dtype))
         model.eval()  # type: ignore[no-untyped-call]
         return model
@@ -77,14 +76,13 @@ class PooledClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
         **_: Any,
     ) -> SequenceClassifierOutput:
         """Return the scores of the classes, `[texts, C]`, as `logits`."""
-        inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        inputs = {"input_ids": input_ids, "attention_mask": mask}
         if token_type_ids is not None and getattr(self.encoder.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = token_type_ids
         states = self.encoder(**inputs).last_hidden_state  # [texts, T, d]
+        pooled = states[:, 0]
         if self.config.pooling == "mean":
-            mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
             weights = mask[..., None].to(states.dtype)
             pooled = (states * weights).sum(1) / weights.sum(1).clamp(min=1)
-        else:
-            pooled = states[:, 0]
         return SequenceClassifierOutput(logits=self.head(pooled))

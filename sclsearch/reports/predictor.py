@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from html import escape
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -25,7 +24,6 @@ from sclsearch.tasks.tables import character_fault, has_blank
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
     from transformers import PreTrainedTokenizerBase
 
     from sclsearch.methods.base import Method, Model, Training
@@ -74,22 +72,18 @@ class ExportRecord:
     model that was trained after the search has no scores.
     """
 
-    # Name of the encoder that was fine-tuned.
-    base: Text
+    base: Text  # encoder that was fine-tuned
     method: Text
     task: Text
-    # Training set size; None for all training examples.
-    size: Text | None
+    size: Text | None  # training set size; None for all training examples
     protocol: Text
     study: Text
     rule: Text
-    # Key and replicate of the exported seed run, the best reported one by validation score.
+    # The exported seed run, of an ensemble the best one by validation score.
     key: Text
     replicate: Count
-    # Number of replicates of the study.
-    seeds: Count
+    seeds: Count  # replicates of the study
     metric: Text
-    # Scores of the exported seed run; of an ensemble, the members' mean.
     validation: Number | None
     test: Number | None
     # Every hyperparameter of method and training.
@@ -99,19 +93,14 @@ class ExportRecord:
     method_digest: Text = ""
     # Names of the classes, in the order of the scores; empty for regression.
     labels: Annotated[tuple[Text, ...], Field(max_length=MOST_LABELS)] = ()
-    # True if the classifier reads text pairs.
-    pair: bool = False
-    # Text columns of the user's own file; empty for other tasks.
-    columns: tuple[Text, ...] = ()
-    # Mean test score over all seeds of the winner that did not fail, in the search.
-    mean_test: Number | None = None
+    pair: bool = False  # whether the classifier reads text pairs
+    columns: tuple[Text, ...] = ()  # text columns of the user's own file
+    mean_test: Number | None = None  # over all seeds of the winner that did not fail
     format: Format = "sclsearch"
     # Folders of an ensemble's members, relative to its own; empty for one seed.
     members: Annotated[tuple[Member, ...], Field(max_length=MOST_MEMBERS)] = ()
-    # Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
-    numerics: Text = ""
-    # SHA-256 of the task's texts and labels.
-    data: Text = ""
+    numerics: Text = ""  # device and precision of the training, `cpu-fp32` or `cuda-bf16`
+    data: Text = ""  # SHA-256 of the task's texts and labels
     # True for the linear model on the frozen encoder: `method` is its name, and `place` is `ce`,
     # whose head has the same form.
     baseline: bool = False
@@ -147,18 +136,18 @@ def read_record(folder: Path) -> ExportRecord:
 
     file = folder / CARD
     try:
-        record = TypeAdapter(ExportRecord).validate_json(read_file(file, 2**24))
+        return TypeAdapter(ExportRecord).validate_json(read_file(file, 2**24))
     except OSError as error:
-        raise SclsearchError(
-            f"{file}: not a file of `sclsearch export`: {error.strerror}. Name the folder of an "
-            "export, or export the study again."
-        ) from error
+        raise _not_exported(file, error.strerror) from error
     except ValidationError as error:
-        fault = "; ".join(fault_texts(error))
-        raise SclsearchError(
-            f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
-        ) from error
-    return record
+        raise _not_exported(file, "; ".join(fault_texts(error))) from error
+
+
+def _not_exported(file: Path, fault: object) -> SclsearchError:
+    return SclsearchError(
+        f"{file}: not a file of `sclsearch export`: {fault}. Name the folder of an export, or "
+        "export the study again."
+    )
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -226,9 +215,6 @@ class Predictor:
             f"{of.base} fine-tuned by {of.method} on {of.refit or of.size or 'all'}\n"
             f"{of.metric}: {score}, mean of {counted(of.seeds, 'seed')} of the search"
         )
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
 
     def predict(self, texts: Sequence[str | Texts]) -> list[Prediction]:
         """Return the predictions for texts, or for text pairs if the task has pairs.
@@ -301,29 +287,29 @@ def text_rows(
     """
     _check_list(texts)
     rows = list[Texts]()
-    count = 1 + pair
     for number, text in enumerate(texts, first):
         whole = isinstance(text, str | bytes | Mapping) or not isinstance(text, Iterable)
         row: Texts = (text,) if whole else tuple(text)  # type: ignore[assignment]
-        if not all(isinstance(part, str) for part in row):
-            fault = f"must be a text or a pair of texts, got {text!r:.80}"
-        elif has_blank(row):
-            fault = "a text is empty"
-        else:
-            fault = "; ".join(filter(None, map(character_fault, row)))
-        if not fault and len(row) != count:
-            fault = f"must have {counted(count, 'part')} as in {task}, got {len(row)}"
-        if fault:
+        if fault := _row_fault(row, text, task, 1 + pair):
             raise SclsearchError(f"text {number}: {fault}. Correct it.")
         rows.append(row)
     return rows
 
 
+def _row_fault(row: Texts, text: object, task: str, parts: int) -> str:
+    if not all(isinstance(part, str) for part in row):
+        return f"must be a text or a pair of texts, got {text!r:.80}"
+    if has_blank(row):
+        return "a text is empty"
+    if len(row) != parts:
+        return f"must have {counted(parts, 'part')} as in {task}, got {len(row)}"
+    return "; ".join(filter(None, map(character_fault, row)))
+
+
 def _check_list(texts: object) -> None:
-    if isinstance(texts, str):
-        raise SclsearchError("texts: must be a list, got one text. Pass [text].")
-    if not isinstance(texts, Iterable):
-        raise SclsearchError(f"texts: must be a list, got {texts!r:.80}. Pass [text].")
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        got = "one text" if isinstance(texts, str) else f"{texts!r:.80}"
+        raise SclsearchError(f"texts: must be a list, got {got}. Pass [text].")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +367,9 @@ def load(
 
 
 def _load_seed(folder: Path, custom_method: "str | type[Method] | None") -> _SeedClassifier:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods import find_recorded_method
     from sclsearch.methods.base import Model
@@ -396,29 +385,23 @@ def _load_seed(folder: Path, custom_method: "str | type[Method] | None") -> _See
     encoder = load_encoder(place, str(folder))
     encoder.check_pooling(str(getattr(method, "pooling", "mean")), "pooling")
     model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(record.labels)))
-    _load_parts(model.new_modules, folder / PARTS)
-    return _SeedClassifier(record, method, training, model.eval(), load_tokenizer(place))
-
-
-def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+    file = folder / PARTS
     try:
         check_regular(file)
-        parts.load_state_dict(load_file(file))
+        model.new_modules.load_state_dict(load_file(file))
     except (OSError, SafetensorError, RuntimeError) as error:
         fault = "No such file or directory" if isinstance(error, FileNotFoundError) else error
-        raise SclsearchError(
-            f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
-        ) from error
+        raise _not_exported(file, fault) from error
+    return _SeedClassifier(record, method, training, model.eval(), load_tokenizer(place))
 
 
 def _device(name: str | None) -> "torch.device":
     import torch
 
+    from sclsearch.training.device import backend_here
+
     if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return backend_here().device
     try:
         found = torch.zeros(1, device=name)
         found.item()

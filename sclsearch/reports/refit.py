@@ -54,12 +54,9 @@ def restore_winner(
     """
     winner = finished_winner(found)
     best = winner.seeds[winner.reported[0]]
-    others = [seed for seed in winner.seeds if seed.failure is None and seed is not best]
-    runs = [
-        run
-        for run in RunStore(found.storage).get_all([best.key, *(seed.key for seed in others)])
-        if run is not None
-    ]
+    succeeded = [seed.key for seed in winner.seeds if seed.failure is None]
+    keys = dict.fromkeys([best.key, *succeeded])
+    runs = [run for run in RunStore(found.storage).get_all([*keys]) if run is not None]
     study, spec = restore_seed_run(runs[0], data_dir, method)
     return RestoredWinner(runs, study, spec, [study.splits(n) for n in range(found.seeds)])
 

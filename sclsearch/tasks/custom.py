@@ -166,10 +166,10 @@ def known_delimiter(text: str) -> str:
 def obvious_columns(
     frame: "pd.DataFrame",
     where: str,
-    text: tuple[str, ...] | None = None,
+    text: Sequence[str] | None = None,
     label: str | None = None,
     others: Collection[str | None] = (),
-) -> tuple[tuple[str, ...] | None, str | None]:
+) -> tuple[Sequence[str] | None, str | None]:
     """Return the columns of the text and of the label, each None if it is not clear.
 
     The text is in a column with a usual name, or in the only one beside the label. Of two columns,
