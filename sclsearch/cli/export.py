@@ -208,8 +208,8 @@ def predict(
     record = read_record(folder)
     where = "standard input" if file == STDIN else str(file)
     raw = _rows(file, where, format_, delimiter)
-    default = record.columns or obvious_columns(raw, where, others=[*(keep or ()), id_])[0] or ()
-    columns = tuple(text or default)
+    others = [*(keep or ()), id_]
+    columns = tuple(text or record.columns or obvious_columns(raw, where, others=others)[0] or ())
     if len(columns) != 1 + record.pair:
         count, twice = ("two columns", " twice") if record.pair else ("one column", "")
         raise SclsearchError(
