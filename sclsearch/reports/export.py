@@ -288,7 +288,7 @@ def _models(found: Report, options: ExportOptions) -> Iterator[_Model]:
             result = train_again(run, options.data_dir, options.method)
         else:
             (rows,) = runs.rows([run])
-            result = TrainingResult(predictions=dict(run.predictions), weights=stored)
+            result = TrainingResult(predictions=dict(run.predictions), weights=dict(stored))
             result.probabilities |= rows.probabilities if rows else {}
         yield _Model(replace(describe_winner(found, seed), calibration=calibration), result)
 
@@ -312,12 +312,11 @@ def _write_all(folder: Path, models: Sequence[_Model], begun: Path) -> ExportRec
         (folder / name).mkdir()
         # An ensemble is calibrated as a whole.
         write_folder(folder / name, result.weights, begun, replace(record, calibration=None))
-    scores = {
-        kind: fmean(getattr(record, kind) or 0.0 for record, _ in models)
-        for kind in ("validation", "test")
-        if getattr(described, kind) is not None
-    }
-    described = replace(described, members=names, **scores)
+    validation, test = (
+        fmean(known) if (known := [score for score in scores if score is not None]) else None
+        for scores in zip(*((one.validation, one.test) for one, _ in models), strict=True)
+    )
+    described = replace(described, members=names, validation=validation, test=test)
     described.write(folder)
     return described
 

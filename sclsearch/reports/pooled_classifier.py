@@ -61,7 +61,8 @@ class PooledClassifier(PreTrainedModel):  # type: ignore[no-untyped-call]
         head = nn.Sequential()
         for folder, tanh in zip(config.layers, config.tanh, strict=True):
             stored = load_file(str(cached_file(name, f"{folder}/model.safetensors", **hub)))
-            linear = nn.Linear(*reversed(stored["linear.weight"].shape))
+            outputs, inputs = stored["linear.weight"].shape
+            linear = nn.Linear(inputs, outputs)
             linear.load_state_dict({key.removeprefix("linear."): stored[key] for key in stored})
             head.extend([linear, nn.Tanh()] if tanh else [linear])
         model = cls(config, encoder, head.to(encoder.device, encoder.dtype))
