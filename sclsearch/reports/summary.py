@@ -151,15 +151,18 @@ def nearest_baseline(found: Report) -> AgainstBaseline | None:
 
 def _over_next(found: Report, winner: ConfigurationLine, one: Difference) -> str:
     """Return how far the next configuration is behind the winner."""
-    following = next(line.number for line in found.configurations if line is not winner)
+    following = next(line for line in found.configurations if line is not winner)
+    number, lost = following.number, following.failed
     if found.start_is_kept:
         return (
-            f"#{following} is {in_points(-one.difference)} points above it by validation "
+            f"#{number} is {in_points(-one.difference)} points above it by validation "
             f"{found.metric}, less than two standard errors, so the start is kept."
         )
     verb = "is behind" if one.reliable else "may be as good"
+    if lost and not one.reliable:
+        verb += f", because {lost} of its {counted(len(following.seeds), 'seed')} failed"
     return (
-        f"#{following} {verb}: the validation {found.metric} of #{winner.number} is "
+        f"#{number} {verb}: the validation {found.metric} of #{winner.number} is "
         f"{in_points(one.difference)} points higher{words.interval(one)}."
     )
 
