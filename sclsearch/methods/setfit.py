@@ -25,11 +25,12 @@ class SetFit(Method):
     Stage 1 minimizes `pair_loss` over all pairs of a balanced batch, where the library of Tunstall
     et al., 2022, https://arxiv.org/abs/2209.11055, draws single pairs: a batch of B texts has
     B (B - 1) / 2 pairs for B passes of the encoder, B pairs there take 2 B passes. Stage 2 solves
-    the head, see `sclsearch.methods.solve`. Learning rate, warm-up and weight decay are those of
-    the library.
+    the head, see `sclsearch.methods.solve`. The defaults of learning rate, warm-up and weight decay
+    are those of the library.
 
     Attributes:
-        rows_per_class: Texts of each class in a batch.
+        rows_per_class: Texts of each class in a batch, which has batch_size texts; more with few
+            classes.
         pooling: Embedding that is compared and classified.
     """
 
