@@ -1,7 +1,7 @@
 """Interface between methods and the engine: settings, batches, models, stages and scores."""
 
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -166,7 +166,8 @@ class Stage:
         training: Training settings of this stage.
         terms: Returns the terms of the loss by name, weighted scalars.
         new_modules: Returns the modules that the stage trains beside the encoder; see
-            `Method.new_modules`. None by default. The next stage gets only the encoder.
+            `Method.new_modules`. None by default. The next stage gets only the encoder, and the
+            modules that it `takes`.
         dropout_rates: Returns the dropout probability of each view at an update, counted from 0;
             None for one view at `training.dropout`. A stage with cached features ignores it.
         reads: Input: the texts, or two paraphrases of each, `[2 * B, T]`.
@@ -184,6 +185,9 @@ class Stage:
         batches: Batches of the training rows; None for all rows in random order in each epoch. An
             epoch always has as many updates as batches of `batch_size` hold all rows.
             `balanced_batches` has the same number of rows of each class.
+        takes: Names of modules of the stage before that this stage trains on, beside new ones.
+        max_steps: Updates of the stage, however many epochs they are; None for those of
+            `training.epochs`.
         solved: True if scikit-learn fits the module `head` to the features of `frozen_pooling`,
             see `sclsearch.methods.solve`. The stage has no updates, and `terms` is not called.
     """
@@ -201,6 +205,8 @@ class Stage:
     frozen_pooling: str | None = None
     full_vocabulary: bool = False
     batches: Batches | None = None
+    takes: tuple[str, ...] = ()
+    max_steps: int | None = None
     solved: bool = False
 
     def __post_init__(self) -> None:
@@ -208,6 +214,17 @@ class Stage:
             raise ValueError(f"{self.name}: a solved head needs a frozen_pooling")
         if self.frozen_pooling is not None and self.reads == "paraphrases":
             raise ValueError(f"{self.name}: a stage that reads paraphrases cannot cache features")
+
+    def with_taken(self, new: nn.ModuleDict, before: nn.ModuleDict) -> nn.ModuleDict:
+        """Return new modules with those that the stage takes from the stage before."""
+        for name in self.takes:
+            if name not in before:
+                raise SclsearchError(
+                    f"{self.name}: takes: the stage before has no module {name!r}; it has "
+                    f"{', '.join(before) or 'none'}."
+                )
+            new[name] = before[name]
+        return new
 
     def lr_multiplier_of(self, module: str) -> float:
         if not module:  # the encoder
@@ -307,6 +324,18 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     def probabilities(self, scores: Tensor) -> Tensor:
         """Return the probability of each class, `[B, C]`, from the class scores `[B, C]`."""
         return scores.softmax(-1)
+
+
+def new_modules(
+    stages: Sequence[Stage], position: int, encoder: Encoder, classes: int
+) -> nn.ModuleDict:
+    """Return the modules of a stage before any training, with those that it takes."""
+    stage = stages[position]
+    modules = stage.new_modules(encoder, classes)
+    before = nn.ModuleDict()
+    if stage.takes and position:
+        before = new_modules(stages, position - 1, encoder, classes)
+    return stage.with_taken(modules, before)
 
 
 def balanced_batches(rows_per_class: int) -> Batches:

@@ -6,12 +6,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 _DIGEST = 32  # bytes of a SHA-256
+
+
+class Kept(NamedTuple):
+    """Best weights so far, the rank of their evaluation, and the decay of unread tokens."""
+
+    weights: Mapping[str, Tensor] = {}
+    rank: tuple[float, float] = (-math.inf, -math.inf)
+    decay: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,7 @@ class TrainingState:
     model: Mapping[str, Any]  # state dict of the stage's model
     optimizer: Mapping[int, Any]  # state of AdamW by number of the parameter
     random: tuple[Tensor, list[Tensor]]  # states of torch's generators: of the CPU, of each GPU
-    best: tuple[dict[str, Tensor], tuple[float, float], float]  # kept weights, rank and decay
+    best: tuple[Mapping[str, Tensor], tuple[float, float], float]  # fields of `Kept`
     result: Mapping[str, Any]  # fields of `TrainingResult` so far, with tensors for arrays
 
 

@@ -173,7 +173,7 @@ def batches_in_order(
     """
     rows, training = len(y), stage.training
     size, per_epoch = training.batch_size, updates_per_epoch(rows, training)
-    total = updates_of(rows, training, most)
+    total = updates_of(rows, stage, most)
     if stage.batches is not None:
         rng = stream(seed, purpose("batches", remaining))
         yield from islice(stage.batches(y, size, rng), total)

@@ -1,14 +1,14 @@
 """Training loop: train each stage, validate, restore the best weights, evaluate once on test."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from sclsearch.encoders.encoder import Encoder
@@ -17,12 +17,20 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.lora import add_adapter, stored, train_weights
 from sclsearch.encoders.savings import SubsetEmbedding
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Model, Stage, Terms
+from sclsearch.methods.base import (
+    Batch,
+    Labels,
+    Model,
+    Positions,
+    Stage,
+    Terms,
+    new_modules,
+)
 from sclsearch.methods.solve import solve_head
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.metrics import validation_loss, value
-from sclsearch.training.checkpoint import Checkpoint, TrainingState
+from sclsearch.training.checkpoint import Checkpoint, Kept, TrainingState
 from sclsearch.training.data import (
     Tokens,
     batches_in_order,
@@ -77,9 +85,7 @@ def train(
         NonFiniteLossError: A loss term or a score is NaN or infinite.
         SclsearchError: The encoder lacks a capability that the method needs.
     """
-    checkpoint = checkpoint or Checkpoint()
-    test = test and len(spec.splits.test.index) > 0
-    backend = backend_for(spec.numerics)
+    checkpoint, backend = checkpoint or Checkpoint(), backend_for(spec.numerics)
     with backend.stream():
         encoder = load_encoder(spec.model, spec.model_name, backend.device)
         if rank := spec.training.lora_rank:
@@ -90,208 +96,252 @@ def train(
         if checkpoint.state is not None:
             result, first = TrainingResult(**checkpoint.state.result), checkpoint.state.position
             result.probabilities = {n: np.asarray(p) for n, p in result.probabilities.items()}
-        for position in range(first, len(spec.stages)):
-            given = (spec, tokens, position, encoder, result, backend, report, checkpoint)
-            if spec.stages[position].solved:
-                _solve_stage(*given, test=test)
+        test = test and len(spec.splits.test.index) > 0
+        given = (encoder, result, backend, report, checkpoint, test, graphs)
+        run = _SeedRun(spec, spec.stages, tokens, *given)
+        classes = len(spec.task.labels)
+        modules = new_modules(run.stages, first - 1, encoder, classes) if first else nn.ModuleDict()
+        for position, stage in enumerate(run.stages[first:], start=first):
+            model, weights = _new_model(run, position, modules)
+            if stage.solved:
+                _solve_stage(run, position, model)
             else:
-                _train_stage(*given, test=test, graphs=graphs)
+                _StageRun(run, position, model, weights).train()
+            modules = model.new_modules
     result.seconds = checkpoint.seconds
     return result
 
 
-def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
-    spec: SeedRunSpec,
-    tokens: Mapping[str, Tokens],
-    position: int,
-    encoder: Encoder,
-    result: TrainingResult,
-    backend: Backend,
-    report: Report,
-    checkpoint: Checkpoint,
-    *,
-    test: bool,
-    graphs: bool,
-) -> None:
-    replicate, stage = spec.replicate, spec.stages[position]
-    training, rows = stage.training, rows_of(spec, tokens, stage)
-    classes = len(spec.task.labels)
-    remaining, device = len(spec.stages) - 1 - position, backend.device
-    last = remaining == 0
+@dataclass(frozen=True, slots=True)
+class _SeedRun:
+    """Everything that the stages of a seed run share."""
 
-    balanced = training.class_weights == "balanced" and stage.labeled and classes > 0
-    weights = _class_weights(tokens, rows, classes).to(device) if balanced else None
-    model = _new_model(spec, position, encoder, weights, device)
-    frozen = stage.frozen_pooling is not None
-    encoder.chunk_tokens = training.chunk_tokens
-    features, vocabulary = None, None
-    if not frozen and not stage.full_vocabulary and not training.lora_rank:
-        kept_tokens = torch.from_numpy(occurring(spec, tokens)).to(device)
-        vocabulary = SubsetEmbedding.install(encoder.model, kept_tokens)
-    resumed, checkpoint.state = checkpoint.state, None
-    if resumed is not None:
-        model.load_state_dict(resumed.model)
-    if frozen:
-        features = _features(spec, tokens, position, model, backend)
+    spec: SeedRunSpec
+    stages: tuple[Stage, ...]
+    tokens: Mapping[str, Tokens]
+    encoder: Encoder
+    result: TrainingResult
+    backend: Backend
+    report: Report
+    checkpoint: Checkpoint
+    test: bool
+    graphs: bool
 
-    # Schedule.
-    per_epoch = updates_per_epoch(len(rows.index), training)
-    most = spec.most_updates(remaining)
-    total = updates_of(len(rows.index), training, most)
-    evaluated = last and len(spec.splits.validation.index) > 0
-    points = (
-        evaluation_points(spec.evaluate, per_epoch, total)
-        if evaluated
-        else evenly(total, LOSS_RECORDS)
-    )
-    torch.manual_seed(seed_for(replicate.noise, purpose("noise", remaining)))
-    optimizer = adamw(model, stage)
-    history: list[Tensor] = []
-    best: dict[str, Tensor] = {}
-    best_rank, best_decay = (-np.inf, -np.inf), 1.0
-    done = 0
-    if resumed is not None:
-        done, (best, best_rank, best_decay) = resumed.update, resumed.best
-        best = {name: tensor.to(device) for name, tensor in best.items()}
-        # Its own groups: on a GPU, their learning rates are tensors there.
-        optimizer.load_state_dict({**optimizer.state_dict(), "state": resumed.optimizer})
-        torch.set_rng_state(resumed.random[0])
-        torch.cuda.set_rng_state_all(resumed.random[1])
-        resumed = None  # frees its memory
+    def rows(self, position: int) -> tuple[Rows, Labels]:
+        """Return the training rows of a stage and their labels."""
+        rows = rows_of(self.spec, self.tokens, self.stages[position])
+        return rows, self.tokens[rows.split].y[rows.index]
 
-    update_weights: Update = partial(make_update, model, stage, optimizer, backend)
-    # A stage that predicts tokens selects them, so its shapes depend on the batch.
-    if graphs and spec.graphs and not stage.full_vocabulary:
-        chunk = training.chunk_tokens
-        update_weights = GraphedUpdates(update_weights, chunk, optimizer.zero_grad)
+    def features(self, position: int, model: Model) -> Features | None:
+        """Return the embeddings of all rows that a stage reads, if its encoder is frozen.
 
-    y = tokens[rows.split].y[rows.index]
-    order = batches_in_order(y, stage, remaining, replicate.order, most)
-    for update, positions in enumerate(islice(order, done, None), start=done + 1):
-        index = rows.index[positions]
-        scale = lr_scale(update, total, training.warmup_ratio)
-        set_learning_rates(optimizer, scale)
-        if features is not None:
-            batch = features.batch(tokens[rows.split], rows.split, index)
-        else:
-            rates = stage.dropout_rates_at(update - 1)
-            batch = collate(*inputs(spec, tokens, stage, index), rates, device)
-        model.train()
-        terms = update_weights(batch)
-        if last and weights is not None and not model.class_weights_read:
-            raise SclsearchError(
-                f"class_weights: 'balanced' has no effect, because the loss of {spec.method_name} "
-                "does not read model.class_weights. Pass it to the loss as weight, or leave it out."
-            )
-        history.append(torch.stack(list(terms.values())))
-        if vocabulary is not None:
-            vocabulary.decay *= 1 - training.learning_rate * scale * training.weight_decay
-        if update not in points:
-            continue
+        A later test computes them all again: in other batches the last digits would differ.
+        """
+        stage, splits = self.stages[position], self.spec.splits
+        if stage.frozen_pooling is None:
+            return None
+        evaluated = (splits.validation, splits.test) if stage is self.stages[-1] else ()
+        read = (self.rows(position)[0], *evaluated)
+        return compute_features(model, self.tokens, read, stage.frozen_pooling, self.backend)
 
-        # The host waits for the device here, for the first time since the last evaluation.
-        losses = _mean_terms(history, tuple(terms), f"{stage.name}: loss term ", update, per_epoch)
-        history.clear()
-        result.seconds = checkpoint.seconds
-        record: dict[str, object] = {"epoch": update / per_epoch, "update": update, "loss": losses}
-        if evaluated:
-            evaluation, predictions, probabilities = evaluate_rows(
-                spec, tokens, spec.splits.validation, model, features, backend
-            )
-            result.evaluations.append({**record, "validation": evaluation})
-            report(result.evaluations[-1])
-            # Few validation rows often give equal scores; the loss tells such checkpoints apart.
-            rank = value(spec.metric, evaluation), -validation_loss(evaluation)
-            if spec.keep == "last" or rank >= best_rank:
-                best_rank, best_decay = rank, vocabulary.decay if vocabulary else 1.0
-                result.kept = len(result.evaluations) - 1
-                result.predictions["validation"] = predictions
-                result.probabilities["validation"] = probabilities
-                # No copy is needed if no update follows.
-                final = update == total or spec.keep == "last"
-                best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
-            if training.patience and len(result.evaluations) > result.kept + training.patience:
-                break
-        else:
-            result.stages.append({"stage": stage.name, **record})
-        if checkpoint.due and not (last and update == total):
-            arrays = result.probabilities.items()
-            so_far = {
-                **asdict(result),
-                "probabilities": {n: torch.from_numpy(p) for n, p in arrays},
-            }
-            random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
-            now = position, update, model.state_dict(), optimizer.state_dict()["state"], random
-            checkpoint.write(TrainingState(*now, (best, best_rank, best_decay), so_far))
-
-    if last:
-        model.load_state_dict(best, strict=False)
-        if vocabulary is not None:
-            vocabulary.decay = best_decay
-        if test:
+    def run_test(self, model: Model, features: Features | None) -> None:
+        """Store the metrics, predictions and probabilities of a model on the test rows."""
+        result, rows = self.result, self.spec.splits.test
+        if self.test:
             result.test, result.predictions["test"], result.probabilities["test"] = evaluate_rows(
-                spec, tokens, spec.splits.test, model, features, backend
+                self.spec, self.tokens, rows, model, features, self.backend
             )
-    if vocabulary is not None:
-        vocabulary.restore(encoder.model)
-    if last:
-        result.weights = {n: tensor.cpu() for n, tensor in stored(model.state_dict()).items()}
+
+    def keep_weights(self, model: Model) -> None:
+        self.result.weights = {n: t.cpu() for n, t in stored(model.state_dict()).items()}
 
 
-def _new_model(
-    spec: SeedRunSpec,
-    position: int,
-    encoder: Encoder,
-    class_weights: Tensor | None,
-    device: torch.device,
-) -> Model:
-    """Return the encoder of the previous stage with new modules, which have their own seed."""
-    stage, remaining = spec.stages[position], len(spec.stages) - 1 - position
+def _new_model(run: _SeedRun, position: int, before: nn.ModuleDict) -> tuple[Model, Tensor | None]:
+    """Return the model of a stage, and its class weights if they are set.
+
+    It has the encoder, the modules that it takes from the stage `before`, and new modules, which
+    have their own seed.
+    """
+    spec, stage, remaining = run.spec, run.stages[position], len(run.stages) - 1 - position
+    classes, device = len(spec.task.labels), run.backend.device
+    balanced = stage.training.class_weights == "balanced" and stage.labeled and classes > 0
+    weights = _class_weights(run.rows(position)[1], classes).to(device) if balanced else None
     torch.manual_seed(seed_for(spec.replicate.initialization, purpose("parts", remaining)))
-    new_modules = stage.new_modules(encoder, len(spec.task.labels))
+    modules = stage.with_taken(stage.new_modules(run.encoder, classes), before)
     training, adapter = stage.frozen_pooling is None, stage.training.lora_rank > 0
-    train_weights(encoder, training=training, adapter=adapter)
-    return Model(encoder, new_modules, class_weights).to(device)
+    train_weights(run.encoder, training=training, adapter=adapter)
+    return Model(run.encoder, modules, weights).to(device), weights
 
 
-def _solve_stage(
-    spec: SeedRunSpec,
-    tokens: Mapping[str, Tokens],
-    position: int,
-    encoder: Encoder,
-    result: TrainingResult,
-    backend: Backend,
-    report: Report,
-    checkpoint: Checkpoint,
-    *,
-    test: bool,
-) -> None:
+def _solve_stage(run: _SeedRun, position: int, model: Model) -> None:
     """Fit the head of the last stage to the features of the training rows, and evaluate it."""
-    stage = spec.stages[position]
-    model = _new_model(spec, position, encoder, None, backend.device)
-    features, rows = _features(spec, tokens, position, model, backend), rows_of(spec, tokens, stage)
-    y = tokens[rows.split].y[rows.index]
+    spec, result, stage = run.spec, run.result, run.stages[position]
+    features, (rows, y) = run.features(position, model), run.rows(position)
+    assert features is not None
     values = features.values.cpu().numpy()[features.position[rows.split][rows.index]]
-    balanced = stage.training.class_weights == "balanced"
     head = model.new_modules["head"]
     if not isinstance(head, Head) or head.dense is not None:
         raise SclsearchError(f"{stage.name}: head: must be a Head of one linear layer, got {head}.")
+    balanced = stage.training.class_weights == "balanced"
     solve_head(head, values.astype(np.float64), y, balanced=balanced)
-    before = result.stages[-1] if result.stages else {"epoch": 0.0, "update": 0}
-    result.seconds = checkpoint.seconds
+    result.seconds = run.checkpoint.seconds
     if len(spec.splits.validation.index):
         evaluation, result.predictions["validation"], result.probabilities["validation"] = (
-            evaluate_rows(spec, tokens, spec.splits.validation, model, features, backend)
+            evaluate_rows(spec, run.tokens, spec.splits.validation, model, features, run.backend)
         )
+        before = result.stages[-1] if result.stages else {"epoch": 0.0, "update": 0}
         done = {"epoch": before["epoch"], "update": before["update"], "loss": {}}
         result.evaluations.append({**done, "validation": evaluation})
         result.kept = len(result.evaluations) - 1
-        report(result.evaluations[-1])
-    if test:
-        result.test, result.predictions["test"], result.probabilities["test"] = evaluate_rows(
-            spec, tokens, spec.splits.test, model, features, backend
+        run.report(result.evaluations[-1])
+    run.run_test(model, features)
+    run.keep_weights(model)
+
+
+class _StageRun:
+    """Training of one stage: model, optimizer, schedule, and the best weights so far."""
+
+    def __init__(
+        self, run: _SeedRun, position: int, model: Model, class_weights: Tensor | None
+    ) -> None:
+        spec, stage, device = run.spec, run.stages[position], run.backend.device
+        training, (self.rows, y) = stage.training, run.rows(position)
+        self.run, self.position, self.stage, self.model = run, position, stage, model
+        self.class_weights, self.remaining = class_weights, len(run.stages) - 1 - position
+        self.last = self.remaining == 0
+        run.encoder.chunk_tokens = training.chunk_tokens
+        self.vocabulary: SubsetEmbedding | None = None
+        whole = stage.full_vocabulary or training.lora_rank
+        if stage.frozen_pooling is None and not whole:
+            kept_tokens = torch.from_numpy(occurring(spec, run.tokens)).to(device)
+            self.vocabulary = SubsetEmbedding.install(run.encoder.model, kept_tokens)
+        resumed, run.checkpoint.state = run.checkpoint.state, None
+        if resumed is not None:
+            model.load_state_dict(resumed.model)
+        self.features = run.features(position, model)
+        most = spec.most_updates(self.remaining)
+        self.per_epoch = updates_per_epoch(len(self.rows.index), training)
+        self.total = updates_of(len(self.rows.index), stage, most)
+        self.evaluated = self.last and len(spec.splits.validation.index) > 0
+        self.points = (
+            evaluation_points(spec.evaluate, self.per_epoch, self.total)
+            if self.evaluated
+            else evenly(self.total, LOSS_RECORDS)
         )
-    result.weights = {n: tensor.cpu() for n, tensor in stored(model.state_dict()).items()}
+        torch.manual_seed(seed_for(spec.replicate.noise, purpose("noise", self.remaining)))
+        self.optimizer = adamw(model, stage)
+        self.done, self.kept = 0, Kept()
+        if resumed is not None:
+            self._resume(resumed)
+        self.order = batches_in_order(y, stage, self.remaining, spec.replicate.order, most)
+        self.history: list[Tensor] = []
+        self.update_weights: Update = partial(
+            make_update, model, stage, self.optimizer, run.backend
+        )
+        # A stage that predicts tokens selects them, so its shapes depend on the batch.
+        if run.graphs and spec.graphs and not stage.full_vocabulary:
+            given = (training.chunk_tokens, self.optimizer.zero_grad)
+            self.update_weights = GraphedUpdates(self.update_weights, *given)
+
+    def _resume(self, state: TrainingState) -> None:
+        self.done, self.kept = state.update, Kept(*state.best)
+        device = self.run.backend.device
+        weights = {name: tensor.to(device) for name, tensor in self.kept.weights.items()}
+        self.kept = self.kept._replace(weights=weights)
+        # Its own groups: on a GPU, their learning rates are tensors there.
+        own = self.optimizer.state_dict()
+        self.optimizer.load_state_dict({**own, "state": state.optimizer})
+        torch.set_rng_state(state.random[0])
+        torch.cuda.set_rng_state_all(state.random[1])
+
+    def train(self) -> None:
+        """Update, evaluate and write checkpoints until the last update, then test."""
+        batches = islice(self.order, self.done, None)
+        for update, positions in enumerate(batches, start=self.done + 1):
+            terms = self._update(update, positions)
+            if update not in self.points:
+                continue
+            # The host waits for the device here, for the first time since the last evaluation.
+            self._record(update, tuple(terms))
+            patience, evaluations = self.stage.training.patience, self.run.result.evaluations
+            if self.evaluated and patience and len(evaluations) > self.run.result.kept + patience:
+                break
+            if self.run.checkpoint.due and not (self.last and update == self.total):
+                self._write_checkpoint(update)
+        self._finish()
+
+    def _update(self, update: int, positions: Positions) -> Terms:
+        """Update the weights on the batch at some positions of the rows; return the terms."""
+        run, stage, training = self.run, self.stage, self.stage.training
+        index = self.rows.index[positions]
+        scale = lr_scale(update, self.total, training.warmup_ratio)
+        set_learning_rates(self.optimizer, scale)
+        if self.features is not None:
+            batch = self.features.batch(run.tokens[self.rows.split], self.rows.split, index)
+        else:
+            rates = stage.dropout_rates_at(update - 1)
+            batch = collate(*inputs(run.spec, run.tokens, stage, index), rates, run.backend.device)
+        self.model.train()
+        terms = self.update_weights(batch)
+        if self.last and self.class_weights is not None and not self.model.class_weights_read:
+            method = run.spec.method_name
+            raise SclsearchError(
+                f"class_weights: 'balanced' has no effect, because the loss of {method} "
+                "does not read model.class_weights. Pass it to the loss as weight, or leave it out."
+            )
+        self.history.append(torch.stack(list(terms.values())))
+        if self.vocabulary is not None:
+            self.vocabulary.decay *= 1 - training.learning_rate * scale * training.weight_decay
+        return terms
+
+    def _record(self, update: int, terms: Sequence[str]) -> None:
+        """Record the mean of the loss terms since the last record, and validate the last stage."""
+        run, result, name = self.run, self.run.result, self.stage.name
+        where, per_epoch = f"{name}: loss term ", self.per_epoch
+        losses = _mean_terms(self.history, terms, where, update, per_epoch)
+        self.history.clear()
+        result.seconds = run.checkpoint.seconds
+        record: dict[str, object] = {"epoch": update / per_epoch, "update": update, "loss": losses}
+        if not self.evaluated:
+            result.stages.append({"stage": name, **record})
+            return
+        evaluation, predictions, probabilities = evaluate_rows(
+            run.spec, run.tokens, run.spec.splits.validation, self.model, self.features, run.backend
+        )
+        result.evaluations.append({**record, "validation": evaluation})
+        run.report(result.evaluations[-1])
+        # Few validation rows often give equal scores; the loss tells such checkpoints apart.
+        rank = value(run.spec.metric, evaluation), -validation_loss(evaluation)
+        if run.spec.keep == "last" or rank >= self.kept.rank:
+            result.kept = len(result.evaluations) - 1
+            result.predictions["validation"] = predictions
+            result.probabilities["validation"] = probabilities
+            # No copy is needed if no update follows.
+            final = update == self.total or run.spec.keep == "last"
+            trained = {} if final else _trained(self.model).items()
+            weights = {n: t.detach().clone() for n, t in trained}
+            self.kept = Kept(weights, rank, self.vocabulary.decay if self.vocabulary else 1.0)
+
+    def _write_checkpoint(self, update: int) -> None:
+        result = self.run.result
+        arrays = {n: torch.from_numpy(p) for n, p in result.probabilities.items()}
+        so_far = {**asdict(result), "probabilities": arrays}
+        random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+        model, optimizer = self.model.state_dict(), self.optimizer.state_dict()["state"]
+        now = (self.position, update, model, optimizer, random, tuple(self.kept), so_far)
+        self.run.checkpoint.write(TrainingState(*now))
+
+    def _finish(self) -> None:
+        """Restore the kept weights and the whole vocabulary; test after the last stage."""
+        if self.last:
+            self.model.load_state_dict(self.kept.weights, strict=False)
+            if self.vocabulary is not None:
+                self.vocabulary.decay = self.kept.decay
+            self.run.run_test(self.model, self.features)
+        if self.vocabulary is not None:
+            self.vocabulary.restore(self.run.encoder.model)
+        if self.last:
+            self.run.keep_weights(self.model)
 
 
 def make_update(
@@ -310,23 +360,8 @@ def make_update(
     return {name: term.detach().float() for name, term in terms.items()}
 
 
-def _features(
-    spec: SeedRunSpec, tokens: Mapping[str, Tokens], position: int, model: Model, backend: Backend
-) -> Features:
-    """Return the embeddings of all rows that a stage with a frozen encoder reads.
-
-    A later test computes them all again: in other batches the last digits would differ.
-    """
-    stage = spec.stages[position]
-    last = position == len(spec.stages) - 1
-    evaluated = (spec.splits.validation, spec.splits.test) if last else ()
-    read = (rows_of(spec, tokens, stage), *evaluated)
-    return compute_features(model, tokens, read, str(stage.frozen_pooling), backend)
-
-
-def _class_weights(tokens: Mapping[str, Tokens], rows: Rows, classes: int) -> Tensor:
+def _class_weights(y: Labels, classes: int) -> Tensor:
     """Return the weight n / (C n_c) of each class in a stage's rows, `[C]`."""
-    y = tokens[rows.split].y[rows.index]
     counts = np.bincount(y.astype(np.int64), minlength=classes).clip(1)
     return torch.from_numpy(len(y) / (classes * counts)).float()
 

@@ -21,9 +21,10 @@ def updates_per_epoch(rows: int, training: Training) -> int:
     return max(-(-rows // training.batch_size), 1)
 
 
-def updates_of(rows: int, training: Training, most: int | None) -> int:
+def updates_of(rows: int, stage: Stage, most: int | None) -> int:
     """Return the number of updates of a stage: those of its epochs, `most` of them if it is set."""
-    planned = updates_per_epoch(rows, training) * training.epochs
+    training = stage.training
+    planned = stage.max_steps or updates_per_epoch(rows, training) * training.epochs
     return min(planned, most or planned)
 
 

@@ -117,7 +117,7 @@ def seed_run_costs(spec: SeedRunSpec) -> tuple[float, float]:
         if stage.frozen_pooling is not None:
             read += count
             continue
-        updates = updates_of(count, stage.training, spec.max_updates)
+        updates = updates_of(count, stage, spec.max_updates)
         trained += updates * min(stage.training.batch_size, count) * stage.views
         if stage is stages[-1]:
             per_epoch = updates_per_epoch(count, stage.training)
