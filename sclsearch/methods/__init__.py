@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError, lookup
 
 if TYPE_CHECKING:
@@ -40,14 +39,19 @@ class NamedMethod:
     name: str  # in reports and in the run store: the key in `METHODS`, or a custom class's name
     kind: "type[Method]"
     place: str  # for a later lookup: the key in `METHODS`, or `FILE.py:CLASS`
-    digest: str = ""  # SHA-256 of the file of a custom method
+    digest: str = ""  # SHA-256 of a custom method's file, and of those beside it that it imports
 
 
 def find_method(method: "str | type[Method]") -> NamedMethod:
     """Return a method, given its name, `FILE.py:CLASS`, or its class."""
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
-    from sclsearch.methods.fields import check_custom_method, load_custom_method, source_file
+    from sclsearch.methods.fields import (
+        check_custom_method,
+        load_custom_method,
+        own_digest,
+        source_file,
+    )
 
     if not isinstance(method, str | type):
         raise SclsearchError(f"--method: must be a name, FILE.py:CLASS or a class, got {method!r}.")
@@ -62,7 +66,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
             f"--method {place}: {name} is the name of a built-in method. Rename the class."
         )
     check_custom_method(kind, method if isinstance(method, str) else place)
-    return NamedMethod(name, kind, place, file_digest(file))
+    return NamedMethod(name, kind, place, own_digest(file))
 
 
 def find_recorded_method(
@@ -78,9 +82,11 @@ def find_recorded_method(
             f"{where}: names a method in a Python file, {recorded}, which is not imported without "
             "your consent. Read the file, then pass --method FILE.py:CLASS."
         )
+    from sclsearch.methods.fields import own_digest
+
     given = recorded if given is None else given
     file = Path(str(given).rpartition(":")[0]).expanduser()
-    changed = file.is_file() and file_digest(file) != digest
+    changed = file.is_file() and own_digest(file) != digest
     if not changed:
         found = find_method(given)
         if (found.digest or found.name) == (digest or recorded):

@@ -326,16 +326,12 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
         return scores.softmax(-1)
 
 
-def new_modules(
-    stages: Sequence[Stage], position: int, encoder: Encoder, classes: int
-) -> nn.ModuleDict:
-    """Return the modules of a stage before any training, with those that it takes."""
-    stage = stages[position]
-    modules = stage.new_modules(encoder, classes)
-    before = nn.ModuleDict()
-    if stage.takes and position:
-        before = new_modules(stages, position - 1, encoder, classes)
-    return stage.with_taken(modules, before)
+def new_modules(stages: Sequence[Stage], encoder: Encoder, classes: int) -> nn.ModuleDict:
+    """Return the untrained modules of the last of some stages, with those that it takes."""
+    *earlier, last = stages
+    modules = last.new_modules(encoder, classes)
+    before = new_modules(earlier, encoder, classes) if last.takes and earlier else nn.ModuleDict()
+    return last.with_taken(modules, before)
 
 
 def balanced_batches(rows_per_class: int) -> Batches:

@@ -1,5 +1,6 @@
 """Validation of hyperparameter values and of custom methods, such as ./mine.py:MyMethod."""
 
+import ast
 import importlib.util
 import inspect
 import sys
@@ -14,7 +15,7 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sclsearch.arguments import all_reasons, entries, value_text
-from sclsearch.canonical import as_tuples, file_digest
+from sclsearch.canonical import as_tuples, digest, file_digest
 from sclsearch.errors import SclsearchError, first_line, suggestion
 from sclsearch.methods import is_own
 from sclsearch.methods.base import Method, Training
@@ -147,7 +148,7 @@ def load_custom_sampler(place: str) -> Callable[[int], object]:
 def sampler_name(sampler: str) -> str:
     """Return the name of a sampler in a study's identity: of a custom one, file and digest."""
     file = Path(sampler.rpartition(":")[0]).expanduser()
-    return f"{Path(sampler).name} {file_digest(file)[:12]}" if is_own(sampler) else sampler
+    return f"{Path(sampler).name} {own_digest(file)[:12]}" if is_own(sampler) else sampler
 
 
 def _load(place: str, option: str, kind: str, fits: Callable[[object], bool]) -> Any:
@@ -191,10 +192,45 @@ def check_custom_method(kind: type[Any], place: str) -> None:
         raise SclsearchError(
             f"--method {place}: {type(error).__name__}: {first_line(error)}. Correct the class."
         ) from error
+    modules = {module.__name__ for module in own_modules(kind)}
     for base in kind.__mro__:
-        if base.__module__ == kind.__module__:
+        if base.__module__ in modules:
             hints, own = get_type_hints(base, include_extras=True), inspect.get_annotations(base)
             base.__annotations__ = {name: hints[name] for name in own}
+
+
+def own_files(file: Path) -> list[Path]:
+    """Return a Python file and the files beside it that it imports, directly or not."""
+    found, left = list[Path](), [file]
+    while left:
+        path = left.pop()
+        if path in found or not path.is_file():
+            continue
+        found.append(path)
+        try:
+            nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+        except (SyntaxError, ValueError):
+            continue  # the import will tell
+        names = [
+            alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+        ]
+        names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+        left += [file.parent / f"{name.partition('.')[0]}.py" for name in names]
+    return found
+
+
+def own_digest(file: Path) -> str:
+    """Return the SHA-256 of a custom method's file, and of the files beside it that it imports."""
+    first, *others = own_files(file)
+    if not others:
+        return file_digest(first)
+    return digest({path.name: file_digest(path) for path in (first, *others)})
+
+
+def own_modules(kind: type) -> list[ModuleType]:
+    """Return the modules of a custom method: of its file, and of those beside it."""
+    names = [kind.__module__, *(path.stem for path in own_files(source_file(kind))[1:])]
+    return [sys.modules[name] for name in names if name in sys.modules]
 
 
 def source_file(kind: type) -> Path:
@@ -209,12 +245,15 @@ def source_file(kind: type) -> Path:
 
 
 def _import(file: Path, place: str, option: str) -> ModuleType:
-    name = f"sclsearch_own_{file.stem}_{file_digest(file)[:8]}"
+    name = f"sclsearch_own_{file.stem}_{own_digest(file)[:8]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise SclsearchError(f"{option} {place}: {file.name} is no Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module here
+    for beside in own_files(file)[1:]:  # another method's file may have the same name
+        sys.modules.pop(beside.stem, None)
+    sys.path.insert(0, str(file.parent))
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -224,4 +263,6 @@ def _import(file: Path, place: str, option: str) -> ModuleType:
         raise SclsearchError(
             f"{option} {place}: importing it failed: {'; '.join([lines[-1], *origin])}"
         ) from error
+    finally:
+        sys.path.remove(str(file.parent))
     return module

@@ -30,6 +30,7 @@ from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError, first_sentence, suggestion
 from sclsearch.methods import NamedMethod
+from sclsearch.methods.fields import own_modules
 from sclsearch.ray_backend.signals import restored_signal_handlers
 
 RAYLET, GCS = ray_constants.PROCESS_TYPE_RAYLET, ray_constants.PROCESS_TYPE_GCS_SERVER
@@ -309,7 +310,8 @@ def _greet(host: str, port: int) -> None:
 def send_own_code(method: NamedMethod) -> None:
     """Serialize a user's own method by value, since workers do not have its file."""
     if method.digest:
-        ray.cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
+        for module in own_modules(method.kind):
+            ray.cloudpickle.register_pickle_by_value(module)
 
 
 def present_nodes(accelerator: str | None = None) -> list[Mapping[str, Any]]:

@@ -372,7 +372,7 @@ def _load_seed(folder: Path, custom_method: "str | type[Method] | None") -> _See
 
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods import find_recorded_method
-    from sclsearch.methods.base import Model
+    from sclsearch.methods.base import Model, new_modules
     from sclsearch.methods.fields import build
 
     record, where = read_record(folder), str(folder / CARD)
@@ -384,7 +384,7 @@ def _load_seed(folder: Path, custom_method: "str | type[Method] | None") -> _See
     place = folder if at_top else encoder_folder(folder)
     encoder = load_encoder(place, str(folder))
     encoder.check_pooling(str(getattr(method, "pooling", "mean")), "pooling")
-    model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(record.labels)))
+    model = Model(encoder, new_modules(method.stages(training), encoder, len(record.labels)))
     file = folder / PARTS
     try:
         check_regular(file)

@@ -70,7 +70,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     numerics = _numerics(spec.precision, options)
     usual = (laptop(protocol) if spec.scale else protocol).model
     model_name = usual if spec.model is None else str(spec.model)
-    _check_space(spec, named)
+    spec = _with_space(spec, named)
     whole = _loaded(spec, options, model_name, on_folds=protocol.name == "plain")
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)
     protocol, configs = for_rows(protocol, whole, spec.folds)
@@ -188,11 +188,15 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
     return replace(protocol, chosen_metric=spec.metric)
 
 
-def _check_space(spec: StudySpec, method: NamedMethod) -> None:
+def _with_space(spec: StudySpec, method: NamedMethod) -> StudySpec:
+    """Return the spec with the space beside a custom method's file, if it names none."""
+    if spec.space is None and not spec.restored and method.digest:
+        beside = Path(method.place.rpartition(":")[0]).with_suffix(".yaml")
+        spec = replace(spec, space=beside if beside.is_file() else None)
     if spec.space is None and not _has_spaces(method) and spec.searched:
         raise SclsearchError(
-            f"--method {method.place}: has no search space. Write one as docs/how-to/own-method.md "
-            "shows and pass --space FILE, or train one configuration with `sclsearch train`."
+            f"--method {method.place}: has no search space. Write one beside it, FILE.yaml, as "
+            "docs/how-to/own-method.md shows, or train one configuration with `sclsearch train`."
         )
     if isinstance(spec.space, Path):
         if not spec.space.is_file():
@@ -201,6 +205,7 @@ def _check_space(spec: StudySpec, method: NamedMethod) -> None:
                 "such file."
             )
         load_space(spec.space, method.kind)
+    return spec
 
 
 def _has_spaces(method: NamedMethod) -> bool:

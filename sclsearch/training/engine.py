@@ -100,7 +100,9 @@ def train(
         given = (encoder, result, backend, report, checkpoint, test, graphs)
         run = _SeedRun(spec, spec.stages, tokens, *given)
         classes = len(spec.task.labels)
-        modules = new_modules(run.stages, first - 1, encoder, classes) if first else nn.ModuleDict()
+        modules = nn.ModuleDict()
+        if first:
+            modules = new_modules(run.stages[:first], encoder, classes)
         for position, stage in enumerate(run.stages[first:], start=first):
             model, weights = _new_model(run, position, modules)
             if stage.solved:

@@ -210,7 +210,7 @@ def embed_test_rows(
     """
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.encoders.lora import merged
-    from sclsearch.methods.base import Model, encoder_pooling
+    from sclsearch.methods.base import Model, encoder_pooling, new_modules
     from sclsearch.methods.lacon import LabelMatching, vectors_of
     from sclsearch.training.data import tokenize_task
     from sclsearch.training.device import backend_here
@@ -218,7 +218,7 @@ def embed_test_rows(
 
     classes = len(study.data.task.labels)
     encoder = load_encoder(study.model, study.model_name)
-    model = Model(encoder, spec.stages[-1].new_modules(encoder, classes))
+    model = Model(encoder, new_modules(spec.stages, encoder, classes))
     model.load_state_dict(merged(weights, study.model, study.model_name))
     backend = backend_here()
     rows = spec.splits.test
