@@ -14,7 +14,7 @@ NEW_REPLICATES = "new replicates"
 """Text after the name of a protocol in the title of a study of new replicates."""
 CONFIGS = 20
 """Default number of configurations of a search."""
-SEARCH_SIZES = ((1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
+SEARCH_SIZES = ((500, 5, 5), (1_000, 10, 5), (5_000, 8, 3), (math.inf, 5, 2))
 """Default size of a search for a user's own file: most rows, configurations, seeds."""
 FEW_ROWS, FOLDS = 2_000, 5
 """Rows of a user's own file up to which seeds validate on folds, and the number of folds."""
