@@ -103,8 +103,8 @@ def by_sclsearch(paths: tuple[Path, Path], method: str, draw: int) -> Sequence[s
 
     frozen = method == FROZEN
     task = CustomTask(paths[0], "text", "label", test=paths[1])
-    fields = {"task": task, "model": "minilm", "method": "ce" if frozen else method}
-    spec = StudySpec(**fields, space="practical")
+    known = "ce" if frozen else method
+    spec = StudySpec(task=task, model="minilm", method=known, space="practical")
     values = configurations(resolve(spec, RunOptions()).space)[0]
     study = resolve(replace(spec, settings=values, searched=False), RunOptions())
     splits = study.splits(draw)

@@ -330,7 +330,8 @@ class _StageRun:
         so_far = {**asdict(result), "probabilities": arrays}
         random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
         model, optimizer = self.model.state_dict(), self.optimizer.state_dict()["state"]
-        now = (self.position, update, model, optimizer, random, tuple(self.kept), so_far)
+        kept = (self.kept.weights, self.kept.rank, self.kept.decay)
+        now = (self.position, update, model, optimizer, random, kept, so_far)
         self.run.checkpoint.write(TrainingState(*now))
 
     def _finish(self) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -65,7 +66,7 @@ def staged(tmp_path: Path) -> Path:
 def test_a_stage_has_max_steps_updates_and_the_next_stage_takes_its_modules(
     staged: Path, work_for: WorkFor, tmp_path: Path
 ) -> None:
-    method = find_method(f"{staged}:Staged").kind
+    method: Any = find_method(f"{staged}:Staged").kind
     work = work_for("ce", epochs=3).but(method=method())
     result = train(*work)
     assert [one["update"] for one in result.stages][-1] == 11
