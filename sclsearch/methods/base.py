@@ -334,12 +334,15 @@ def new_modules(stages: Sequence[Stage], encoder: Encoder, classes: int) -> nn.M
     return last.with_taken(modules, before)
 
 
-def balanced_batches(rows_per_class: int) -> Batches:
+def balanced_batches(rows_per_class: int) -> Batches | None:
     """Return batches of `rows_per_class` rows of each of batch_size / rows_per_class classes.
 
     With fewer classes each has more rows, and a class with too few repeats them. The order of the
     classes and of the rows of a class is random; none comes again before all others have come.
+    For 1 it is None: all rows in random order.
     """
+    if rows_per_class == 1:
+        return None
 
     def batches(y: Labels, size: int, rng: np.random.Generator) -> Iterator[Positions]:
         rows = [np.flatnonzero(y == value) for value in np.unique(y)]

@@ -16,6 +16,7 @@ from sclsearch.methods.base import (
     Stage,
     Terms,
     Training,
+    balanced_batches,
     encoder_pooling,
 )
 from sclsearch.objectives import nt_xent, prediction_loss, sup_con
@@ -75,19 +76,22 @@ class SCL(Method):
         scl_features: Contrasted embedding: the first token's last state, the head's hidden layer,
             the pretrained pooler's output, or the mean over tokens.
         pooling: Input of the linear layer, as in `ce`.
+        rows_per_class: Texts of each class in a batch; 1 for random batches, as in the paper.
     """
 
     tau: Annotated[float, Gt(0)] = 0.3
     lam: Annotated[float, Interval(ge=0, le=1)] = 0.9
     scl_features: Literal["cls_raw", "head_hidden", "cls_pooled", "mean"] = "cls_raw"
     pooling: Pooling = "head_hidden"
+    rows_per_class: Annotated[int, Ge(1)] = 1
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         hidden = "head_hidden" in {self.pooling, self.scl_features}
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        joint = Stage("contrast", training, self.contrast, self.new_modules)
+        batches = balanced_batches(self.rows_per_class)
+        joint = Stage("contrast", training, self.contrast, self.new_modules, batches=batches)
         if self.lam < 1:
             return (joint,)
         settings = replace(training, learning_rate=PROBE_LEARNING_RATE)

@@ -16,6 +16,7 @@ from sclsearch.methods.base import (
     Stage,
     Terms,
     Training,
+    balanced_batches,
     encoder_pooling,
 )
 from sclsearch.objectives import prediction_loss, sup_con
@@ -48,6 +49,8 @@ class ContrastAndProbe(Method):
             mean over tokens.
         probe_learning_rate: Learning rate of the linear probe; the released code has 1e-3.
         probe_epochs: Epochs of the linear probe; the released code has 5.
+        probe: `trained` trains the probe; `solved` fits logistic or ridge regression, see
+            `sclsearch.methods.solve`.
     """
 
     protocol: ClassVar[str] = "supcl-seq"
@@ -59,12 +62,16 @@ class ContrastAndProbe(Method):
     pooling: Literal["cls_pooled", "cls_raw", "mean"] = "cls_pooled"
     probe_learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-3
     probe_epochs: Annotated[int, Ge(1)] = 5
+    probe: Literal["trained", "solved"] = "trained"
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
+        settings = replace(
+            training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs
+        )
+        probe = Stage("probe", settings, self.terms, self.new_modules, frozen_pooling=self.pooling)
         return (
             Stage("contrast", training, self.contrast, dropout_rates=self.view_rates),
-            Stage("probe", probe, self.terms, self.new_modules, frozen_pooling=self.pooling),
+            replace(probe, solved=self.probe == "solved"),
         )
 
     def view_rates(self, _update: int) -> tuple[float, ...]:
@@ -92,9 +99,16 @@ class SupCLSeq(ContrastAndProbe):
             0.1 never changes the probability. Only the views change: the released code also warms
             up for 50 updates, multiplies the loss by τ / 0.07, trains its probe in batches of 112
             on an encoder with dropout, and its mean pooling includes padding.
+        rows_per_class: Texts of each class in a batch of the contrast; 1 for random batches, as in
+            the paper.
     """
 
     view_mode: Literal["paper", "official_code"] = "paper"
+    rows_per_class: Annotated[int, Ge(1)] = 1
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        contrast, probe = super().stages(training)
+        return replace(contrast, batches=balanced_batches(self.rows_per_class)), probe
 
     def view_rates(self, update: int) -> tuple[float, ...]:
         if self.view_mode == "paper":

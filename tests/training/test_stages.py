@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from ray import cloudpickle
@@ -12,7 +13,10 @@ from ray import cloudpickle
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method
 from sclsearch.methods.fields import own_modules
+from sclsearch.tasks.metrics import value
+from sclsearch.training.data import batches_in_order
 from sclsearch.training.engine import train
+from tests.studies import same_weights
 from tests.training.conftest import WorkFor, identical
 from tests.training.test_checkpoint import resumed_at_each
 
@@ -78,6 +82,29 @@ def test_a_stage_has_max_steps_updates_and_the_next_stage_takes_its_modules(
     assert {position for position, _ in stops} == {0, 1}
     with pytest.raises(SclsearchError, match=r"^head: takes: .* no module 'x'; it has projection"):
         train(*work.but(method=method(taken="x")))
+
+
+def test_a_solved_probe_leaves_the_contrast_as_it_is_and_predicts_as_well(
+    work_for: WorkFor,
+) -> None:
+    trained, solved = (train(*work_for("supcl-seq", probe=kind)) for kind in ("trained", "solved"))
+    assert trained.stages == solved.stages
+    encoders = ({n: w for n, w in r.weights.items() if "encoder" in n} for r in (trained, solved))
+    assert same_weights(*encoders)
+    assert solved.evaluations[-1]["update"] == solved.stages[-1]["update"]
+    assert value("accuracy", solved.test) >= value("accuracy", trained.test) - 0.1
+
+
+@pytest.mark.parametrize("method", ["scl", "supcl-seq"])
+def test_batches_have_rows_of_each_of_their_classes_if_the_method_asks_for_it(
+    method: str, work_for: WorkFor
+) -> None:
+    y = np.repeat(np.arange(10), 6)
+    for rows_per_class in (1, 2):
+        stage = work_for(method, rows_per_class=rows_per_class).spec.stages[0]
+        batches = list(batches_in_order(y, stage, 1, 0, 20))
+        alone = [np.unique(y[batch], return_counts=True)[1].min() == 1 for batch in batches]
+        assert any(alone) == (rows_per_class == 1)
 
 
 def test_a_file_beside_a_method_is_part_of_its_digest_and_fresh_at_each_import(
