@@ -356,6 +356,16 @@ def balanced_batches(rows_per_class: int) -> Batches | None:
     return batches
 
 
+def share_alone(y: Labels, size: int) -> float:
+    """Return the expected share of the rows of a random batch without another row of their class.
+
+    A contrast of labels leaves these rows out. `y` are the labels of all rows, `[rows]`.
+    """
+    _, counts = np.unique(y, return_counts=True)
+    shares = counts / len(y)
+    return float((shares * (1 - shares) ** (size - 1)).sum())
+
+
 def _endless(values: Positions, rng: np.random.Generator) -> Iterator[int]:
     while True:
         yield from rng.permutation(values).tolist()

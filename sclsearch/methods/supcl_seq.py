@@ -16,7 +16,6 @@ from sclsearch.methods.base import (
     Stage,
     Terms,
     Training,
-    balanced_batches,
     encoder_pooling,
 )
 from sclsearch.objectives import prediction_loss, sup_con
@@ -99,16 +98,9 @@ class SupCLSeq(ContrastAndProbe):
             0.1 never changes the probability. Only the views change: the released code also warms
             up for 50 updates, multiplies the loss by τ / 0.07, trains its probe in batches of 112
             on an encoder with dropout, and its mean pooling includes padding.
-        rows_per_class: Texts of each class in a batch of the contrast; 1 for random batches, as in
-            the paper.
     """
 
     view_mode: Literal["paper", "official_code"] = "paper"
-    rows_per_class: Annotated[int, Ge(1)] = 1
-
-    def stages(self, training: Training) -> tuple[Stage, ...]:
-        contrast, probe = super().stages(training)
-        return replace(contrast, batches=balanced_batches(self.rows_per_class)), probe
 
     def view_rates(self, update: int) -> tuple[float, ...]:
         if self.view_mode == "paper":

@@ -15,10 +15,12 @@ from sclsearch.canonical import canonical
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text, find_method
+from sclsearch.methods.base import share_alone
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.race import Band, Race, usual_band
+from sclsearch.spaces.load import MOST_ALONE
 from sclsearch.spaces.space import learning_rate_warning
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import StudyRecord, StudyStore
@@ -241,8 +243,8 @@ def gpus_each(study: Study, options: RunOptions) -> float:
 
 
 def reading_notes(study: Study, splits: Splits) -> list[str]:
-    """Return notes on scores, and from a sample of the texts on truncation and unknown tokens."""
-    notes = _score_notes(study, splits)
+    """Return notes on labels, and from a sample of the texts on truncation and unknown tokens."""
+    notes = [*_score_notes(study, splits), *_alone_notes(study, splits)]
     try:
         texts = study.sampled_ids(splits)
         unknown_token = load_tokenizer(study.model).unk_token_id
@@ -262,6 +264,17 @@ def reading_notes(study: Study, splits: Splits) -> list[str]:
             "the texts' language"
         )
     return notes
+
+
+def _alone_notes(study: Study, splits: Splits) -> list[str]:
+    fields = study.fields({})
+    if study.data.task.regression or fields.get("rows_per_class") != 1:
+        return []
+    alone = share_alone(splits.train.labels(study.data), int(str(fields["batch_size"])))
+    return [
+        f"about {alone:.0%} of the texts of a batch are alone in their class, and the contrast "
+        "leaves them out: --set rows_per_class=2 balances the batches"
+    ] * (alone > MOST_ALONE)
 
 
 def _score_notes(study: Study, splits: Splits) -> list[str]:

@@ -185,18 +185,20 @@ def _typed(space: Space, method: "type[Method]") -> Space:
 LOWEST_RATE, HIGHEST_RATE, POST_TRAINING = 0.2, 3.0, 0.5
 LENGTHS = tuple(part * 2**power for power in range(4, 13) for part in (1, 1.5))
 """Maximum lengths in tokens: 16, 24, 32, 48, … 6144."""
+MOST_ALONE = 0.1
+"""Share of rows alone in their class up to which batches of a contrast are random."""
 COVERED = 0.95
 """Share of the texts that the maximum length must not cut."""
 
 
 def practical_space(
-    space: Space, method: "type[Method]", traits: EncoderTraits, max_length: int
+    space: Space, method: "type[Method]", traits: EncoderTraits, max_length: int, alone: float
 ) -> Space:
-    """Return a method's practical space for an encoder.
+    """Return a method's practical space for an encoder and data, see `default_values`.
 
     For every method the learning rate ranges from 0.2 to 3 times `EncoderTraits.learning_rate`.
     """
-    start, usual = traits.learning_rate, default_values(method, traits, max_length)
+    start, usual = traits.learning_rate, default_values(method, traits, max_length, alone)
     del usual["learning_rate"]
     low, high = _two_digits(start * LOWEST_RATE), _two_digits(start * HIGHEST_RATE)
     rates = Range(low, high, "log")
@@ -211,12 +213,18 @@ def practical_space(
 
 
 def default_values(
-    method: "type[Method]", traits: EncoderTraits, max_length: int
+    method: "type[Method]", traits: EncoderTraits, max_length: int, alone: float
 ) -> dict[str, object]:
-    """Return the hyperparameters that suit encoder and texts, as `practical_space` fixes them."""
+    """Return the hyperparameters that suit encoder and texts, as `practical_space` fixes them.
+
+    A contrast of labels leaves out rows that are `alone` in their class in a random batch of 16. If
+    they are more than a tenth, batches are balanced (`benchmarks/search.md`).
+    """
     from sclsearch.methods.fields import field_validators
 
     found: dict[str, object] = {"learning_rate": traits.learning_rate, "max_length": max_length}
+    if getattr(method, "rows_per_class", None) == 1 and alone > MOST_ALONE:
+        found["rows_per_class"] = 2
     if hasattr(method, "post_learning_rate"):
         found["post_learning_rate"] = _two_digits(traits.learning_rate * POST_TRAINING)
     # Contrasted embeddings are means over tokens, and so is the input of a linear probe.

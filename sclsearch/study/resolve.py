@@ -14,7 +14,13 @@ from sclsearch.encoders.models import (
 )
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, is_own, method_class
-from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
+from sclsearch.methods.base import (
+    Method,
+    Training,
+    reads_paraphrases,
+    reads_unlabeled,
+    share_alone,
+)
 from sclsearch.methods.fields import build, field_validators, load_custom_sampler, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
@@ -261,14 +267,20 @@ def _loaded_space(
     length = default_max_length(data, folder, traits.positions)
     if kind == PRACTICAL:
         space = load_space(practical_file(method.name), method.kind)
-        space = practical_space(space, method.kind, traits, length)
+        space = practical_space(space, method.kind, traits, length, _alone(data))
         return replace(space, note=f"practical, {reason}")
     space = load_space(Path(kind), method.kind)
     fixed: dict[str, object] = {}
     if usual[0] == PRACTICAL:
-        found = default_values(method.kind, traits, length)
+        found = default_values(method.kind, traits, length, _alone(data))
         fixed = {name: value for name, value in found.items() if name not in space.parameters}
     return replace(space, fixed={**fixed, **space.fixed}, note=f"{space.file}, {reason}")
+
+
+def _alone(data: TaskData) -> float:
+    """Return the share of training rows that are alone in their class in a random batch of 16."""
+    train = data.splits["train"]
+    return 0.0 if data.task.regression else share_alone(train.y[: train.labeled], 16)
 
 
 def default_max_length(data: TaskData, folder: Path, positions: int | None) -> int:

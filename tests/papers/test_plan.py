@@ -58,7 +58,7 @@ def file(tmp_path: Path) -> Path:
 def practical(method: str) -> Space:
     traits = EncoderTraits(384, 6, "bert", 512, pooler=True, sentence_pooling="mean")
     space = load_space(practical_file(method), method)
-    return practical_space(space, method_class(method), traits, 64)
+    return practical_space(space, method_class(method), traits, 64, 0.0)
 
 
 def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(

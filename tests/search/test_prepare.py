@@ -18,6 +18,7 @@ from sclsearch.search.run import complete_baselines, delete_other_weights
 from sclsearch.store.remote import UnavailableError
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions
+from sclsearch.tasks.custom import CustomTask
 from tests.studies import MakeSpec, Prepare, Resolved, Workers
 
 
@@ -107,3 +108,21 @@ def test_an_outage_of_the_store_after_a_search_fails_neither_clean_up_nor_baseli
     delete_other_weights(scheduler)
     complete_baselines(scheduler, Console(file=printed))
     assert printed.getvalue() == "Baselines not evaluated: s3://a/b: its store does not respond\n"
+
+
+@pytest.mark.parametrize("classes", [3, 12])
+def test_the_practical_space_of_scl_balances_batches_if_many_rows_would_be_alone_in_their_class(
+    classes: int, resolved: Resolved, tmp_path: Path
+) -> None:
+    file = tmp_path / "many.csv"
+    rows = [f"text number {row},class {row % classes}" for row in range(12 * classes)]
+    file.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    task = CustomTask(file, "text", "label")
+    study = resolved(method="scl", task=task, space="practical")
+    assert study.fields({})["rows_per_class"] == (2 if classes == 12 else 1)
+    given = {"rows_per_class": 1, "batch_size": 16}
+    study = resolved(method="scl", task=task, space="practical", settings=given)
+    notes = reading_notes(study, study.splits(0))
+    share = (1 - 1 / classes) ** 15
+    expected = f"about {share:.0%} of the texts of a batch are alone in their class"
+    assert any(expected in note for note in notes) == (classes == 12)

@@ -210,7 +210,7 @@ LARGE = EncoderTraits(1024, 24, "roberta", 512, pooler=False)
 
 def practical(method: str, traits: EncoderTraits, max_length: int = 48) -> Space:
     space = load_space(practical_file(method), method)
-    return practical_space(space, method_class(method), traits, max_length)
+    return practical_space(space, method_class(method), traits, max_length, 0.0)
 
 
 def test_methods_have_both_spaces_and_supcl_seq_has_one_for_each_glue_task() -> None:

@@ -36,7 +36,7 @@ CASES: Any = [
     *[("ce", {"keep": "best"}), ("ce", {"keep": "last", "class_weights": "balanced"})],
     *[("scl", {"lam": 1.0}), ("supcl-seq", {"view_mode": "official_code"}), ("lacon", {})],
     *[("cmlm", {}), ("cssl", {"chunk_tokens": 64, "patience": 1}), ("scl", {"lora_rank": 2})],
-    ("supcl-seq", {"rows_per_class": 2}),
+    ("scl", {"rows_per_class": 2}),
 ]
 
 

@@ -95,13 +95,12 @@ def test_a_solved_probe_leaves_the_contrast_as_it_is_and_predicts_as_well(
     assert value("accuracy", solved.test) >= value("accuracy", trained.test) - 0.1
 
 
-@pytest.mark.parametrize("method", ["scl", "supcl-seq"])
-def test_batches_have_rows_of_each_of_their_classes_if_the_method_asks_for_it(
-    method: str, work_for: WorkFor
+def test_batches_have_rows_of_each_of_their_classes_if_scl_asks_for_it(
+    work_for: WorkFor,
 ) -> None:
     y = np.repeat(np.arange(10), 6)
     for rows_per_class in (1, 2):
-        stage = work_for(method, rows_per_class=rows_per_class).spec.stages[0]
+        stage = work_for("scl", rows_per_class=rows_per_class).spec.stages[0]
         batches = list(batches_in_order(y, stage, 1, 0, 20))
         alone = [np.unique(y[batch], return_counts=True)[1].min() == 1 for batch in batches]
         assert any(alone) == (rows_per_class == 1)
