@@ -246,6 +246,8 @@ class Protocol:
                     f"{data.task.name}: --protocol {self.name} finds no {kind} rows in {where}. "
                     "Add rows there, train on fewer, or choose another protocol."
                 )
-        where = f"{data.task.name}, --protocol {self.name}"
-        METRICS[self.metric(data)].check_rows(splits.validation.labels(data), data.task, where)
+        for kind, rows in (("validation", splits.validation), ("test", splits.test)):
+            if len(rows.index):
+                where = f"{data.task.name}, --protocol {self.name}: {kind}"
+                METRICS[self.metric(data)].check_rows(rows.labels(data), data.task, where)
         return splits

@@ -57,12 +57,13 @@ class Metric:
         return (self.needs == "scores") == (not classes) and (classes == 2 or not self.binary)
 
     def check_rows(self, y: Labels, task: Task, where: str) -> None:
-        """Raise SclsearchError if a binary metric has no validation row of the second class."""
-        if self.binary and not y.any():
+        """Raise SclsearchError if the rows, `where`, lack a class that the metric needs."""
+        ranks = self.function in (roc_auc, average_precision) and len(np.unique(y)) < 2
+        if ranks or (self.binary and not y.any()):
+            need = "two classes, got one" if ranks else f"the class {task.labels[1]!r}, got none"
             raise SclsearchError(
-                f"{where}: the metric {self.name} needs validation rows of the class "
-                f"{task.labels[1]!r}, got none. Add some, pass fewer --folds, or use another "
-                "metric, such as macro_f1."
+                f"{where} rows: the metric {self.name} needs rows of {need}. Add some, pass fewer "
+                "--folds, or use another metric, such as macro_f1."
             )
 
 

@@ -120,6 +120,7 @@ def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> 
 
 
 LACKING = labeled("toy", "f1", train=[0, 1], validation=[0, 0, 0], test=[0, 1])
+ONE_CLASS = labeled("toy", "roc_auc", train=[0, 1], validation=[0, 1], test=[1, 1])
 ONE = {"train": [0], "validation": [1]}
 REFUSED: list[tuple[str, TaskData, str]] = [
     ("lacon-classes:2", labeled(train=[0, 1, 2] * 20, test=[2]), "toy: .*0 rows of the first 2"),
@@ -129,7 +130,8 @@ REFUSED: list[tuple[str, TaskData, str]] = [
     ("lacon", labeled(**ONE), "toy: .* no train rows in its train split with 1 "),
     ("cmlm-full", labeled(**ONE), "toy: .* no validation rows in its validation"),
     ("gunel-fewshot", labeled(train=[0.5] * 5, test=[0.5]), "--shots: .* toy is a regression"),
-    ("plain", LACKING, "toy, --protocol plain: the metric f1 .* 'yes', got none"),
+    ("plain", LACKING, "plain: validation rows: the metric f1 needs .* 'yes', got none"),
+    ("plain", ONE_CLASS, "plain: test rows: the metric roc_auc needs .* two classes, got one"),
 ]
 
 
