@@ -1,6 +1,7 @@
 """Custom tasks: texts and labels in a user's own files, in memory, or in a data set of the hub."""
 
 import hashlib
+import logging
 import re
 import reprlib
 import uuid
@@ -34,14 +35,15 @@ FEW_ROWS = 500
 # Share of the rows of a larger file that are test rows without a test file, and their limits.
 TEST_SHARE, LARGEST_TEST_SHARE, FEWEST_TEST_ROWS, MOST_TEST_ROWS = 0.25, 0.4, 40, 2_000
 SPLIT_VALUES: Mapping[str, str] = {
-    **{"train": "train", "validation": "validation", "valid": "validation"},
-    **{"dev": "validation", "test": "test"},
+    **{"train": "train", "validation": "validation", "valid": "validation", "val": "validation"},
+    **{"dev": "validation", "eval": "validation", "test": "test"},
 }
 LONGEST_NAME = 200  # bytes of a task's name: file systems allow 255 with the endings
 TEXT_NAMES = ("text", "sentence")
 LABEL_NAME = "label"
 
 
+_LOG = logging.getLogger(__name__)
 _more = partial(Option, panel=OWN, more=True)
 
 
@@ -236,7 +238,8 @@ def _written(files: CustomTask, in_memory: Mapping[str, Any], name: str | None) 
 
 
 def _by_split(files: CustomTask, rows: Mapping[str, Any]) -> dict[str, Any]:
-    splits = {SPLIT_VALUES[name]: one for name, one in rows.items() if name in SPLIT_VALUES}
+    known = {SPLIT_VALUES[name]: name for name in rows if name in SPLIT_VALUES}
+    splits = {split: rows[name] for split, name in known.items()}
     if "train" not in splits:
         raise SclsearchError(
             f"--task: must have a split train, got {', '.join(rows)}. Pass the rows alone."
@@ -244,6 +247,8 @@ def _by_split(files: CustomTask, rows: Mapping[str, Any]) -> dict[str, Any]:
     for split in ("validation", "test"):
         if split in splits and getattr(files, split) is not None:
             raise SclsearchError(f"--{split}: the task has this split. Leave it out.")
+    if others := [name for name in rows if name not in known.values()]:
+        _LOG.warning("--task: rows of the splits %s are left out", listed(others))
     return {"path": splits.pop("train"), **splits}
 
 

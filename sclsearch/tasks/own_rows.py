@@ -61,6 +61,8 @@ def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
     classes = None if files.regression else sorted({*train} - {""})
     if classes is not None:
         _check_classes(files, classes)
+        if files.label in classes:
+            notes.append(f"column {files.label!r} has the name of a class: is it the header?")
     splits: dict[str, Split] = {}
     for name, part in parts.items():
         where, rest = str(files.paths.get(name, files.path)), part[part[files.label] != ""]
@@ -100,20 +102,22 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
             if blank.all():
                 raise SclsearchError(f"{path}: all {left_out} have an empty {columns}. Add texts.")
             notes.append(f"{left_out} of {path.name} with an empty {columns} left out")
-        # 1 and 1.0 are one class.
-        names = rows[files.label].replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
-        names = names.mask(names.str.isspace(), "")
+        names = rows[files.label].mask(rows[files.label].str.isspace(), "")
         nan = names.str.strip().str.casefold() == "nan"
         if names[~nan].str.fullmatch(NUMBER).all():
             names = names.mask(nan, "")  # among words it may be a class
         rows[files.label] = names
         parts[name] = rows[~blank]
+    labels = {label for rows in parts.values() for label in rows[files.label]}
+    # 1 and 1.0 are one class if both occur, and programs write True, TRUE and true.
+    plain = {label: re.sub(r"^(-?\d+)\.0+$", r"\1", label) for label in labels}
+    spelling = {label: name if name in labels else label for label, name in plain.items()}
     if {*parts["train"][files.label].str.casefold()} <= {"", "true", "false"}:
-        # Programs write True, TRUE and true.
-        parts = {
-            name: rows.assign(**{str(files.label): rows[files.label].str.capitalize()})
-            for name, rows in parts.items()
-        }
+        spelling = {label: label.capitalize() for label in labels}
+    parts = {
+        name: rows.assign(**{str(files.label): rows[files.label].map(spelling)})
+        for name, rows in parts.items()
+    }
     return parts if files.split_column is None else _by_column(files, parts["train"])
 
 
@@ -174,7 +178,7 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
                 f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
                 "Make them one."
             )
-    if all(map(QUOTES.fullmatch, classes)):
+    if all(QUOTES.fullmatch(name.strip()) for name in classes):
         raise SclsearchError(
             f"{where}: all classes are in quotes, such as {reprlib.repr(classes[0])}. Remove the "
             'quotes, or write them as in CSV: ", doubled within a cell.'

@@ -5,7 +5,7 @@ import json
 import re
 import reprlib
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".parquet")
 """Endings of the files that can be read; each may be followed by `.gz`."""
-DELIMITERS = ",;\t"
+DELIMITERS = ",;\t|~"
 NEWLINE = "\n"
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
 SHOWN_FAULTS = 5
+_SIGNATURES = {  # first bytes of files that are often named `.csv`
+    b"\x1f\x8b": "It is compressed: add .gz to its name",
+    b"PK\x03\x04": "It is an Excel workbook or a zip archive: save the rows as CSV",
+    b"\xd0\xcf\x11\xe0": "It is an Excel workbook: save the rows as CSV",
+}
 
 
 def ending_of(path: Path) -> str:
@@ -45,7 +50,7 @@ def read_table(path: Path, delimiter: str | None = None, **options: Any) -> "pd.
 def read_records(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON file; raise as `read_table` does."""
     with _errors(str(path)):
-        return _records(_content(path).decode("utf-8-sig"))
+        return _records(_content(path).decode("utf-8-sig"), columns=False)
 
 
 def _content(path: Path) -> bytes:
@@ -64,7 +69,10 @@ def _errors(where: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, RecursionError) as error:  # also those of pandas and pyarrow
         reason = one_line(str(error), 300).rstrip(".")
-        action = "Save it as UTF-8" if isinstance(error, UnicodeError) else "Correct the file"
+        action = "Correct the file"
+        if isinstance(error, UnicodeDecodeError):
+            found = (text for start, text in _SIGNATURES.items() if error.object.startswith(start))
+            action = next(found, "Save it as UTF-8")
         raise SclsearchError(f"{where}: cannot be read: {reason}. {action}.") from error
 
 
@@ -91,14 +99,15 @@ def parse(
             f"with .gz, got {ending or 'none'}. Convert the file."
         )
     with _errors(where):
+        if not content.strip():
+            raise ValueError("it is empty")
         if ending == ".parquet":
-            return pd.read_parquet(BytesIO(content), dtype_backend="numpy_nullable")
+            return _read_parquet(content, where)
         text = content.decode("utf-8-sig")
         if ending in (".csv", ".tsv"):
-            frame = pd.DataFrame()
-            return _read_csv(text, ending, delimiter, header, literal) if text.strip() else frame
+            return _read_csv(text, ending, delimiter, header, literal)
         # Objects keep large integers beside missing values.
-        return pd.DataFrame(_records(text), dtype=object)
+        return pd.DataFrame(_records(text, columns=ending == ".json"), dtype=object)
 
 
 def _read_csv(
@@ -106,6 +115,8 @@ def _read_csv(
 ) -> "pd.DataFrame":
     import pandas as pd
 
+    if ending == ".csv" and (line := re.match(r'"?sep=(.)"?\r?\n', text)):  # for Excel
+        delimiter, text = delimiter or line[1], f"\n{text[line.end() :]}"
     first = text.lstrip("\r\n").partition("\n")[0]
     quoted = ending == ".csv" or delimiter is not None or first.startswith('"')
     if delimiter is None:
@@ -122,21 +133,16 @@ def _read_csv(
     frame: pd.DataFrame = pd.read_csv(
         StringIO(text, newline=""),
         sep=delimiter,
-        names=None if header is None else tuple(header),
+        header=None,  # pandas would rename columns of one name
         dtype=str,
         keep_default_na=False,
         **options,
     )
-    wrong = not isinstance(frame.index, pd.RangeIndex)
-    if wrong:
-        raise ValueError(
-            f"rows have more cells than the header, which is {frame.columns.tolist()} with the "
-            f"delimiter {delimiter!r}"
-        )
     if not quoted:
-        frame.columns = frame.columns.str.removesuffix("\r")
         frame[frame.columns[-1]] = frame.iloc[:, -1].str.removesuffix("\r")
-    return frame
+    if header is None:
+        header, frame = frame.iloc[0].tolist(), frame[1:].reset_index(drop=True)
+    return frame.set_axis(header, axis=1)
 
 
 def _needs_quotes(text: str) -> bool:
@@ -164,7 +170,34 @@ def _end_of_cells(text: str, delimiter: str, *excluded: str) -> int:
     return found.end() if found else 0
 
 
-def _records(text: str) -> list[dict[str, Any]]:
+def _read_parquet(content: bytes, where: str) -> "pd.DataFrame":
+    """Return the rows, with the names of classes that `datasets` has written."""
+    import pandas as pd
+    from pyarrow import parquet
+
+    frame = pd.read_parquet(BytesIO(content), dtype_backend="numpy_nullable")
+    written = (parquet.read_schema(BytesIO(content)).metadata or {}).get(b"huggingface", b"{}")
+    features = json.loads(written).get("info", {}).get("features", {})
+    kinds = {name: one for name, one in features.items() if isinstance(one, dict)}
+    names = {name: one["names"] for name, one in kinds.items() if one["_type"] == "ClassLabel"}
+    return _with_names(frame, names, where)
+
+
+def _with_names(
+    frame: "pd.DataFrame", classes: Mapping[str, Sequence[str]], where: str
+) -> "pd.DataFrame":
+    """Return the rows with names instead of class numbers; -1 becomes empty."""
+    for name, names in classes.items():
+        numbers = frame[name]
+        valid = numbers.isna() | numbers.between(-1, len(names) - 1)
+        reason = f"must be a class below {len(names)}, or -1 for none, got "
+        faults = ((row, f"{reason}{value:g}") for row, value in numbers[~valid].items())
+        check_values(f"{where}: column {name!r}", faults)
+        frame[name] = numbers.map(dict(enumerate(names)))
+    return frame
+
+
+def _records(text: str, *, columns: bool) -> list[dict[str, Any]]:
     """Return the objects of JSON Lines, of a JSON array, or of a JSON object of columns."""
     import pandas as pd
 
@@ -174,9 +207,15 @@ def _records(text: str) -> list[dict[str, Any]]:
         found.append(value)
     if len(found) == 1 and isinstance(found[0], list):
         found = found[0]
-    elif [*map(type, found)] == [dict] and all(
-        isinstance(one, list | dict) for one in found[0].values()
+    elif (
+        columns
+        and [*map(type, found)] == [dict]
+        and all(isinstance(one, list | dict) for one in found[0].values())
     ):
+        cells = ([*(one.values() if isinstance(one, dict) else one)] for one in found[0].values())
+        if any(isinstance(cell, list | dict) for column in cells for cell in column):
+            keys = listed(map(repr, found[0]))
+            raise ValueError(f"the rows must be an array of objects, got an object with {keys}")
         found = pd.DataFrame(found[0], dtype=object).to_dict("records")
     for row, wrong in enumerate((not isinstance(record, dict) for record in found), 1):
         if wrong:
@@ -200,10 +239,9 @@ def to_frame(data: Any, where: str) -> "pd.DataFrame":
         )
     frame = data if isinstance(data, pd.DataFrame) else data.to_pandas()
     frame = frame.reset_index(drop=True).set_axis([str(name) for name in frame.columns], axis=1)
-    for name, feature in getattr(data, "features", {}).items():
-        if (classes := getattr(feature, "names", None)) is not None:
-            frame[name] = frame[name].map(dict(enumerate(classes)))
-    return frame
+    features = getattr(data, "features", {}).items()
+    names = {name: one.names for name, one in features if getattr(one, "names", None) is not None}
+    return _with_names(frame, names, where)
 
 
 def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "pd.DataFrame":

@@ -113,7 +113,8 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         (f"{HEADER}a,x\nb,y\nb,y\n", FRACTIONS, ".*has 2 different texts of 2 classes, too few"),
         (f"{HEADER}a,'x'\nb,'y'\n", {}, """.*all classes are in quotes, such as "'x'"."""),
         (SCORES, {}, ".*40 different numbers.*--regression"),
-        (f"{PARTS}d,x,eval\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'eval'$"),
+        (f"{HEADER}a, 'x'\nb, 'y'\n", {}, ".*all classes are in quotes"),
+        (f"{PARTS}d,x,rest\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'rest'$"),
         (BALANCED, {**SPLIT, **FRACTIONS}, "--split-column, --fractions: "),
         (BALANCED, {**FRACTIONS, **TEST}, r"--fractions: the share of test .*, got 0\.1"),
         (BALANCED, {"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
@@ -147,6 +148,9 @@ def test_notes_warn_of_repeated_texts_and_of_lacking_or_doubtful_classes(
     assert notes(BALANCED.replace("neg", "n/a").replace("pos", "null")) == (
         "classes that may mean no label: 'n/a', 'null'. Empty these cells to drop them",
     )
+    assert notes(BALANCED.replace(HEADER, "text,pos\n"), label="pos") == (
+        "column 'pos' has the name of a class: is it the header?",
+    )
     many = HEADER + "".join(f"row {n},class {n % 150}\n" for n in range(450))
     assert notes(many, **FRACTIONS)[0].count("class ") == 11
     assert notes(many, **FRACTIONS)[0].endswith(" and 95 more")
@@ -169,6 +173,7 @@ def test_a_label_has_one_spelling(own: CustomTask) -> None:
         (["1.00", "1", "0.0", "nan", "0"], ("0", "1")),
         ([True, "true", False, None, "FALSE"], ("False", "True")),
         (["01", "1", "01", None, "1"], ("01", "1")),
+        (["1.0", "2.0", "2.1", None], ("1.0", "2.0", "2.1")),
     ]
     for values, labels in cases:
         rows = [{"text": f"{n}", "label": value} for n, value in enumerate(values * 10)]
@@ -242,6 +247,28 @@ def test_empty_cells_and_class_minus_one_mean_no_label(own: CustomTask) -> None:
         loaded = load_custom_task(task(data, fractions=(1.0, 0.0, 0.0)))
         assert loaded.task.labels == labels
         assert loaded.splits["train"].unlabeled == 1
+
+
+def test_a_split_has_a_usual_name_or_is_named_as_left_out(
+    own: CustomTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = as_dataset()
+    parts = {"train": rows, "val": rows.select(range(4)), "validation_matched": rows}
+    loaded = load_custom_task(task(datasets.DatasetDict(parts)))
+    assert sizes(loaded.splits) == {"train": 40, "validation": 4}
+    assert "splits validation_matched are left out" in caplog.text
+
+
+def test_classes_keep_their_names_in_parquet_and_need_one(own: CustomTask) -> None:
+    as_dataset(unlabeled=1).to_parquet("rows.parquet")
+    loaded = load_custom_task(CustomTask(Path("rows.parquet")))
+    assert loaded.task.labels == ("n", "y")
+    assert loaded.splits["train"].unlabeled == 1
+    # `datasets` writes and passes on numbers without a class.
+    rows = as_dataset().data.table.set_column(1, "label", [[7] * 40])
+    message = "column 'label': row 1: must be a class below 2, or -1 for none, got 7"
+    with pytest.raises(SclsearchError, match=message):
+        task(datasets.Dataset(rows, info=as_dataset().info))
 
 
 def test_a_file_without_any_text_is_refused(own: CustomTask) -> None:

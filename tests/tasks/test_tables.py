@@ -23,6 +23,8 @@ CONTENTS = {
     ".csv": 'text,label\none,x\n"two \u2028 three",y\n',
     ".CSV": "\ufefflabel,id,text\r\nx,1,one\r\ny,2,two \u2028 three",
     ".semicolon.csv": "id;text;label\n1,5;one;x\n2,5;two \u2028 three;y\n",
+    ".excel.csv": "sep=|\r\nid|text|label\r\n1;1;5|one|x\r\n2;2;5|two \u2028 three|y\r\n",
+    ".pipe.csv": "text|label\none|x\ntwo \u2028 three|y\n",
     ".tab.csv": "\ntext\tlabel\none\tx\ntwo \u2028 three\ty\n",
     ".tsv": "text\tlabel\none\tx\ntwo \u2028 three\ty\n",
     ".TSV": "\ufefflabel\tid\ttext\r\nx\t1\tone\r\ny\t2\ttwo \u2028 three",
@@ -105,12 +107,19 @@ def test_cells_are_the_characters_of_the_file(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.csv", "text,label\none,two,x\n", "rows have more cells than the header"),
+        ("rows.csv", "text,label\none,two,x\n", "Expected 2 fields in line 2, saw 3"),
+        ("rows.csv", "text,label,text\none,x,eno\n", "two columns are called 'text'. Rename one."),
+        ("rows.csv", " \n", "cannot be read: it is empty."),
         ("rows.csv", 'text,label\n"say \\"hi\\"",x\n', "line 2: a cell that begins with a quote"),
         ("rows.tsv", '"text"\t"label"\n"a" b\tx\n', "line 2: a cell that begins with a quote"),
         ("rows.jsonl", '["one", 1]\n["two", 2]\n', "row 1: must be a JSON object, got ['one', 1]"),
         ("rows.json", '{"text": ["one"], "label": [1, 2]}', "must be of the same length"),
-        ("rows.jsonl", '{"text": ["one"], "label": 1}', "row 1: must be text or a number"),
+        ("rows.jsonl", '{"text": ["one"], "label": ["x"]}', "row 1: must be text or a number"),
+        (
+            "rows.json",
+            json.dumps({"train": RECORDS}),
+            "rows must be an array of objects, got",
+        ),
     ],
 )
 def test_an_unreadable_file_or_row_is_named(
@@ -120,3 +129,16 @@ def test_an_unreadable_file_or_row_is_named(
     with pytest.raises(SclsearchError, match=f"^{re.escape(str(file))}: ") as raised:
         cells_of(file)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "advice"),
+    [(gzip.compress(b"text"), "add .gz"), (b"PK\x03\x04\xff", "Excel"), (b"\xff", "UTF-8")],
+    ids=["gzip", "workbook", "other"],
+)
+def test_a_file_of_another_format_has_advice_for_it(
+    tmp_path: Path, start: bytes, advice: str
+) -> None:
+    (tmp_path / "rows.csv").write_bytes(start)
+    with pytest.raises(SclsearchError, match=rf"rows\.csv: cannot be read: .*{advice}"):
+        read_table(tmp_path / "rows.csv")
