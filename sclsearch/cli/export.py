@@ -213,8 +213,9 @@ def predict(
     if len(columns) != 1 + record.pair:
         count, twice = ("two columns", " twice") if record.pair else ("one column", "")
         raise SclsearchError(
-            f"--text: must name {count} of {where}, as {record.task} has, got {len(columns)}. Pass "
-            f"--text COLUMN{twice}; the columns are {column_names(raw)}."
+            f"{where}: must have {count} of text, as {record.task}, got "
+            f"{', '.join(columns) or 'none that is clear'}. Pass --text COLUMN{twice}; the columns "
+            f"are {column_names(raw)}."
         )
     first = ROW if id_ is None else id_
     printed = [first, *(() if no_text else columns), *(keep or ())]

@@ -190,7 +190,7 @@ def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
         (
             "a,b,c\na,b,c\n",
             (),
-            "as demo has, got 0. Pass --text COLUMN; the columns are a, b, c.",
+            "text, as demo, got none that is clear. Pass --text COLUMN; the columns are a, b, c.",
         ),
         ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'? Known: bdy."),
         ('{"body": "a"}\n', (*BODY, "--keep", "body", "--format", "jsonl"), "printed twice"),
