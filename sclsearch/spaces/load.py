@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
@@ -243,6 +244,6 @@ def _two_digits(value: float) -> float:
 def covering_length(lengths: Iterable[int], positions: int | None) -> int:
     """Return the smallest of `LENGTHS` that truncates at most 5 % of the texts."""
     ordered = sorted(lengths)
-    covered = ordered[min(int(COVERED * len(ordered)), len(ordered) - 1)]
+    covered = ordered[ceil(COVERED * len(ordered)) - 1]
     step = next((length for length in LENGTHS if length >= covered), LENGTHS[-1])
     return int(min(step, positions or step))

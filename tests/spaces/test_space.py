@@ -290,6 +290,6 @@ def test_the_start_falls_with_the_square_of_the_width_which_the_heads_of_lacon_d
 
 
 def test_the_maximum_length_covers_95_percent_of_the_texts() -> None:
-    for few, positions, expected in ((4, 512, 24), (5, 512, 512), (5, None, 512), (100, 64, 64)):
+    for few, positions, expected in ((5, 512, 24), (6, 512, 512), (6, None, 512), (100, 64, 64)):
         assert covering_length([20] * (100 - few) + [500] * few, positions) == expected
     assert covering_length([3], 512) == 16
