@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
@@ -26,10 +26,16 @@ ADAPTER = ".lora_"
 _FIRST = ".lora_A.default.weight"
 
 
-def check_peft() -> None:
-    """Raise SclsearchError if peft is missing."""
+def check_lora(encoder: Encoder) -> None:
+    """Raise SclsearchError if peft is missing or the encoder's layers would get no adapter."""
     if find_spec("peft") is None:
         raise SclsearchError("lora_rank: needs peft. Run pip install 'sclsearch[lora]'.")
+    modules = encoder.model.named_modules()
+    if all(name.startswith("pooler.") for name, one in modules if isinstance(one, nn.Linear)):
+        raise SclsearchError(
+            f"lora_rank: the layers of {encoder.model.config.model_type} have no linear modules to "
+            "adapt. Leave it out, or choose another encoder."
+        )
 
 
 def add_adapter(encoder: Encoder, rank: int) -> "LoraModel":

@@ -11,7 +11,7 @@ import numpy as np
 from sclsearch.canonical import digest
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.encoders.lora import check_peft
+from sclsearch.encoders.lora import check_lora
 from sclsearch.encoders.models import encoder_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
@@ -208,7 +208,7 @@ class Study:
             method, training = self._built(values)
             method.check(encoder)
             if training.lora_rank:
-                check_peft()
+                check_lora(encoder)
             if training.patience and self.protocol.keep == "last":
                 raise SclsearchError(
                     f"patience: protocol {self.protocol.title} reports the last evaluation, not "

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import sclsearch
 from sclsearch.encoders.load import load_encoder
-from sclsearch.encoders.lora import ADAPTER, merged
+from sclsearch.encoders.lora import ADAPTER, check_lora, merged
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Model
 from sclsearch.reports.page.winner import embed_test_rows
@@ -20,6 +20,7 @@ from sclsearch.study.restore import restore_seed_run
 from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import evaluate_rows
+from tests.conftest import SIZES, Save
 from tests.reports.conftest import study_on
 from tests.training.conftest import WorkFor
 
@@ -98,3 +99,12 @@ def test_a_missing_peft_is_an_error_before_the_training(
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(SclsearchError, match=r"pip install 'sclsearch\[lora\]'"):
         study_on(tiny_bert, tmp_path, settings={"lora_rank": 2})
+
+
+@pytest.mark.parametrize("family", ["SqueezeBert", "IBert"])
+def test_an_encoder_without_linear_modules_in_its_layers_is_refused(
+    save_tiny: Save, family: str
+) -> None:
+    folder = save_tiny(family, {**SIZES, "embedding_size": SIZES["hidden_size"]})
+    with pytest.raises(SclsearchError, match=r"^lora_rank: the layers of \w+bert have no linear"):
+        check_lora(load_encoder(folder, family))
