@@ -144,7 +144,7 @@ def _checked(folder: Path, name: str) -> Path:
 def _fetch(name: str, hub: str, *, download: bool) -> Path:
     from huggingface_hub import snapshot_download
 
-    files = [*HUB_FILES, SENTENCE_POOLING]
+    files = [*HUB_FILES, SENTENCE_POOLING, SENTENCE_MODULES]
     try:
         folder = Path(snapshot_download(hub, allow_patterns=files, local_files_only=not download))
     except (OSError, ValueError) as error:  # all errors of huggingface_hub are of these types
@@ -160,11 +160,11 @@ WIDTH_KEYS = ("hidden_size", "dim", "d_model", "n_embd", "emb_dim")
 """Names of an encoder's width in config.json, by architecture."""
 LAYER_KEYS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 POSITION_KEYS = ("max_position_embeddings", "n_positions")
-SENTENCE_POOLING = "1_Pooling/config.json"
-"""File in which sentence-transformers keeps the pooling of a sentence encoder."""
+SENTENCE_POOLING, SENTENCE_MODULES = "1_Pooling/config.json", "modules.json"
+"""Files in which sentence-transformers keeps the pooling of a sentence encoder and its layers."""
 POOLING_MODES: Mapping[str, Literal["mean", "cls"]] = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
+    **{"mean": "mean", "cls": "cls"},
+    **{"mean_tokens": "mean", "cls_token": "cls"},  # before sentence-transformers 6
 }
 POSITION_MULTIPLE = 8
 """Positions are rounded down to a multiple of it: RoBERTa has 514, but 512 for tokens."""
@@ -187,6 +187,7 @@ class EncoderTraits:
     positions: int | None  # most tokens of a text; None for no limit
     pooler: bool  # the checkpoint has the weights of a pooler like BERT's
     sentence_pooling: Literal["mean", "cls", ""] = ""  # of an encoder trained on sentences
+    left_out: tuple[str, ...] = ()  # its other poolings and layers
 
     @property
     def learning_rate(self) -> float:
@@ -225,9 +226,16 @@ def encoder_traits(folder: Path) -> EncoderTraits:
         config = json.loads(read_file(file))
         width, layers = _first(config, WIDTH_KEYS), _first(config, LAYER_KEYS)
         file = folder / SENTENCE_POOLING
-        pooling = json.loads(file.read_bytes()) if file.is_file() else {}
-        modes = [one for key, one in POOLING_MODES.items() if pooling.get(key)]
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        stored = json.loads(file.read_bytes()) if file.is_file() else {}
+        switches = [key.partition("pooling_mode_")[2] for key, on in stored.items() if on is True]
+        modes = stored.get("pooling_mode", [*filter(None, switches)])
+        modes = [modes] if isinstance(modes, str) else modes
+        pooling = next((POOLING_MODES[one] for one in modes if one in POOLING_MODES), "")
+        left_out = [f"pooling {one}" for one in modes if POOLING_MODES.get(one) != pooling]
+        file = folder / SENTENCE_MODULES
+        if file.is_file() and b"Dense" in file.read_bytes():
+            left_out.append("dense layer")
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise SclsearchError(
             f"{file}: cannot be read: {error}. Take the model's own file."
         ) from error
@@ -243,7 +251,8 @@ def encoder_traits(folder: Path) -> EncoderTraits:
         kind=str(config.get("model_type", "")),
         positions=positions and positions - positions % POSITION_MULTIPLE,
         pooler=has_pooler(folder),
-        sentence_pooling=next(iter(modes), ""),
+        sentence_pooling=pooling,
+        left_out=tuple(left_out),
     )
 
 

@@ -12,7 +12,7 @@ from sclsearch.encoders.models import (
     model_digest,
     model_folder,
 )
-from sclsearch.errors import SclsearchError, lookup
+from sclsearch.errors import SclsearchError, listed, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, is_own, method_class
 from sclsearch.methods.base import (
     Method,
@@ -268,7 +268,8 @@ def _loaded_space(
     if kind == PRACTICAL:
         space = load_space(practical_file(method.name), method.kind)
         space = practical_space(space, method.kind, traits, length, _alone(data))
-        return replace(space, note=f"practical, {reason}")
+        rest = f"; without the encoder's {listed(traits.left_out)}" if traits.left_out else ""
+        return replace(space, note=f"practical, {reason}{rest}")
     space = load_space(Path(kind), method.kind)
     fixed: dict[str, object] = {}
     if usual[0] == PRACTICAL:

@@ -159,6 +159,26 @@ def test_minilm_is_a_sentence_encoder_with_a_pooler(minilm: Path) -> None:
     assert (alias.width, alias.layers) == (traits.width, traits.layers)
 
 
+@pytest.mark.parametrize(
+    ("stored", "pooling", "left_out"),
+    [
+        ({"pooling_mode": "cls", "include_prompt": True}, "cls", ()),
+        ({"pooling_mode": ["max", "mean"]}, "mean", ("pooling max", "dense layer")),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean", ()),
+        ({"pooling_mode_lasttoken": True}, "", ("pooling lasttoken",)),
+    ],
+)
+def test_the_pooling_of_every_version_of_sentence_transformers_is_read(
+    copied: Path, stored: Any, pooling: str, left_out: tuple[str, ...]
+) -> None:
+    (copied / "1_Pooling").mkdir()
+    (copied / "1_Pooling/config.json").write_text(json.dumps(stored))
+    if "dense layer" in left_out:
+        (copied / "modules.json").write_text('[{"type": "sentence_transformers.models.Dense"}]')
+    traits = encoder_traits(copied)
+    assert (traits.sentence_pooling, traits.left_out) == (pooling, left_out)
+
+
 def test_every_architecture_states_its_size(copied: Path) -> None:
     for config, expected in (
         ({"dim": 768, "n_layers": 6, "max_position_embeddings": 514}, (768, 6, 512)),
