@@ -73,8 +73,13 @@ class Proposals:
         """Return the values of configuration `len(known)` and their origin.
 
         The origin is `published`, `start`, `sampled`, or `given` in a space without parameters.
-        Returns None if the space has no further configuration.
+        Returns None if the space has no further configuration. Raises SclsearchError if a user's
+        sampler fails or proposes what the space does not have.
         """
+        with _errors_of(self.sampler):
+            return self._next(known)
+
+    def _next(self, known: Sequence[ObservedConfiguration]) -> tuple[Values, str] | None:
         number, space = len(known), self.space
         if number < len(space.published):
             return dict(space.published[number]), space.start
@@ -106,11 +111,13 @@ class Proposals:
         study.sampler = sampler
         asked, new, parameters = list[optuna.trial.Trial](), None, self.space.parameters
         for _ in attempts:
-            with _errors_of(self.sampler):
-                asked.append(study.ask(self._distributions))
+            asked.append(study.ask(self._distributions))
+            found = asked[-1].params
+            # Raises if a value is outside its distribution; `ask` does not.
+            optuna.create_trial(value=0.0, params=found, distributions=self._distributions)
             values = {
-                name: one.values[found] if isinstance(one := parameters[name], Choice) else found
-                for name, found in asked[-1].params.items()
+                name: one.values[value] if isinstance(one := parameters[name], Choice) else value
+                for name, value in found.items()
             }
             if canonical(values) not in seen:
                 new = values
@@ -166,7 +173,7 @@ def _errors_of(sampler: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        if not is_own(sampler):
+        if isinstance(error, SclsearchError) or not is_own(sampler):
             raise
         raise SclsearchError(
             f"--sampler {sampler}: it raised {type(error).__name__}: "

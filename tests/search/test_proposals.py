@@ -116,11 +116,21 @@ class Exit(RandomSampler):
     def sample_independent(self, study, trial, name, distribution):
         raise SystemExit("no licence")
 
+class Late(RandomSampler):
+    def after_trial(self, study, trial, state, values):
+        raise SystemExit(3)
+
+class Far(RandomSampler):
+    def sample_independent(self, study, trial, name, distribution):
+        return 10 ** 6
+
 few = lambda seed: TPESampler(seed=seed, n_startup_trials=3)
 none = lambda seed: seed
 grid = lambda seed: GridSampler({"tau": [0.1, 0.2]}, seed=seed)
 qmc = lambda seed: QMCSampler(seed=seed, warn_asynchronous_seeding=False)
 cma = lambda seed: CmaEsSampler(seed=seed)
+late = lambda seed: Late(seed=seed)
+far = lambda seed: Far(seed=seed)
 text = lambda seed: Text(seed=seed)
 leave = lambda seed: Exit(seed=seed)
 """
@@ -132,7 +142,8 @@ leave = lambda seed: Exit(seed=seed)
         *(("none", "must return an Optuna sampler that .*, got int"), ("few", "")),
         *(("grid", "it raised ValueError: "), ("text", "it raised ValueError: ")),
         *(("qmc", "must return .*, got QMCSampler"), ("cma", "must return .*, got CmaEsSampler")),
-        ("leave", "it raised SystemExit: no licence"),
+        *(("leave", "it raised SystemExit: no licence"), ("late", "it raised SystemExit: 3")),
+        ("far", "it raised ValueError: "),
     ],
 )
 def test_a_sampler_of_a_user_works_or_is_refused_in_one_line(
