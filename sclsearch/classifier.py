@@ -83,6 +83,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"method: must be one, got {self.method!r}. Use tune for several.")
         if len(several_models(self.model)) > 1:
             raise ValueError(f"model: must be one, got {self.model!r}. Use tune for several.")
+        labels = np.array([] if y is None else y, object)  # the check makes text of a NaN
+        if pd.isna(labels).any():
+            row = int(pd.isna(labels).argmax())
+            got = labels.flat[row]
+            raise ValueError(f"y: row {row} must have a label, got {got}. Leave the row out.")
         X, y = check_X_y(X, y, dtype=object, ensure_2d=False, estimator=self)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)

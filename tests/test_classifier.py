@@ -149,6 +149,8 @@ def test_model_selection_of_scikit_learn(options: Options) -> None:
         ([], [], "Found array with 0 sample"),
         (["a", "b"], ["x", "x"], r"^y: must have at least 2 classes, got 1 class: \['x'\]"),
         (["a", "b", "c"], ["1", "1.0", "2"], r"^y: the labels must be distinct words, got \['1',"),
+        (["a", "b", "c"], ["x", None, "y"], "^y: row 1 must have a label, got None"),
+        (["a", "b", "c"], ["x", "y", float("nan")], "^y: row 2 must have a label, got nan"),
         (["a", " "], [0, 1], r"^text 1: a text is empty"),
         (["a", None], [0, 1], r"^text 1: must be a text or a pair of texts, got None"),
     ],
