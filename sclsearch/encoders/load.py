@@ -53,8 +53,9 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
     try:
+        # Every call has a length of its own, and the file's may be anything.
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            str(folder), trust_remote_code=False
+            str(folder), trust_remote_code=False, model_max_length=10**9
         )
     except Exception as error:  # transformers documents no errors for damaged files
         raise SclsearchError(

@@ -14,7 +14,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.encoders.models import (
     ALIASES,
     CARD,
@@ -177,6 +177,12 @@ def test_the_pooling_of_every_version_of_sentence_transformers_is_read(
         (copied / "modules.json").write_text('[{"type": "sentence_transformers.models.Dense"}]')
     traits = encoder_traits(copied)
     assert (traits.sentence_pooling, traits.left_out) == (pooling, left_out)
+
+
+def test_a_tokenizer_reads_whole_texts_whatever_its_file_says(copied: Path) -> None:
+    file = copied / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": "512"}))
+    assert len(load_tokenizer(copied)("good " * 600)["input_ids"]) == 602
 
 
 def test_every_architecture_states_its_size(copied: Path) -> None:
