@@ -188,7 +188,7 @@ def check_custom_method(kind: type[Any], place: str) -> None:
     try:
         kind()  # every field needs a default, because a search space may leave it out
         field_validators(kind)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SclsearchError(
             f"--method {place}: {type(error).__name__}: {first_line(error)}. Correct the class."
         ) from error
