@@ -1,7 +1,8 @@
 """Result of a study in MLflow: its report and the winner's model; and the deletion of its runs."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -271,22 +272,15 @@ def _save(record: ExportRecord, exported: Path, folder: Path) -> None:
 
 def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
     """Return the ids of a study's runs in the MLflow database inside its storage, if any."""
-    uri = _own_database(storage)
     try:
         record = store.record()
     except DamagedError:
         return []
-    if uri is None or record is None:
-        return []
-    try:
-        with quietly():
-            client = connect(uri)
-            experiments = [one.experiment_id for one in client.search_experiments()]
-            return [run.info.run_id for run in runs_of(client, experiments, record.mlflow_name)]
-    except Exception as error:  # of SQLite, SQLAlchemy or MLflow
-        raise SclsearchError(
-            f"{uri}: MLflow cannot read it: {first_line(error).rstrip('.')}. Move the file away."
-        ) from error
+    with _own_client(storage) as client:
+        if client is None or record is None:
+            return []
+        experiments = [one.experiment_id for one in client.search_experiments()]
+        return [run.info.run_id for run in runs_of(client, experiments, record.mlflow_name)]
 
 
 def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
@@ -294,12 +288,8 @@ def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
 
     `mlflow gc` deletes the files of deleted runs.
     """
-    uri = _own_database(storage)
-    if uri is None:
-        return
-    with quietly():
-        client = connect(uri)
-        for run_id in run_ids:
+    with _own_client(storage) as client:
+        for run_id in run_ids if client else ():
             run = client.get_run(run_id)
             if run.data.tags.get(LEVEL) == "study":
                 for model in _models_of(client, run.info.experiment_id, run_id):
@@ -307,8 +297,19 @@ def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
             client.delete_run(run_id)
 
 
-def _own_database(storage: Storage) -> str | None:
+@contextmanager
+def _own_client(storage: Storage) -> Iterator[Any]:
+    """Yield a client of the MLflow database inside a storage; None if there is none."""
     folder = storage_path(storage).local
     database = None if folder is None else folder / "mlflow.db"
-    ours = database is not None and database.exists() and not database.is_symlink()
-    return sqlite_uri(database) if database and ours else None
+    if database is None or not database.exists() or database.is_symlink():
+        yield None
+        return
+    try:
+        with quietly():
+            yield connect(sqlite_uri(database))
+    except Exception as error:  # of SQLite, SQLAlchemy or MLflow
+        raise SclsearchError(
+            f"{database}: MLflow cannot read or change it: {first_line(error).rstrip('.')}. Move "
+            "the file away."
+        ) from error

@@ -150,13 +150,19 @@ class Writer:
 
     def _find_study(self, study: str, experiment: str) -> _Study:
         found = self.client.get_experiment_by_name(experiment)
+        location = artifact_location(self._uri)
         if found is None:
-            location = artifact_location(self._uri)
             return _Study(self.client.create_experiment(experiment, location, tags=KIND), {})
         if found.lifecycle_stage != "active":
             raise SclsearchError(
                 f"the experiment {experiment!r} is deleted there; restore it: "
                 f"mlflow experiments restore -x {found.experiment_id}"
+            )
+        place = found.artifact_location
+        if location is not None and place != location and place.startswith("file:"):
+            raise SclsearchError(
+                "the database was copied or moved; delete it, and `sclsearch ui` writes it again. "
+                f"Its artifacts are in {place}"
             )
         logged = runs_of(self.client, [found.experiment_id], study)
         return _Study(found.experiment_id, {run.data.tags[ID]: run for run in logged})

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sqlite3
 import sys
 from html import escape
 from pathlib import Path
@@ -185,7 +186,17 @@ def test_only_the_runs_of_a_study_are_deleted_also_in_a_folder_with_special_char
 def test_a_damaged_database_is_named_and_nothing_is_deleted(tmp_path: Path) -> None:
     StudyStore(tmp_path, RECORD.name).create(RECORD)
     (tmp_path / "mlflow.db").write_bytes(b"no database at all")
-    message = rf"^sqlite:///{tmp_path}/mlflow\.db: MLflow cannot read it: .* Move the file away\.$"
+    message = rf"^{tmp_path}/mlflow\.db: MLflow cannot read or change it: .* Move the file away\.$"
+    with pytest.raises(SclsearchError, match=message):
+        sclsearch.remove(RECORD.name, storage=tmp_path)
+    uri = tracking_uri(None, tmp_path)
+    (tmp_path / "mlflow.db").unlink()
+    prepare_database(uri)
+    Writer(uri).write(RunRecord(RECORD.mlflow_name))
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        database.execute(
+            "CREATE TRIGGER frozen BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
     with pytest.raises(SclsearchError, match=message):
         sclsearch.remove(RECORD.name, storage=tmp_path)
     assert StudyStore(tmp_path, RECORD.name).record() == RECORD
