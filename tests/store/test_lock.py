@@ -80,10 +80,10 @@ def test_the_lock_of_a_killed_driver_is_taken_over_at_once(
     os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
     if reaped:
         other.wait()
-    started = time.monotonic()
-    with sole_driver(folder):
+    waited_for: list[str] = []
+    with sole_driver(folder, waited_for.append):
         assert len(folder.names()) == 1
-    assert time.monotonic() - started < locks.BEAT_SECONDS
+    assert waited_for == []
 
 
 def test_a_process_with_the_reused_pid_of_a_dead_driver_holds_no_lock(folder: StoragePath) -> None:
@@ -106,7 +106,7 @@ def test_the_lock_of_a_silent_machine_expires_whatever_its_clock(
     started = time.monotonic()
     with sole_driver(folder, messages.append):
         assert hosts(folder) == [socket.gethostname()]
-    assert 0.5 < time.monotonic() - started < locks.BEAT_SECONDS
+    assert time.monotonic() - started > 0.5
     expected = f"{folder.name}: process {os.getpid()} on elsewhere was running this study"
     assert [line.startswith(expected) for line in messages] == [True] * ("ahead" in silent)
 
