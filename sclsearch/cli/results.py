@@ -34,8 +34,6 @@ from sclsearch.study.spec import RunOptions, StudySpec
 
 Plan = Mapping[str, Any]
 """Plan of a search, as `sclsearch.search.plan` returns it."""
-LONG = 3600.0
-"""Estimated seconds above which a dry run suggests shorter alternatives."""
 MOST = 10
 """Configurations that the ranking shows at the end of a search; `show` shows more."""
 MOST_IN_TURN = 3
@@ -91,8 +89,10 @@ def _show_work(console: Console, plan: Plan) -> None:
         why = "its weights" if plan["test_scores"] == "all" else "test scores and weights"
         seed_runs = counted(plan["repeated"], "seed run")
         console.print(f"then to train again: {seed_runs} of the winner, for {why}")
-    if plan["time"] is not None and plan["missing"]:
-        _show_time(console, plan, plan["time"])
+    if plan["missing"] and plan["time"].seconds is not None:
+        at_once = counted(plan["time"].at_once, "seed run")
+        by = f"{at_once} at a time, by {plan['time'].basis}"
+        console.print(f"time: {duration(plan['time'].seconds)}; {by}", soft_wrap=True)
 
 
 def _total(plan: Plan) -> str:
@@ -129,25 +129,16 @@ def print_plans(
         for note in (note for note in one["notes"] if note not in notes):
             console.print(f"  {note}", markup=False, soft_wrap=True)
     counts = [[one[name] for name in ("seed_runs", "stored", "missing")] for one in plans]
-    seconds = [one["time"].seconds if one["missing"] else 0.0 for one in plans]
-    known = [one for one in seconds if one is not None]
+    seconds = [one["time"].seconds for one in plans]
     rows = [
         (name, f"{one['configurations']} x {one['seeds']}", *map(str, count), duration(time))
         for name, one, count, time in zip(studies, plans, counts, seconds, strict=True)
     ]
     total = [str(sum(column)) for column in zip(*counts, strict=True)]
-    rows.append(("together", "", *total, duration(sum(known)) if known else "unknown"))
+    rows.append(("together", "", *total, duration(None if None in seconds else sum(seconds))))
     headings = ("", "configurations\nx seeds", "seed runs", "stored", "missing", "time")
     console.print()
-    console.print(grid(headings, rows))
-
-
-def _show_time(console: Console, plan: Plan, time: Any) -> None:
-    detail = f"{counted(time.at_once, 'seed run')} at a time, by {time.basis}"
-    why = time.basis if time.seconds is None else detail
-    console.print(f"time: {duration(time.seconds)}; {escape(why)}", soft_wrap=True)
-    if (time.seconds or 0) > LONG and "laptop" not in plan["protocol"]:
-        console.print("  shorter: --scale laptop, or fewer --seeds or --configs")
+    console.print(grid(headings, rows, optional=("time",) * (not any(seconds))))
 
 
 def _classes(rows: Mapping[str, int]) -> str:

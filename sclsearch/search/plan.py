@@ -2,104 +2,35 @@
 
 import math
 import statistics
-import time
 from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from sclsearch.encoders.load import load_encoder
-from sclsearch.errors import SclsearchError, first_line
-from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.scl import CE
 from sclsearch.search.prepare import check_new
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.study import Study
 from sclsearch.tracking.server import find_tracking_uri, masked, prepare_database
-from sclsearch.training.device import backend_for, is_out_of_memory, used_threads
-from sclsearch.training.engine import make_update
-from sclsearch.training.graphs import GraphedUpdates, Update
-from sclsearch.training.optimizer import adamw
-from sclsearch.training.spec import Numerics, seed_run_costs
-
-TOKENS = {"cpu": 512, "cuda": 16384}
-"""Most tokens of the batch that is timed, by device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Estimated time of training and tests."""
 
-    seconds: float | None  # wall-clock; None if no estimate is possible
+    seconds: float | None  # wall-clock; None without a stored seed run
     at_once: int  # seed runs at a time
-    basis: str  # source of the estimate, or why there is none; empty if nothing is missing
+    basis: str  # its source, or why there is none; empty if nothing is missing
 
 
 def estimate(scheduler: Scheduler) -> Estimate:
-    """Return the estimated time to train and to test the missing seed runs, after `refill`.
-
-    The function times one update of the encoder and multiplies it by the number of rows that a seed
-    run reads.
-    """
+    """Return the time of the missing seed runs by that of the stored ones, after `refill`."""
     at_once = scheduler.at_once
     waves, again = (math.ceil(n / at_once) for n in (scheduler.remaining, scheduler.repeated))
+    stored = scheduler.state.seed_runs.values()
+    seconds = [run.seconds for run in stored if run.failure is None]
     if not waves + again:
         return Estimate(0.0, at_once, "")
-    try:
-        each = _measured(scheduler)
-    except (SclsearchError, RuntimeError, MemoryError) as error:
-        if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
-            raise
-        return Estimate(None, at_once, first_line(error))
-    training, test = (statistics.mean(part) for part in zip(*each, strict=True))
-    seconds = waves * (training + scheduler.tests_all * test) + again * (training + test)
-    return Estimate(seconds, at_once, "a timed update of the encoder")
-
-
-def _measured(scheduler: Scheduler) -> list[tuple[float, float]]:
-    """Return the seconds of training and of the test of a seed run of each configuration."""
-    study, splits, cpus = scheduler.study, scheduler.splits[0], scheduler.options.cpus_per_trial
-    lengths = [len(ids) for ids in study.sampled_ids(splits)]
-    seconds = []
-    for configuration in scheduler.state.configurations:
-        spec = study.seed_run_spec(configuration.fields, 0, splits)
-        length = math.ceil(np.minimum(lengths, spec.training.max_length).mean())
-        most = TOKENS[spec.numerics.partition("-")[0]] // length
-        rows = max(min(spec.training.batch_size, most), 1)
-        shape = rows, length, spec.training.chunk_tokens
-        update = _update_seconds(spec.model, spec.model_name, spec.numerics, cpus, *shape)
-        training, test = seed_run_costs(spec)
-        seconds.append((update / rows * training, update / rows * test))
-    return seconds
-
-
-@cache
-def _update_seconds(
-    folder: Path, name: str, numerics: Numerics, threads: int, rows: int, length: int, chunk: int
-) -> float:
-    """Return the seconds of one update by cross-entropy; the batch may have any content."""
-    backend = backend_for(numerics)
-    device = backend.device
-    seconds = []
-    with used_threads(threads), backend.stream():
-        encoder = load_encoder(folder, name).to(device)
-        encoder.chunk_tokens = chunk
-        (stage,) = CE(pooling="mean").stages(Training())
-        model = Model(encoder, stage.new_modules(encoder, 2)).to(device).train()
-        optimizer = adamw(model, stage)
-        ids = torch.ones(rows, length, dtype=torch.int64, device=device)
-        batch = Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))
-        update: Update = partial(make_update, model, stage, optimizer, backend)
-        if device.type == "cuda":  # the second update is captured, the third is replayed
-            update = GraphedUpdates(update, chunk)
-        for _ in range(3):  # the first update is the slowest
-            started = time.perf_counter()
-            update(batch)["ce"].item()  # waits for the device
-            seconds.append(time.perf_counter() - started)
-    return min(seconds)
+    if not seconds:
+        return Estimate(None, at_once, "no seed run is stored")
+    return Estimate((waves + again) * statistics.fmean(seconds), at_once, "stored seed runs")
 
 
 def plan_prepared(scheduler: Scheduler, *, timed: bool = False) -> dict[str, Any]:

@@ -17,9 +17,7 @@ from sclsearch.canonical import canonical, counted
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError, first_sentence
 from sclsearch.ray_backend.signals import held_ctrl_c, restored_signal_handlers, sigterm_as_ctrl_c
-from sclsearch.reports.words import duration
 from sclsearch.search.callbacks import Callback, notify
-from sclsearch.search.plan import estimate
 from sclsearch.search.prepare import check_new, gpus_each, prepare_study
 from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
@@ -155,18 +153,13 @@ def run_several(
 
 
 def _show_plan(scheduler: Scheduler, console: Console, *, new: bool) -> None:
-    """Print the notes and, for a new study, its space, its size and the estimated time here."""
+    """Print the notes and, for a new study, its space and its size."""
     for note in scheduler.notes:
         console.print(note, markup=False, soft_wrap=True)
     if console.quiet or not new:
         return
     study = scheduler.study
     size = f"{counted(scheduler.configs, 'configuration')} x {counted(study.seeds, 'seed')}"
-    if scheduler.options.address is None:
-        seconds = estimate(scheduler).seconds
-        size += f", estimated time: {duration(seconds)}"
-        if (seconds or 0) > LONG:
-            size += "; fewer --configs or --seeds take less"
     if study.space.note:
         console.print(f"Search space: {study.space.note}", markup=False, soft_wrap=True)
     console.print(size, markup=False, soft_wrap=True)
@@ -211,10 +204,6 @@ def delete_other_weights(scheduler: Scheduler) -> None:
 def _count_left(progress: Progress, scheduler: Scheduler) -> None:
     progress.skipped = progress.wanted - progress.done - scheduler.remaining
     progress.repeating = len(scheduler.to_repeat) if scheduler.decided else 0
-
-
-LONG = 600.0
-"""Estimated seconds above which the start of a search says how to shorten it."""
 
 
 def _show_step(console: Console, step: str) -> None:

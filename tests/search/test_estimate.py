@@ -1,21 +1,17 @@
 """Tests of the estimated time before a search, and of the time left in its progress line."""
 
-import shutil
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 
 import pytest
-import torch
 from rich.console import Console
-from safetensors.torch import save_file
 
 from sclsearch.search.plan import Estimate, estimate
 from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
 from sclsearch.study.state import ConfigurationScore
-from tests.studies import MakeSpec, Prepare, Workers
+from tests.studies import Prepare, Workers
 
 
 @pytest.fixture(autouse=True)
@@ -30,22 +26,16 @@ def estimated(prepared: Scheduler) -> Estimate:
     return estimate(scheduler)
 
 
-def test_without_a_readable_encoder_there_is_no_estimate_but_its_reason(
-    prepare: Prepare, make_spec: MakeSpec, tiny_bert: Path, tmp_path: Path
+def test_the_time_of_the_missing_seed_runs_is_that_of_the_stored_ones(
+    prepare: Prepare,
 ) -> None:
-    encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
-    save_file({"none": torch.zeros(1)}, encoder / "model.safetensors")
-    found = estimated(prepare(make_spec(model=str(encoder))))
-    assert found.seconds is None
-    assert found.basis.startswith(f"--model {encoder}: ")
-
-
-def test_the_measured_time_grows_with_the_rows_that_the_encoder_reads(
-    prepare: Prepare, make_spec: MakeSpec
-) -> None:
-    simcse = make_spec(method="simcse", space="paper", train_size=10)
-    few, many = (estimated(prepare(replace(simcse, unlabeled=n), seeds=3)) for n in (None, 50))
-    assert 0 < (few.seconds or 0) < (many.seconds or 0) < 100 * (few.seconds or 0)
+    assert estimated(prepare(seeds=3)).seconds is None
+    scheduler, workers = prepare(seeds=3).begin(), Workers(seconds=60.0)
+    for task in workers.running(scheduler, 2):
+        workers.finish(scheduler, task)
+    assert (scheduler.remaining, scheduler.repeated) == (10, 0)
+    for concurrency, seconds in ((1, 600.0), (2, 300.0), (4, 180.0)):
+        assert estimated(prepare(seeds=3, concurrency=concurrency)).seconds == seconds
 
 
 SECONDS = 90.0
