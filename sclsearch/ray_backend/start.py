@@ -25,6 +25,7 @@ from typing import Any
 import joblib
 import ray
 from ray._private import ray_constants, services
+from ray._private import utils as ray_utils
 from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
@@ -132,7 +133,9 @@ def started_ray(address: str | None) -> Iterator[Path]:
     try:
         # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
         with redirect_stdout(sys.stderr):
-            with restored_signal_handlers():
+            # Ray's own handler of SIGTERM ends this process without a message.
+            unhandled = _replaced(ray_utils, "set_sigterm_handler", lambda _: None)
+            with restored_signal_handlers(), unhandled:
                 if address is not None:
                     _join(address, quiet)
                 session = _start(quiet) if address is None else None
@@ -239,12 +242,14 @@ def _start(quiet: Mapping[str, Any]) -> Path:
             context = ray.init(address="local", num_cpus=cores(), include_dashboard=False, **quiet)
         if (token := Path.home() / ".ray" / "auth_token").exists():
             token.chmod(0o600)  # Ray leaves it readable by every user of the machine
+        session = Path(context.address_info["session_dir"])
+        session.chmod(0o700)  # Ray lets every user write to it
     except Exception as error:
         raise SclsearchError(
             "Ray: its processes did not start on this machine: "
             f"{first_sentence(str(error))}. {_remedy(str(error))}"
         ) from error
-    return Path(context.address_info["session_dir"])
+    return session
 
 
 def _remedy(fault: str) -> str:
@@ -341,6 +346,12 @@ def fitting(cpus: int, gpus: float, accelerator: str | None = None) -> int:
     """Return the number of seed runs that fit on the present nodes at the same time."""
     nodes = present_nodes(accelerator)
     return sum(_fitting_on(node["Resources"], cpus, gpus) for node in nodes)
+
+
+def training_nodes(cpus: int, gpus: float, accelerator: str | None = None) -> set[str]:
+    """Return the addresses of the present nodes that have room for a seed run."""
+    nodes = present_nodes(accelerator)
+    return {one["NodeManagerAddress"] for one in nodes if _fitting_on(one["Resources"], cpus, gpus)}
 
 
 def fitting_here(cpus: int, gpus: float) -> int:

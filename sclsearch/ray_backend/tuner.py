@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray import cloudpickle, tune
+from ray import tune
 from ray.air._internal import usage
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayTaskError
@@ -33,7 +33,7 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import first_line
 from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.ray_backend.signals import END_SIGNAL, announce_ctrl_c
-from sclsearch.ray_backend.start import ACCELERATOR, check_own_ray, present_nodes, send_own_code
+from sclsearch.ray_backend.start import ACCELERATOR, check_own_ray, send_own_code, training_nodes
 from sclsearch.ray_backend.worker import (
     BrokenStorageError,
     UnfitNodeError,
@@ -54,18 +54,6 @@ LOST_NODE = ("node has died", "node was terminated", "node it was running on is 
 """Ray has no exception type for an actor whose machine is lost."""
 
 
-class KilledForMemoryError(RayActorError):
-    """Death of a worker that Ray's memory monitor killed."""
-
-
-def failure_of(trial: Trial) -> WorkerFailure:
-    """Return the failure of a trial's worker."""
-    file = Path(trial.pickled_error_file or "")
-    if not file.is_file():  # the worker died while it started
-        return WorkerFailure("worker-lost", "no reason given")
-    return classified(cloudpickle.loads(file.read_bytes()))
-
-
 def classified(error: Exception) -> WorkerFailure:
     """Return the failure for an exception of Ray: its cause, one line and the machine."""
     node = re.search(r"\bip[:=]\s*([\w.:]+)", str(error))
@@ -78,7 +66,7 @@ def classified(error: Exception) -> WorkerFailure:
 
 def _cause(error: Exception, origin: Exception) -> str:
     """Return one of `RETRIES` for an exception of Ray and the exception that caused it."""
-    if isinstance(error, KilledForMemoryError) or is_out_of_memory(origin):
+    if is_out_of_memory(origin):
         return "out-of-memory"
     if isinstance(origin, UnfitNodeError):
         return "node-unfit"
@@ -99,12 +87,19 @@ def patch_tune() -> None:
     """Make Tune treat a worker that Ray's memory monitor killed as a failed trial, and save none.
 
     Ray 2.60 handles only actor and task errors. Any other error ends the whole run while a trial
-    runs, and leaves no cause while a worker starts. Nothing reads the states that it saves.
+    runs, and leaves no cause while a worker starts. Nothing reads the states that it saves. Errors
+    stay in memory: on a cluster, other users can write to Tune's folder.
     """
+    Trial.handle_error = _keep_error
     TuneController._mark_trial_to_checkpoint = lambda *_: None
     usage.tag_callbacks = lambda _: False  # for telemetry it would import MLflow
     for name in ("_actor_start_failed", "_actor_task_failed"):
         setattr(RayActorManager, name, _patched(getattr(RayActorManager, name)))
+
+
+def _keep_error(trial: Trial, error: Exception | None = None) -> None:
+    trial.run_metadata.num_failures += 1
+    trial.failure = classified(error) if error else WorkerFailure("worker-lost", "no reason given")
 
 
 @contextmanager
@@ -122,7 +117,7 @@ def _cached_trainable() -> Iterator[None]:
 def _patched(handle: Callable[..., None]) -> Callable[..., None]:
     def patched(self: Any, *, exception: Exception, **tracked: Any) -> None:
         if isinstance(exception, OutOfMemoryError):
-            exception = KilledForMemoryError(error_msg=str(exception))
+            exception = RayActorError(error_msg=str(exception))
         handle(self, exception=exception, **tracked)
 
     return patched
@@ -181,9 +176,9 @@ class _Stateless:
 class SeedSearcher(_Stateless, Searcher):
     """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each."""
 
-    def __init__(self, scheduler: "Scheduler") -> None:
+    def __init__(self, scheduler: "Scheduler", gpus: float = 0.0) -> None:
         super().__init__(metric="key", mode="max")
-        self.scheduler, self.options = scheduler, scheduler.options
+        self.scheduler, self.options, self.gpus = scheduler, scheduler.options, gpus
         budget = self.options.time_budget
         self.deadline = math.inf if budget is None else time.monotonic() + budget
         self.tasks: dict[str, SeedRunTask] = {}
@@ -233,9 +228,8 @@ class SeedSearcher(_Stateless, Searcher):
                 return
             self.scheduler.record_failure(task, failure)
             if failure.cause == "node-unfit":
-                self.scheduler.worker_failures.check_nodes(
-                    _training_nodes(self.options.accelerator)
-                )
+                needs = self.options.cpus_per_trial, self.gpus, self.options.accelerator
+                self.scheduler.worker_failures.check_nodes(training_nodes(*needs))
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
@@ -254,11 +248,6 @@ class SeedSearcher(_Stateless, Searcher):
 
     def restore(self, checkpoint_path: str) -> None:
         """Do nothing: a new searcher reads the run store."""
-
-
-def _training_nodes(accelerator: str | None) -> set[str]:
-    nodes = present_nodes(accelerator)
-    return {node["NodeManagerAddress"] for node in nodes if node["Resources"].get("CPU")}
 
 
 class SeedScheduler(_Stateless, FIFOScheduler):
@@ -280,7 +269,7 @@ class SeedScheduler(_Stateless, FIFOScheduler):
             ended.clear()
 
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
-        failure = failure_of(trial)
+        failure: WorkerFailure = trial.failure
         if trial.trial_id in self.hung:
             failure = replace(failure, cause="hang")
         self.searcher.causes[trial.trial_id] = failure
@@ -382,7 +371,7 @@ def fit(
     """
     patch_tune()
     scheduler.stop_retries()  # they would hold up all workers and Ctrl-C
-    options, searcher = scheduler.options, SeedSearcher(scheduler)
+    options, searcher = scheduler.options, SeedSearcher(scheduler, gpus)
     watchdog = Watchdog(searcher, tick, stopping)
     send_own_code(context.study.method)
     if options.address is None:

@@ -9,7 +9,9 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from torch import OutOfMemoryError
 
-from sclsearch.ray_backend.tuner import KilledForMemoryError, SeedSearcher, Watchdog, classified
+from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.failures import WorkerFailure
+from sclsearch.ray_backend.tuner import SeedSearcher, Watchdog, classified
 from sclsearch.ray_backend.worker import BrokenStorageError, UnfitNodeError, _seldom
 from sclsearch.search.callbacks import Callback
 from sclsearch.store import remote
@@ -98,7 +100,7 @@ def test_an_exception_in_a_worker_has_its_cause_by_type(
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        (KilledForMemoryError(error_msg="1 worker(s) were killed"), "out-of-memory"),
+        (RayActorError(error_msg="1 worker(s) were killed"), "worker-lost"),
         (RayActorError(error_msg="its node has died. Node Id: 12"), "node-lost"),
         (RayActorError(error_msg="its node was terminated: a spot instance"), "node-lost"),
         (ActorUnavailableError("RPC error: Socket closed.", None), "worker-silent"),
@@ -110,6 +112,20 @@ def test_the_death_of_a_worker_has_its_cause(error: Exception, cause: str) -> No
     assert (found.cause, found.node) == (cause, "")
     located = RayActorError(error_msg=f"{error}\n\tpid: 12\n\tip: 10.0.0.7\nThe actor")
     assert classified(located).node == "10.0.0.7"
+
+
+def test_the_search_ends_if_all_nodes_that_a_seed_run_fits_are_unfit(
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooms = {"10.0.0.1": {"CPU": 8.0}, "10.0.0.2": {"CPU": 8.0, "GPU": 1.0}}
+    nodes = [{"NodeManagerAddress": name, "Resources": room} for name, room in rooms.items()]
+    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, **node} for node in nodes])
+    searcher = SeedSearcher(prepare(), gpus=0.5)
+    for address, ended in (("10.0.0.1", False), ("10.0.0.2", True)):
+        searcher.suggest(address)
+        searcher.causes[address] = WorkerFailure("node-unfit", "other versions", address)
+        searcher.on_trial_complete(address, error=True)
+        assert isinstance(searcher.fault, SclsearchError) == ended
 
 
 def test_an_evaluation_of_a_running_trial_reaches_the_callbacks(
