@@ -11,6 +11,7 @@ from sclsearch.store.storage import (
     DamagedError,
     Storage,
     check_no_link,
+    check_no_mount,
     for_each,
     storage_path,
 )
@@ -53,6 +54,8 @@ def plan_removal(storage: Storage, stores: Sequence[StudyStore], *, unused: bool
     If a record of a study is damaged, its seed runs stay; later they are unused.
     """
     check_no_link(storage_path(storage) / "runs")
+    for name in ("runs", "studies"):
+        check_no_mount(storage_path(storage) / name)
     runs = run_files(storage)  # before the records: a study names a seed run before it trains it
     removed = {store.name for store in stores}
     own = set[str]()

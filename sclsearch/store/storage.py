@@ -26,6 +26,8 @@ ADVICE = "Move it away."
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NOT_READABLE = {errno.EFBIG, errno.ELOOP}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+MOUNTS = Path("/proc/self/mountinfo")
+"""File with the folders where something is mounted."""
 _T = TypeVar("_T")
 
 
@@ -213,6 +215,17 @@ def check_no_link(folder: "StoragePath") -> None:
             f"{place}: leads to {place.resolve()}, by a link. Nothing is deleted behind links: "
             "remove the link or the files by hand."
         )
+
+
+def check_no_mount(folder: "StoragePath") -> None:
+    """Raise SclsearchError if something is mounted inside a folder of a storage, as in a link."""
+    place, mounts = folder.local, list[str]()
+    with suppress(OSError):  # other systems than Linux
+        mounts = [line.split()[4] for line in MOUNTS.read_text(encoding="utf-8").splitlines()]
+    for point in mounts:
+        inside = Path(point.encode().decode("unicode_escape"))
+        if place is not None and place in inside.parents:
+            raise SclsearchError(f"{inside}: is mounted there. Nothing is deleted: unmount it.")
 
 
 def publish(part: Path, place: Path) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from sclsearch.api import remove
 from sclsearch.errors import SclsearchError
+from sclsearch.store import storage as storage_module
 from sclsearch.store.lock import sole_driver
 from sclsearch.store.storage import LocalPath, StoragePath, new_folder, write
 from sclsearch.store.studies import (
@@ -180,6 +181,21 @@ def test_a_removal_refuses_links_that_lead_out_of_the_storage(
     for dry_run in (True, False):
         with pytest.raises(SclsearchError, match="by a link"):
             remove(*studies, unused=link == "runs", storage=storage, dry_run=dry_run)
+    assert sorted(victim.rglob("*")) == before
+
+
+def test_a_removal_refuses_what_is_mounted_in_the_storage(
+    victim: Path, before: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = tmp_path / "my storage"
+    StudyStore(storage, "k").create(RECORD)
+    place = f"{storage}/studies/k/x".replace(" ", r"\040")
+    monkeypatch.setattr(storage_module, "MOUNTS", tmp_path / "mounts")
+    (tmp_path / "mounts").write_text(f"42 27 254:0 {victim} {place} rw - ext4 /dev/vda rw\n")
+    victim.rename(storage / "studies/k/x")
+    with pytest.raises(SclsearchError, match=r"my storage/studies/k/x: is mounted there"):
+        remove("k", storage=storage)
+    (storage / "studies/k/x").rename(victim)
     assert sorted(victim.rglob("*")) == before
 
 
