@@ -77,12 +77,17 @@ def load_yaml(text: str) -> Any:
     """Return the content of a YAML text; raise ValueError if it has values that JSON has not."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.events import AliasEvent
 
+    reader = YAML(typ="safe", pure=True)
     try:
-        read = YAML(typ="safe", pure=True).load(text)
+        aliases = "&" in text and any(isinstance(one, AliasEvent) for one in reader.parse(text))
+        read = None if aliases else reader.load(text)
         json.dumps(read, allow_nan=False)
     except (YAMLError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"invalid YAML: {one_line(str(error), 200)}") from error
+    if aliases:  # aliases of aliases are gigabytes in a few lines
+        raise ValueError("invalid YAML: aliases, such as *name, are not supported")
     return read
 
 

@@ -175,6 +175,7 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
             "tau: {}\ntau: {}\nsource: S",
             "invalid YAML: while constructing a ",
         ),
+        ("source: S", "source: &one S\nfixed: *one", "invalid YAML: aliases, such as *name"),
         ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),
         ("type: choice", "type: choise", "space.dropouts: unknown type 'choise'. Did you mean"),
         ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, got"),
