@@ -177,6 +177,11 @@ def download(hub: Hub, name: str, instructions: str) -> Mapping[str, Any]:
     import datasets
     from datasets.exceptions import DatasetsError
 
+    if Path(hub.repository).exists():  # datasets would read it
+        raise SclsearchError(
+            f"{hub.repository}: {name} is on the hub, but a folder here has its name. Search in "
+            "another folder."
+        )
     offline = datasets.config.HF_HUB_OFFLINE
     # If the hub is unreachable, datasets would retry for half a minute with long messages.
     datasets.config.HF_HUB_OFFLINE = offline or not _reachable(hub)

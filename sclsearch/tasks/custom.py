@@ -254,7 +254,7 @@ def _by_split(files: CustomTask, rows: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_hub(name: str) -> tuple[Mapping[str, Any], str]:
     place, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
-    if not re.fullmatch(r"[\w.-]+(/[\w.-]+){0,2}", place):
+    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*){0,2}", place):
         raise SclsearchError(
             f"--task {name}: must be hf:owner/name, hf:owner/name/config or either of them "
             "with @revision. Change it."

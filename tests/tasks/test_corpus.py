@@ -237,8 +237,12 @@ def test_a_hub_data_set_becomes_a_custom_task(
     assert sizes == {"train": 18, "validation": 2}
     with pytest.raises(SclsearchError, match=r"^--test: the task has this split\. Leave it out\."):
         as_task("hf:me/mine", test="rows.csv")
-    with pytest.raises(SclsearchError, match=r"^--task hf:: must be hf:owner/name, "):
-        load_task("hf:")
+    for name in ("hf:", "hf:../../mine"):
+        with pytest.raises(SclsearchError, match=rf"^--task {name}: must be hf:owner/name, "):
+            load_task(name)
+    Path("me/mine").mkdir(parents=True)
+    with pytest.raises(SclsearchError, match=r"^me/mine: .* but a folder here has its name"):
+        load_task("hf:me/mine")
 
 
 def test_the_source_names_the_revision_that_the_cache_has(tmp_path: Path) -> None:
