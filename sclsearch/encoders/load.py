@@ -88,12 +88,13 @@ def _pretrained(
         encoder = Encoder(name, model, mask_token, weights, activation)
     except FORWARD_ERRORS as error:
         raise SclsearchError(
-            f"--model {name}: {kind} must encode a text of any length, but fails for four short "
-            f"ones: {_text(error)}. Choose a model such as BERT or RoBERTa."
+            f"--model {name}: {kind} cannot encode four short texts: {_text(error).rstrip('.')}. "
+            "Choose a model such as BERT or RoBERTa."
         ) from error
     if encoder.causal:
         raise SclsearchError(
-            f"--model {name}: {kind} is a decoder: tokens do not see later ones. Choose an encoder."
+            f"--model {name}: {kind} is like a decoder: states ignore later tokens. Choose an "
+            "encoder."
         )
     if not encoder.noise_free:
         raise SclsearchError(

