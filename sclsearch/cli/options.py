@@ -20,6 +20,7 @@ from sclsearch.arguments import declared, entries, expanded, fields_of
 from sclsearch.canonical import printable
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.methods import check_method_name
+from sclsearch.papers.augmentation import Marian
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Size
 from sclsearch.selection.rules import parse_rule
@@ -153,7 +154,8 @@ def _one_line_on_ctrl_c() -> Iterator[None]:
         sys.exit(INTERRUPTED)
 
 
-_FIELDS = declared(StudySpec, RunOptions, CustomTask)
+_STUDY = declared(StudySpec, RunOptions, CustomTask)
+_FIELDS = {**_STUDY, **declared(Marian)}
 _KEYWORD = Parameter.KEYWORD_ONLY
 
 
@@ -220,7 +222,7 @@ _SETTINGS = (
         ("learning_rate", float | None, "Fixed learning rate; the same as --set learning_rate=X."),
     )
 )
-_TUNE = _group(*_FIELDS, *_SETTINGS, *_RESOURCES)
+_TUNE = _group(*_STUDY, *_SETTINGS, *_RESOURCES)
 _TRAIN = {
     **{name: one for name, one in _TUNE.items() if name not in {*SEARCH_OPTIONS, "space"}},
     "task": _parameter("task", help=f"{_FIELDS['task'][2]} Required without --from.").replace(
@@ -238,6 +240,7 @@ ResourceOptions = Annotated[Values, _group(*_RESOURCES)]
 TextOptions = Annotated[
     Values, _group("task", "train_size", "shots", "unlabeled", "data_dir", *declared(CustomTask))
 ]
+TranslationOptions = Annotated[Values, _group(*declared(Marian))]
 
 StudyName = Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")]
 OwnMethod = Annotated[

@@ -69,7 +69,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     named = find_method(spec.method)
     method = named.kind
     size = Size.of(spec.train_size, spec.shots)
-    protocol = _protocol(spec, method, size)
+    protocol = find_study_protocol(spec, method, size)
     if spec.folds is not None:
         with_folds(protocol, spec.folds)  # raises if the protocol defines its own rows
     spec = replace(spec, settings=typed(method, spec.settings, "--set "))
@@ -180,7 +180,8 @@ def _loaded(spec: StudySpec, options: RunOptions, model_name: str, *, on_folds: 
         raise
 
 
-def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Protocol:
+def find_study_protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Protocol:
+    """Return the protocol that the options name, or the default one, with the chosen metric."""
     if spec.metric is not None:
         lookup(METRICS, spec.metric, "metric")
     if spec.protocol is None:

@@ -4,17 +4,14 @@ import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from sclsearch.cli.reproduce import BackendName
-from sclsearch.papers.augmentation import BACKENDS
 from sclsearch.tasks.paraphrases import paraphrase_source
 from tests.conftest import Call
 
 DEMO = ("--task", "demo", "--train-size", "20")
-FILE = "paraphrases-demo-20-eda.jsonl"
 OWN = ("--task", "my reviews.csv", "--text", "text", "--label", "label")
 FEW = ("--train-size", "20", "--unlabeled", "60", "--replicates", "3")
 SPLIT = ("--fractions", "0.8,0.1,0.1")
@@ -61,15 +58,16 @@ def test_the_output_ends_with_the_command_that_reads_the_file(
 def test_invalid_options_are_refused_and_nothing_is_written(
     augment: Augment, sclsearch: Call, workdir: Path
 ) -> None:
-    augment(*DEMO[:2], *FEW[2:]).assert_refused("--unlabeled 60: needs a training size")
+    augment(*DEMO[:2], *FEW[2:4]).assert_refused("--unlabeled 60: needs a training size")
     augment(*OWN[2:], "--task", "labelled.csv", "--unlabeled", "all").assert_refused(
         "--unlabeled all: needs a"
     )
     augment(*DEMO, "--protocol", "gunel-noisy", "--views", "2").assert_refused(
         "--views: must be at least 3"
     )
+    augment(*DEMO[:2], "--replicates", "3").assert_refused("--replicates: does not apply")
+    augment(*DEMO, "--pivot", "fr").assert_refused("--pivot: does not apply to --backend eda")
     assert not list(workdir.glob("*.jsonl"))
-    assert get_args(BackendName) == tuple(BACKENDS)
     pytest.importorskip("sentencepiece", reason="the extra 'augment' is not installed")
     result = sclsearch("augment", "--task", "eprstmt", "--backend", "marian")
     result.assert_refused("--backend marian: needs English texts, but those of eprstmt")

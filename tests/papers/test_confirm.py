@@ -9,8 +9,10 @@ import pytest
 
 import sclsearch
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.write import select_texts
+from sclsearch.papers.augmentation import drawn_texts
 from sclsearch.papers.confirm import confirm, prepare_confirmation
+from sclsearch.protocols import find_protocol
+from sclsearch.protocols.base import Size
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.plan import plan_prepared
@@ -125,8 +127,8 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
 ) -> None:
     file = tmp_path / "paraphrases.jsonl"
     noisy = replace(spec, protocol="gunel-noisy", paraphrases=file)
-    selections = [select_texts("demo", "gunel-noisy", 20, replicates=n) for n in (13, 10)]
-    every, some = (one.texts(load_task("demo")) for one in selections)
+    rules = (load_task("demo"), find_protocol("gunel-noisy"), Size(20))
+    every, some = (drawn_texts(*rules, replicates) for replicates in (13, 10))
 
     def write(texts: Iterable[Texts], word: str) -> None:
         written = [{"text": text, "paraphrases": [[word], ["b"], ["c"]]} for text in texts]

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.write import select_texts
+from sclsearch.papers import augmentation
+from sclsearch.protocols import find_protocol
 from sclsearch.reports.report import report
 from sclsearch.search.run import rerun, run
 from sclsearch.search.scheduler import Scheduler
@@ -89,10 +90,10 @@ def test_augment_writes_the_texts_that_a_study_and_its_repetition_read(
     rows = [splits.unlabeled or splits.train for splits in found.splits.values()]
     texts = found.study.data.splits["train"].texts
     read = {texts[row] for one in rows for row in one.index}
-    data, options = found.study.data, (spec.task, spec.protocol, ROWS, None)
-    drawn = set(select_texts(*options, 15, unlabeled).texts(data))
+    options = (found.study.data, find_protocol("cmlm-fewshot"), found.study.size)
+    drawn = set(augmentation.drawn_texts(*options, 15, unlabeled))
     assert (drawn == read) == (fresh is None)
-    assert read <= set(select_texts(*options, 15 + (fresh or 0), unlabeled).texts(data))
+    assert read <= set(augmentation.drawn_texts(*options, 15 + (fresh or 0), unlabeled))
     with pytest.raises(SclsearchError) as raised:
         prepare(replace(spec, paraphrases=write(())), seeds=fresh or 1, study="other")
     assert f" --replicates {15 + fresh if fresh else 1} " in str(raised.value)
