@@ -249,8 +249,15 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    remote._files.cache_clear()
+    remote._store.cache_clear()
     name = f"test-{uuid.uuid4().hex}"
-    remote._files("s3").mkdir(name)
+    make_bucket(name)
     yield f"s3://{name}"
-    remote._files.cache_clear()
+    remote._store.cache_clear()
+
+
+def make_bucket(name: str) -> None:
+    """Create a bucket in the server of the environment variables."""
+    import boto3
+
+    boto3.client("s3").create_bucket(Bucket=name)

@@ -1,33 +1,29 @@
-"""Objects in S3 or Google Cloud Storage, with retries for up to five minutes."""
+"""Objects in S3, Google Cloud Storage or Azure, by obstore, with retries for five minutes."""
 
-import errno
-import logging
-import time
+import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, first_line
 
-PACKAGES = {"s3": "s3fs", "gs": "gcsfs"}
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+SCHEMES = ("s3", "gs", "az")
 PATIENCE_SECONDS = 300.0
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 15.0
 
 _Answer = TypeVar("_Answer")
-_LOG = logging.getLogger(__name__)
-# Libraries whose exceptions count as storage errors, by name, because they may not be installed.
-_LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google")
-_AWAY = {
-    *("ConnectionError", "HTTPClientError", "ResponseParserError", "FlexibleChecksumError"),
-    *("ClientError", "ChecksumError", "HttpError", "TransportError"),
-}
-_THERE_OR_NOT = (FileNotFoundError, FileExistsError)
-_REFUSALS = {errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EACCES, getattr(errno, "EREMCHG", -1)}
+_REFUSED = ("PermissionDeniedError", "UnauthenticatedError")
+_EXISTS = ("AlreadyExistsError", "PreconditionError")
 
 
 class StorageError(SclsearchError):
@@ -66,70 +62,96 @@ class RemotePath:
 
     def prepare(self, *, make: bool) -> None:  # noqa: ARG002 (buckets are never created)
         """Check, without retries, that the store responds and the bucket exists."""
-        hasty = self.without_retries()
-        bucket = "/".join(self.uri.split("/")[:3])
-        if not hasty.names() and not hasty._ask(lambda files: _bucket_exists(files, bucket)):
+        try:
+            self.without_retries().names()
+        except FileNotFoundError:
             raise StorageError(
                 f"--storage {self}: its bucket does not exist. Create it, or name another."
-            )
+            ) from None
 
     def read(self) -> bytes | None:
-        try:
-            return bytes(self._ask(lambda files: files.cat_file(self.uri)))
-        except FileNotFoundError:
-            return None
+        with suppress(FileNotFoundError):
+            return bytes(self._ask(lambda store: store.get(self._key).bytes()))
+        return None
 
     def write(self, content: bytes) -> None:
-        self._ask(lambda files: files.pipe_file(self.uri, content))
+        self._ask(lambda store: store.put(self._key, content))
 
     def create(self, content: bytes) -> bool:
         """Write the object unless it exists; return True if it was written.
 
         If the response to a write is lost, the retry finds the object and returns False.
         """
-        return self._ask(lambda files: _create(files, self.uri, content))
+        try:
+            self._create(content)
+        except FileExistsError as error:
+            if not self.exists():  # the store refuses for another reason
+                raise StorageError(
+                    f"{self}: cannot be created: {error}. Check the bucket."
+                ) from error
+            return False
+        return True
+
+    def _create(self, content: bytes) -> None:
+        def put(store: "ObjectStore") -> object:
+            return store.put(self._key, content, mode="create")
+
+        try:
+            self.without_retries()._ask(put)
+        except UnavailableError as error:
+            if "501 Not Implemented" not in str(error.__cause__):
+                self._ask(put)
+            # Some stores lack conditional writes. Objects with equal names are equal: no harm.
+            elif self.exists():
+                raise FileExistsError(self.uri) from error
+            else:
+                self.write(content)
 
     def save_file(self, save: Callable[[Path], object]) -> None:
         """Upload the file that `save` writes; an interrupted upload leaves no object."""
         with TemporaryDirectory(prefix="sclsearch-") as scratch:
             file = Path(scratch) / self.name
             save(file)
-            self._ask(lambda files: files.put_file(str(file), self.uri))
+            self._ask(lambda store: store.put(self._key, file))
 
     def load_file(self, load: Callable[[Path], _Answer]) -> _Answer | None:
         """Return what `load` reads from a copy of the object; None if there is no object."""
         with TemporaryDirectory(prefix="sclsearch-") as scratch:
             file = Path(scratch) / self.name
+
+            def fetch(store: "ObjectStore") -> None:
+                with file.open("wb") as target:
+                    target.writelines(store.get(self._key))
+
             try:
-                self._ask(lambda files: files.get_file(self.uri, str(file)))
+                self._ask(fetch)
             except FileNotFoundError:
                 return None
             return load(file)
 
     def exists(self) -> bool:
-        try:
-            self._ask(lambda files: files.info(self.uri))
-        except FileNotFoundError:
-            return False
-        return True
+        with suppress(FileNotFoundError):
+            self._ask(lambda store: store.head(self._key))
+            return True
+        return False
 
     def files(self) -> dict[str, int]:
-        found = self._ask(lambda files: files.find(self.uri, detail=True))
-        above = f"{self.uri.partition('://')[2]}/"
-        return {path.removeprefix(above): int(info["size"]) for path, info in found.items()}
+        found = self._ask(lambda store: store.list(f"{self._key}/").collect())
+        return {one["path"].removeprefix(f"{self._key}/"): one["size"] for one in found}
 
     def remove(self) -> None:
-        try:
-            self._ask(lambda files: files.rm_file(self.uri))
-        except FileNotFoundError:
-            return
+        with suppress(FileNotFoundError):
+            self._ask(lambda store: store.delete(self._key))
 
     def remove_folder(self) -> None:
-        with suppress(FileNotFoundError):
-            self._ask(lambda files: files.rm(self.uri, recursive=True))
+        places = [f"{self._key}/{name}" for name in self.files()]
+        self._ask(lambda store: store.delete(places))
 
     def names(self) -> list[str]:
-        return self._ask(lambda files: _listed(files, self.uri))
+        found = self._ask(lambda store: store.list_with_delimiter(f"{self._key}/"))
+        paths = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+        # A folder created by hand is itself an object and appears in its own listing.
+        return sorted(path.removeprefix(f"{self._key}/") for path in paths if path != self._key)
 
     def move_into(self, folder: str, name: str) -> "RemotePath":
         content = self.read()
@@ -146,107 +168,73 @@ class RemotePath:
     def without_retries(self) -> "RemotePath":
         return replace(self, patience=0.0)
 
-    def _ask(self, question: Callable[[Any], _Answer]) -> _Answer:
-        files = _files(self.uri.partition(":")[0])
-        deadline = time.monotonic() + self.patience
-        wait = FIRST_WAIT_SECONDS
-        while True:
-            try:
-                return question(files)
-            except _THERE_OR_NOT:
-                raise
-            except Exception as error:
-                if not isinstance(error, OSError) and _library(error) not in _LIBRARIES:
-                    raise
-                self._give_up(error, late=time.monotonic() + wait > deadline)
-                _LOG.warning("%s does not respond (%s); retrying", self, _line(error))
-            time.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+    @property
+    def _key(self) -> str:
+        return self.uri.partition("://")[2].partition("/")[2]
 
-    def _give_up(self, error: Exception, *, late: bool) -> None:
-        """Raise StorageError if a retry cannot fix the error or the retry time is over."""
-        if not _passes(error):
-            raise StorageError(
-                f"{self}: refuses these credentials: {_line(error)}. Check the bucket, the "
-                "credentials and their permissions."
-            ) from error
-        if late:
+    def _ask(self, question: Callable[["ObjectStore"], _Answer]) -> _Answer:
+        """Return the store's answer.
+
+        Raises:
+            FileNotFoundError: The object or the bucket does not exist.
+            FileExistsError: The object to create exists, or the store says so.
+            StorageError: The store denies access, or does not respond.
+        """
+        try:
+            return question(_store(self.uri[: -len(self._key) or None], self.patience))
+        except Exception as error:
+            kind, text = type(error).__name__, str(error)
+            if isinstance(error, FileNotFoundError) or "status code: 404" in text:
+                raise FileNotFoundError(self.uri) from error
+            said = re.search(r"<Message>(.*?)</Message>", text)
+            reason = (said[1] if said else first_line(error)).rstrip(".")
+            if kind in _EXISTS:
+                raise FileExistsError(reason) from error
+            if type(error).__module__ != "obstore.exceptions":
+                raise
+            if kind in _REFUSED or re.search("status code: 4(?!08|29)", text):
+                raise StorageError(
+                    f"{self}: refuses these credentials: {reason}. Check the bucket, the "
+                    "credentials and their permissions."
+                ) from error
             tried = f", after {self.patience:g} s of retries" if self.patience else ""
             raise UnavailableError(
-                f"{self}: its store does not respond: {_line(error)}{tried}. Check the network "
-                "and the store's address, then run the same command to resume."
+                f"{self}: its store does not respond: {reason}{tried}. Check the network and the "
+                "store's address, then run the same command to resume."
             ) from error
 
 
 @cache
-def _files(scheme: str) -> Any:
+def _store(bucket: str, patience: float) -> "ObjectStore":
+    """Return the client of a bucket, such as `s3://bucket/`."""
     try:
-        import fsspec
-
-        # Few retries: ours follow, and who does not want ours does not want to wait.
-        few = {"retries": {"total_max_attempts": 3}}
-        own = {"max_concurrency": 1, "config_kwargs": few} if scheme == "s3" else {}
-        # Turn off fsspec's listing cache, because other machines write to the store too.
-        files = fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **own)
+        from obstore.store import from_url
     except ImportError as error:
         raise SclsearchError(
-            f"--storage {scheme}://…: {PACKAGES[scheme]} is not installed. Run pip install "
-            f"'sclsearch[{scheme}]' on every machine that trains."
+            f"--storage {bucket}…: obstore is not installed. Run pip install 'sclsearch[cloud]' on "
+            "every machine that trains."
         ) from error
-    if scheme == "s3":
-        files.retries = 1
-    return files
+    waits = {"init_backoff": timedelta(seconds=FIRST_WAIT_SECONDS), "base": 2.0}
+    waits["max_backoff"] = timedelta(seconds=LONGEST_WAIT_SECONDS)
+    retries: Any = {"max_retries": 1000 if patience else 0, "backoff": waits}
+    retries["retry_timeout"] = timedelta(seconds=patience)
+    options: Any = {"allow_http": True, "timeout": timedelta(seconds=30)}
+    login = _profile(bucket) if bucket.startswith("s3") else None
+    return from_url(bucket, retry_config=retries, client_options=options, credential_provider=login)
 
 
-def _create(files: Any, uri: str, content: bytes) -> bool:
+def _profile(bucket: str) -> Any:
+    """Return the credentials that boto3 finds, such as those of a profile; None without boto3."""
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return None
     try:
-        files.pipe_file(uri, content, mode="create")
-    except FileExistsError:
-        return False
-    except (OSError, NotImplementedError) as error:
-        if _passes(error):
-            raise
-        # Stores report an existing object by different errors, and some lack conditional writes.
-        # Objects with equal names are equal, so two writers do no harm.
-        if files.exists(uri):
-            return False
-        if not isinstance(error, NotImplementedError) and error.errno != errno.ENOSYS:
-            raise
-        files.pipe_file(uri, content)
-    return True
-
-
-def _bucket_exists(files: Any, bucket: str) -> bool:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:  # obstore itself knows environment variables and instance roles
+        return None
     try:
-        files.ls(bucket, detail=False)
-    except FileNotFoundError:
-        return False
-    except PermissionError:
-        return True  # some credentials may list only their own folder of the bucket
-    return True
-
-
-def _listed(files: Any, uri: str) -> list[str]:
-    try:
-        found = files.ls(uri, detail=False)
-    except FileNotFoundError:
-        return []
-    # A folder created by hand is itself an object and appears in its own listing.
-    above = f"{uri.partition('://')[2]}/"
-    return sorted({path.removeprefix(above) for path in found if len(path) > len(above)})
-
-
-def _passes(error: Exception) -> bool:
-    """Return True if the error is transient, so that a retry may succeed."""
-    if isinstance(error, OSError):
-        refused = isinstance(error, PermissionError) or error.errno in _REFUSALS
-        return not refused and not str(error).startswith("Forbidden")  # gcsfs reports it this way
-    return bool(_AWAY & {kind.__name__ for kind in type(error).__mro__})
-
-
-def _library(error: Exception) -> str:
-    return type(error).__module__.partition(".")[0]
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        return Boto3CredentialProvider(ttl=timedelta(minutes=5))
+    except Exception as error:
+        raise StorageError(
+            f"--storage {bucket}…: boto3 finds no AWS credentials: {first_line(error)}. Set "
+            "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+        ) from error

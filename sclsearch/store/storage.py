@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 from sclsearch.canonical import NotARegularFileError, canonical, digest, read_file
 from sclsearch.errors import SclsearchError
-from sclsearch.store.remote import PACKAGES, RemotePath
+from sclsearch.store.remote import SCHEMES, RemotePath
 from sclsearch.store.schema import parsed
 
 ADVICE = "Move it away."
@@ -286,7 +286,7 @@ _URI = re.compile(r"(?P<scheme>[A-Za-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
 
 
 def storage_path(storage: Storage) -> StoragePath:
-    """Return the absolute path of a folder, `s3://bucket/folder` or `gs://bucket/folder`.
+    """Return the absolute path of a folder, or a URI such as `s3://bucket/folder`.
 
     Raises:
         SclsearchError: The storage is empty, another URI, or a URI that was a `Path`. `Path`
@@ -302,10 +302,10 @@ def storage_path(storage: Storage) -> StoragePath:
             raise SclsearchError(f"--storage {storage}: {error} Pass an absolute path.") from error
     bucket = found["rest"].rstrip("/")
     scheme = found["scheme"].lower()
-    if scheme not in PACKAGES or not found["slash"] or not bucket:
+    if scheme not in SCHEMES or not found["slash"] or not bucket:
         raise SclsearchError(
-            f"--storage {storage}: must be a folder, s3://bucket/folder or gs://bucket/folder. "
-            "Give a URI as text and not as a Path."
+            f"--storage {storage}: must be a folder, s3://bucket/folder, gs://bucket/folder or "
+            "az://container/folder. Give a URI as text and not as a Path."
         )
     return RemotePath(f"{scheme}://{bucket}")
 

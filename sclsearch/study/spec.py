@@ -225,7 +225,8 @@ class RunOptions:
         cuda_graphs: Replay updates on a GPU as CUDA graphs, with equal results: auto or off.
         concurrency: Most seed runs at a time. Default: as many as fit; on a cluster at least 64.
         study: Name of the study. Default: a name made from the other options.
-        storage: Folder, s3://bucket/folder or gs://bucket/folder of all results.
+        storage: Folder of all results, or s3://bucket/folder, gs://bucket/folder or
+            az://container/folder.
         tracking: MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI,
             then SQLite if the storage is a folder.
         register: Register the winner in MLflow's model registry under this name. Default: not

@@ -112,10 +112,17 @@ exec mlflow server --host=10.77.0.6 --port=5000 --allowed-hosts=10.77.0.6:5000 -
     --backend-store-uri=postgresql+psycopg2://postgres@127.0.0.1/mlflow \\
     --artifacts-destination=/tmp/artifacts
 """
-BUCKET = "import fsspec; fsspec.filesystem('s3').mkdir('studies')"
-DOWNLOAD = (
-    "import fsspec, sys; fsspec.filesystem('s3').get('studies/runs/', sys.argv[1], recursive=True)"
-)
+BUCKET = "import boto3; boto3.client('s3').create_bucket(Bucket='studies')"
+DOWNLOAD = """
+import sys
+from pathlib import Path
+from sclsearch.store.remote import RemotePath
+runs = RemotePath("s3://studies/runs")
+for name in runs.files():
+    file = Path(sys.argv[1], name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes((runs / name).read())
+"""
 FINISHED = "select count(*) from runs where status = 'FINISHED'"
 CONFIGS, SEEDS = 12, 2
 STORED_BEFORE = 4

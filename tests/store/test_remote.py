@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from werkzeug import Request
 from werkzeug.serving import make_server
@@ -20,6 +21,7 @@ from sclsearch.store.lock import sole_driver
 from sclsearch.store.remote import RemotePath, StorageError
 from sclsearch.store.storage import check_writable, create, read, storage_folder, write
 from sclsearch.store.studies import StudyStore
+from tests.conftest import make_bucket
 from tests.processes import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -85,11 +87,9 @@ def gate(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Yield a server with the bucket that injects faults."""
     gate = Gate()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{gate.port}")
-    # The library's own retries take half a minute.
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.05)
-    remote._files.cache_clear()
-    remote._files("s3").mkdir(bucket.removeprefix("s3://"))
+    remote._store.cache_clear()
+    make_bucket(bucket.removeprefix("s3://"))
     gate.requests.clear()
     yield gate
     gate.close()
@@ -182,9 +182,24 @@ def test_missing_credentials_and_a_missing_bucket_are_errors(
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    remote._files.cache_clear()
-    with pytest.raises(SclsearchError, match=r": Unable to locate credentials. Check"):
+    remote._store.cache_clear()
+    with pytest.raises(SclsearchError, match=r"boto3 finds no AWS credentials"):
         storage_folder(f"{bucket}/storage")
+
+
+def test_the_credentials_of_a_profile_are_used(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "credentials"
+    config.write_text("[mine]\naws_access_key_id = key-of-mine\naws_secret_access_key = b\n")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(config))
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    remote._store.cache_clear()
+    place = RemotePath(f"{bucket}/storage/one", 2.0)
+    assert place.create(b"1")
+    assert place.read() == b"1"
 
 
 def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
@@ -231,7 +246,7 @@ def test_an_interrupted_upload_leaves_no_object(
 
 def test_a_folder_created_by_hand_is_not_listed_in_itself(far: RemotePath, bucket: str) -> None:
     name = bucket.removeprefix("s3://")
-    remote._files("s3").call_s3("put_object", Bucket=name, Key="storage/")
+    boto3.client("s3").put_object(Bucket=name, Key="storage/")
     assert storage_folder(str(far)) == str(far)
     assert far.names() == []
 

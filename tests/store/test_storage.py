@@ -1,16 +1,17 @@
 """Tests of storages: values of `--storage`, atomic writes, listings and damaged files."""
 
 import errno
-import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.remote import RemotePath, _files
+from sclsearch.store.remote import RemotePath, _store
 from sclsearch.store.storage import (
     DEFAULT_STORAGE,
     DamagedError,
@@ -150,10 +151,17 @@ def test_a_folder_is_absolute_a_uri_has_no_trailing_slash_and_options_are_quoted
     assert str(path / "runs" / "one.json") == "gs://bucket/a/b/runs/one.json"
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("gcsfs") is not None, reason="the package is installed"
-)
-def test_a_missing_package_is_named_with_its_extra() -> None:
-    _files.cache_clear()
-    with pytest.raises(SclsearchError, match=r"^--storage gs://…: gcsfs .*'sclsearch\[gs\]'"):
-        storage_folder("gs://bucket")
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(SclsearchError, match=r"^--storage gs://bucket/….*'sclsearch\[cloud\]'"):
+        storage_folder("gs://bucket/folder")
+
+
+@pytest.mark.parametrize("bucket", ["gs://bucket/", "az://bucket/"])
+def test_clients_of_other_clouds_have_the_bucket(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("obstore")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "mine")
+    client: Any = _store(bucket, 0.0)
+    assert "bucket" in client.config.values()
