@@ -114,7 +114,7 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
             other versions, or lacks a required GPU.
     """
     try:
-        _check_machine(store, versions)
+        _check_machine(store.storage, store.name, tuple(versions.items()))
         backend_for(study.numerics)
         return _checked(study.model, study.model_name, study.model_digest)
     except (SclsearchError, UnfitNodeError, OSError) as error:
@@ -122,7 +122,9 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
         raise UnfitNodeError(str(error)) from error
 
 
-def _check_machine(store: StudyStore, driver: Mapping[str, str]) -> None:
+@cache  # errors are not cached
+def _check_machine(storage: Storage, name: str, versions: tuple[tuple[str, str], ...]) -> None:
+    store, driver = StudyStore(storage, name), dict(versions)
     node, here = platform.node(), versions_here()
     if store.record() is None:
         raise UnfitNodeError(

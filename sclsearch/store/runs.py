@@ -217,17 +217,18 @@ class RunStore:
 
         `rows` are its labels and class probabilities; None for a failed seed run.
         """
-        there = self.get_valid([run.key])[0][0]
-        if there is not None and there.failure is None:
-            if rows is None or not there.untested or there.evaluations != run.evaluations:
-                return False
-            self.put_test(run, rows)
-            return True
         if rows is not None:  # before the record, which marks the seed run as finished
             run = self._with_rows(run, rows)
-        stored = create(self._place(run.key), asdict(run))
-        if stored or run.failure is not None:
-            return stored
+        if create(self._place(run.key), asdict(run)):
+            return True
+        there = self.get_valid([run.key])[0][0]
+        if there is not None and there.failure is None:
+            adds_test = rows is not None and there.untested and there.evaluations == run.evaluations
+            if adds_test:
+                write(self._place(run.key), asdict(run))
+            return adds_test
+        if run.failure is not None:
+            return False
         self.forget_failure(run.key)
         return create(self._place(run.key), asdict(run))
 
