@@ -4,7 +4,6 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -90,17 +89,14 @@ def _show_costs(planned: "Sequence[PlannedCell]", *, as_json: bool) -> None:
     costs = [(one, cost_of(one)) for one in distinct_studies(planned)]
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
-        costs_with_tasks = [
-            {
-                **{"cell": one.cell, "task": one.spec and one.spec.task, "note": one.note},
-                **asdict(cost),
-            }
+        studies = [
+            {"cell": one.cell, "task": one.spec and one.spec.task, "note": one.note, **cost}
             for one, cost in costs
         ]
-        print_json({"studies": costs_with_tasks, "not_reproduced": without})
+        print_json({"studies": studies, "not_reproduced": without})
     else:
         show_costs(Terminal(), costs, planned)
-    if all(cost.reason for _, cost in costs):
+    if all("reason" in cost for _, cost in costs):
         sys.exit(INCOMPLETE)
 
 
@@ -124,9 +120,8 @@ def _train_and_show(
         progress.print(STOPPED)
         stopped = True
     if as_json:
-        # Convert the published value to our unit: a table may use percent.
-        rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in scores]
-        print_json({"table": table.name, "scores": rows, "pairs": compare_rows(scores)})
+        pairs = compare_rows(scores)
+        print_json({"table": table.name, "scores": scores, "pairs": pairs})
     else:
         show_scores(Terminal(), table, scores)
         write("".join(f"{one}\n" for one in drawing_commands(table, scores, options.storage)))

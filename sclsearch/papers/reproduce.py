@@ -19,11 +19,11 @@ from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.papers.tables import Cell, Settings, Table
 from sclsearch.reports.export import describe_winner, encoder_place, export_encoder
 from sclsearch.reports.report import Report, report
-from sclsearch.search.plan import Estimate, plan_prepared
+from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared
 from sclsearch.selection.rules import mean_std, parse_rule
-from sclsearch.selection.significance import Comparison, compare, holm
+from sclsearch.selection.significance import compare, holm
 from sclsearch.spaces.load import PAPER, PRACTICAL, load_space, practical_file
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import storage_folder, storage_path
@@ -99,22 +99,22 @@ def plan_cells(
             f"--paraphrases {paraphrases}: no selected cell reads paraphrases, by its method or "
             "among its training rows. Leave it out."
         )
-    augmented = any(cell.block.augmentation for cell in cells)
+    augmented = any(cell.temperature for cell in cells)
     temperature = paraphrase_source(paraphrases).temperature if augmented else None
 
     def planned(cell: Cell) -> PlannedCell:
-        reason, block = _reason(cell, options, temperature), cell.block
-        if reason or cell.row.method is None or cell.column.task is None:
+        reason = _reason(cell, options, temperature)
+        if reason or cell.method is None or cell.task is None:
             return PlannedCell(cell, None, options, reason)
         spec = StudySpec(
-            method=cell.row.method,
-            task=cell.column.task,
+            method=cell.method,
+            task=cell.task,
             model=cell.model if model is None and scale is None else model,
-            protocol="gunel-noisy" if block.augmentation else block.protocol or table.protocol,
+            protocol=cell.protocol,
             scale=scale,
-            train_size=block.train_size,
-            shots=block.shots,
-            unlabeled=block.unlabeled,
+            train_size=cell.train_size,
+            shots=cell.shots,
+            unlabeled=cell.unlabeled,
             space=PAPER if scale is None else PRACTICAL,
             settings=cell.settings if scale is None else _scaled_settings(table, cell),
             paraphrases=paraphrases if _reads_paraphrases(cell) else None,
@@ -123,7 +123,7 @@ def plan_cells(
         own = replace(options, configs=None if scale is None else SCALED_CONFIGS)
         rule = str(table.rule) if scale is None and table.rule else None
         first = None
-        if task := block.first_task:
+        if task := cell.first_task:
             protocol = find_method(spec.method).kind.protocol
             whole = replace(spec, task=task, protocol=protocol, train_size=None, shots=None)
             first = PlannedCell(cell, whole, own)
@@ -131,7 +131,7 @@ def plan_cells(
             cell,
             spec,
             replace(own, rule=rule),
-            note=NO_TEMPERATURE if block.augmentation and temperature is None else "",
+            note=NO_TEMPERATURE if cell.temperature and temperature is None else "",
             first=first,
             weights=table.embeddings,
         )
@@ -140,15 +140,11 @@ def plan_cells(
 
 
 def _reason(cell: Cell, options: RunOptions, temperature: float | None) -> str:
-    if not cell.trainable:
-        return "a mean of other cells" if cell.row.method else "not a method of sclsearch"
-    augmentation = cell.block.augmentation
-    if augmentation and temperature not in (None, augmentation.temperature):
-        return (
-            f"needs paraphrases at T={augmentation.temperature:g}, but the file has "
-            f"T={temperature:g}"
-        )
-    if cell.block.first_task and storage_path(options.storage).local is None:
+    if cell.method is None or cell.averages:
+        return "a mean of other cells" if cell.method else "not a method of sclsearch"
+    if cell.temperature and temperature not in (None, cell.temperature):
+        return f"needs paraphrases at T={cell.temperature:g}, but the file has T={temperature:g}"
+    if cell.first_task and storage_path(options.storage).local is None:
         return "its fine-tuned encoder needs a --storage folder that all machines can read"
     return ""
 
@@ -163,7 +159,7 @@ def _scaled_settings(table: Table, cell: Cell) -> Settings:
 
     These are the fields of its method, and the training fields in which similar cells differ.
     """
-    start = _start(str(cell.row.method))
+    start = _start(str(cell.method))
     papers = {"head_lr_mult": 1.0} if "head_lr_mult" in start else {}
     similar = [other for other in table.cells if _similarity(cell) == _similarity(other)]
     own = {
@@ -176,16 +172,16 @@ def _scaled_settings(table: Table, cell: Cell) -> Settings:
 
 def _similarity(cell: Cell) -> tuple[object, ...]:
     # Compare the fields, not the blocks: a block may differ by its batch size alone.
-    condition = cell.block.train_size, cell.block.shots, cell.block.augmentation
+    condition = cell.train_size, cell.shots, cell.temperature
     own = {name: value for name, value in cell.settings.items() if name not in SHARED}
-    return cell.row.method, cell.column, condition, own
+    return cell.method, cell.column, condition, own
 
 
 def _reads_paraphrases(cell: Cell) -> bool:
-    if cell.row.method is None:
+    if cell.method is None:
         return False
-    augmented = cell.block.augmentation is not None
-    return augmented or reads_paraphrases(method_class(cell.row.method)(), Training())
+    joined = cell.temperature is not None
+    return joined or reads_paraphrases(method_class(cell.method)(), Training())
 
 
 def distinct_studies(planned: Sequence[PlannedCell]) -> Iterator[PlannedCell]:
@@ -226,37 +222,27 @@ class CellScore:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StudyCost:
-    """Remaining cost of a study, or the `reason` why it cannot be planned.
+def cost_of(one: PlannedCell) -> dict[str, Any]:
+    """Return a study's name, its `seed_runs`, those that are `missing`, and their `time`.
 
-    `missing` counts the seed runs that the run store lacks. `study` is empty until the encoder from
-    which it starts is trained.
+    The name is empty until the encoder from which the study starts is trained. A study that cannot
+    be planned has a `reason` instead.
     """
-
-    study: str = ""
-    seed_runs: int = 0
-    missing: int = 0
-    time: Estimate | None = None
-    reason: str = ""
-
-
-def cost_of(one: PlannedCell) -> StudyCost:
-    """Return the remaining cost of a cell's study."""
     if one.spec is None:
-        return StudyCost(reason=one.reason)
+        return {"reason": one.reason}
     try:
         folder = _stored_encoder(one.first) if one.first else None
         if folder is None and one.first is not None:
             # The encoder is not trained yet, so no stored seed run uses it.
             with TemporaryDirectory() as empty:
-                found = _plan(one.spec, replace(one.options, storage=Path(empty)), timed=True)
-                return StudyCost("", found["seed_runs"], found["missing"], found["time"])
-        spec = one.spec if folder is None else replace(one.spec, model=str(folder))
-        found = _plan(spec, one.options, timed=True)
-        return StudyCost(found["study"], found["seed_runs"], found["missing"], found["time"])
+                nowhere = replace(one.options, storage=Path(empty))
+                found = {**_plan(one.spec, nowhere, timed=True), "study": ""}
+        else:
+            spec = one.spec if folder is None else replace(one.spec, model=str(folder))
+            found = _plan(spec, one.options, timed=True)
+        return {name: found[name] for name in ("study", "seed_runs", "missing", "time")}
     except SclsearchError as error:
-        return StudyCost(reason=first_line(error))
+        return {"reason": first_line(error)}
 
 
 def _plan(spec: StudySpec, options: RunOptions, *, timed: bool = False) -> dict[str, Any]:
@@ -336,15 +322,15 @@ def _departures(one: PlannedCell, found: Report) -> Iterator[str]:
         yield f"model {base}, not {cell.model}"
     if len(found.configurations) > 1:
         yield f"ours is the best of {len(found.configurations)} configurations by validation"
-    if cell.row.note:
-        yield f"{cell.row.name}: {cell.row.note}"
+    if cell.note:
+        yield f"{cell.row}: {cell.note}"
     if one.note:
         yield one.note
 
 
 def _test_score(cell: Cell, run: SeedRun, of_class: int | None) -> float:
     if of_class is None:
-        return value(cell.column.metric, run.test)
+        return value(cell.metric, run.test)
     return float(f1_by_class(np.array(run.test["confusion"], np.int64))[of_class])
 
 
@@ -353,11 +339,11 @@ def _class_number(cell: Cell, options: RunOptions) -> int | None:
 
     Among equally frequent classes the first is the rarest, as in the imbalanced protocols.
     """
-    if cell.column.of_class is None or cell.column.task is None:
+    if cell.of_class is None or cell.task is None:
         return None
-    y = load_task(cell.column.task, options.data_dir).splits["train"].y
+    y = load_task(cell.task, options.data_dir).splits["train"].y
     order = np.argsort(np.bincount(y.astype(np.int64)), kind="stable")
-    return int(order[0 if cell.column.of_class == "minority" else -1])
+    return int(order[0 if cell.of_class == "minority" else -1])
 
 
 def _on_fine_tuned_encoder(spec: StudySpec, found: Report) -> tuple[StudySpec, str]:
@@ -384,42 +370,24 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
     return folder if folder.exists() else None
 
 
-@dataclass(frozen=True, slots=True)
-class RowComparison:
-    """Paired comparison of a row with the table's first reproduced row, on a task and condition.
-
-    `adjusted` is p, adjusted for all comparisons of the table (Holm).
-    """
-
-    ours: Cell
-    base: Cell
-    comparison: Comparison
-    adjusted: float
-
-
-def compare_rows(scores: Sequence[CellScore]) -> list[RowComparison]:
+def compare_rows(scores: Sequence[CellScore]) -> list[dict[str, Any]]:
     """Return the comparison of each row with the first reproduced one, by task and condition.
 
-    Pairs without a replicate that finished in both are omitted.
+    `ours` and `base` are the cells, `comparison` pairs their replicates, and `adjusted` is its p,
+    adjusted for all comparisons of the table (Holm). Pairs without a replicate that finished in
+    both are omitted. If several conditions share one study, they count once.
     """
     places: dict[tuple[str, str], list[CellScore]] = {}
-    for score in scores:
-        if score.mean is not None:
-            place = score.cell.block.name, score.cell.column.name
-            places.setdefault(place, []).append(score)
-    compared: dict[tuple[str, ...], tuple[CellScore, CellScore, Comparison]] = {}
-    for base, *others in places.values():
-        for other in others:
-            if any(None not in both for both in zip(other.tests, base.tests, strict=True)):
-                # If several conditions share one study, they count as one comparison in the
-                # adjustment.
-                key = other.cell.row.name, other.cell.column.name, other.study, base.study
-                largest = METRICS[base.cell.column.metric].span
-                comparison = compare(other.tests, base.tests, base.subsets, largest=largest)
-                compared.setdefault(key, (other, base, comparison))
-    found = compared.values()
-    adjusted = holm([comparison.p for *_, comparison in found])
-    return [
-        RowComparison(ours.cell, base.cell, comparison, p)
-        for (ours, base, comparison), p in zip(found, adjusted, strict=True)
-    ]
+    for one in scores:
+        if one.mean is not None:
+            places.setdefault((one.cell.block, one.cell.column), []).append(one)
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for base, one in ((base, one) for base, *others in places.values() for one in others):
+        key = one.cell.row, one.cell.column, one.study, base.study
+        pairs = zip(one.tests, base.tests, strict=True)
+        if key not in found and any(None not in both for both in pairs):
+            largest = METRICS[base.cell.metric].span
+            comparison = compare(one.tests, base.tests, base.subsets, largest=largest)
+            found[key] = {"ours": one.cell, "base": base.cell, "comparison": comparison}
+    adjusted = holm([pair["comparison"].p for pair in found.values()])
+    return [{**pair, "adjusted": p} for pair, p in zip(found.values(), adjusted, strict=True)]

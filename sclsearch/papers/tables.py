@@ -18,145 +18,91 @@ SCALES: Mapping[Unit, int] = {"percent": 100, "fraction": 1}
 """Value of a perfect score in each unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Table row: the trained method, and the fields of it that define the row."""
-
-    # As printed.
-    name: str
-    # Name in `METHODS`; None if sclsearch has no such method and shows the published value only.
-    method: str | None = None
-    settings: Settings = field(default_factory=dict)
-    # Name of the table whose settings for a task apply here too.
-    settings_of: str | None = None
-    # Assumptions.
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Table column: task and metric, and the fields that the paper sets for the task."""
-
-    # As printed, with the metric if a printed column has two.
-    name: str
-    metric: str
-    # None in a mean of columns, whose names `average_of` has.
-    task: str | None = None
-    # Class whose F1 is printed, by its share of the training rows; None for all classes.
-    of_class: Literal["minority", "majority"] | None = None
-    # Name of the encoder; None uses the table's.
-    model: str | None = None
-    settings: Settings = field(default_factory=dict)
-    average_of: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Augmentation:
-    """Paraphrases of each row that are added to the training rows, and their temperature."""
-
-    views: int
-    temperature: float
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Condition of one section of a table, and the fields that it sets."""
-
-    # In the paper's terms, `N=20`; `full` or `sampled` if there is one condition.
-    name: str
-    # None uses the table's.
-    protocol: str | None = None
-    # Training rows in total, and per class.
-    train_size: int | None = None
-    shots: int | None = None
-    # Texts of stages that read no labels, including the training rows.
-    unlabeled: int | None = None
-    augmentation: Augmentation | None = None
-    # Task on which the same method fine-tunes the encoder beforehand.
-    first_task: str | None = None
-    settings: Settings = field(default_factory=dict)
-    # Names of the blocks whose mean this is.
-    average_of: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Table cell: one published value, in the table's units, and all fields that it sets.
+    """Table cell: one published value, and what the study that reproduces it sets.
 
-    `value` is None at a point of a figure whose value the text does not state.
-    `settings` combines those of table, task, condition and row; later ones take precedence.
+    Attributes:
+        block: Condition of a section of the table, in the paper's terms; `full` or `sampled` if
+            there is one condition.
+        row: Row, as printed.
+        column: Column, as printed, with the metric if a printed column has two.
+        value: Published value, on the scale of the metrics, whose maximum is 1. None at a point of
+            a figure whose value the text does not state.
+        std: Its standard deviation, on the same scale.
+        method: Name in `METHODS`; None if sclsearch has no such method.
+        note: Assumptions about the row.
+        task: Name in `TASKS`; None in a mean of columns.
+        metric: Metric of the value.
+        of_class: Class whose F1 is printed, by its share of the training rows; None for all.
+        averages: Whether the value is a mean of others.
+        protocol: Protocol, which sets the fields that the settings do not, such as epochs.
+        model: Encoder.
+        train_size: Training rows in total.
+        shots: Training rows per class.
+        unlabeled: Texts of stages that read no labels, including the training rows.
+        temperature: Temperature of the paraphrases that the protocol adds to the training rows.
+        first_task: Task on which the same method fine-tunes the encoder beforehand.
+        settings: Hyperparameters that table, task, condition and row set; later ones take
+            precedence.
     """
 
-    row: Row
-    column: Column
-    block: Block
+    block: str
+    row: str
+    column: str
     value: float | None
     std: float | None
+    method: str | None = None
+    note: str = ""
+    task: str | None = None
+    metric: str
+    of_class: Literal["minority", "majority"] | None = None
+    averages: bool = False
+    protocol: str
     model: str
+    train_size: int | None = None
+    shots: int | None = None
+    unlabeled: int | None = None
+    temperature: float | None = None
+    first_task: str | None = None
     settings: Settings
 
     @property
     def name(self) -> str:
-        return f"{self.block.name}, {self.row.name}, {self.column.name}"
-
-    @property
-    def trainable(self) -> bool:
-        """True if a method here reproduces it; False for published-only rows and for means."""
-        averaged = self.column.average_of or self.block.average_of
-        return self.row.method is not None and not averaged
+        return f"{self.block}, {self.row}, {self.column}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Published table or figure of a paper; a table of settings has no cells.
 
-    The blocks of a figure are the values of its horizontal axis.
+    The blocks of a figure are the values of its horizontal axis. `rows`, `columns` and `blocks`
+    have the fields of `Cell` that they set, by name; a row may take the settings of another table
+    (`settings_of`), a column or block may be a mean (`average_of`).
     """
 
-    # Name on the command line, `gunel/table-4`.
-    name: str
-    # Authors, year and address.
-    paper: str
+    name: str  # on the command line, `gunel/table-4`
+    paper: str  # authors, year and address
     number: int
     title: str
-    # Sections that describe it.
-    source: str
-    # Definition of a cell's value, in one line, and the units of values and standard deviations.
-    value: str
+    source: str  # sections that describe it
+    value: str  # definition of a cell's value, in one line
     unit: Unit
     std_unit: Unit | None = None
     # Aggregation of the seeds into a value, and seed runs behind it; None if the paper does not
     # state them.
     rule: Rule | None = None
     runs: int | None = None
-    # The protocol sets the fields that the cells' settings do not, such as epochs.
     protocol: str
     model: str
     settings: Settings = field(default_factory=dict)
-    # Errata, and remarks for readers of the values.
-    notes: Sequence[str] = ()
-    rows: Mapping[str, Row]
-    columns: Mapping[str, Column]
-    blocks: Mapping[str, Block]
-    # By block, row and column. A printed dash has no cell.
-    cells: Sequence[Cell]
-    # Selectors of the cells that a smaller scale trains by default; empty for all.
-    laptop: Sequence[str] = ()
-    # True if the figure is a map of embeddings, which needs the trained weights.
-    embeddings: bool = False
-
-    @property
-    def figure(self) -> bool:
-        return _is_figure(self.name)
-
-    def as_metric(self, cell: Cell) -> tuple[float | None, float | None]:
-        """Return value and standard deviation on the scale of the metrics, whose maximum is 1."""
-        if cell.value is None:
-            return None, None
-        # Rounded, since 88.1 / 100 is 0.8809999999999999.
-        value = round(cell.value / SCALES[self.unit], 6)
-        std_scale = SCALES[self.std_unit or self.unit]
-        return value, None if cell.std is None else round(cell.std / std_scale, 6)
+    notes: Sequence[str] = ()  # errata, and remarks for readers of the values
+    rows: Mapping[str, Mapping[str, Any]]
+    columns: Mapping[str, Mapping[str, Any]]
+    blocks: Mapping[str, Mapping[str, Any]]
+    cells: Sequence[Cell]  # by block, row and column; a printed dash has no cell
+    laptop: Sequence[str] = ()  # selectors of the cells that a smaller scale trains by default
+    embeddings: bool = False  # True for a map of embeddings, which needs the trained weights
 
 
 @cache
@@ -168,9 +114,8 @@ def published_tables() -> Mapping[str, Table]:
 def load_tables(folder: Path) -> Mapping[str, Table]:
     """Return the tables of a folder, by `<paper>/table-<number>` or `<paper>/figure-<number>`.
 
-    A file has the fields of `Table`. The entries of `rows`, `columns` and `blocks` are the fields
-    of these classes by name. `cells` gives a value, `[value, standard deviation]`, or null for a
-    printed dash, by block, row and column. A figure has a cell at every place.
+    A file has the fields of `Table`. `cells` gives a value, `[value, standard deviation]`, or null
+    for a printed dash, by block, row and column. A figure has a cell at every place.
     """
     from ruamel.yaml import YAML
 
@@ -186,42 +131,36 @@ def load_tables(folder: Path) -> Mapping[str, Table]:
 
 def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:
     file = files[name]
-    rows = {row: Row(row, **entry) for row, entry in file["rows"].items()}
-    columns = {column: Column(column, **entry) for column, entry in file["columns"].items()}
-    blocks = {}
-    for block, entry in file["blocks"].items():
-        added = {key: Augmentation(**entry[key]) for key in entry if key == "augmentation"}
-        blocks[block] = Block(block, **{**entry, **added})
+    scale, std_scale = SCALES[file["unit"]], SCALES[file.get("std_unit", file["unit"])]
+    parts = (file["blocks"].items(), file["rows"].items(), file["columns"].items())
     cells = []
-    for block, row, column in product(blocks.values(), rows.values(), columns.values()):
-        printed = file["cells"].get(block.name, {}).get(row.name, {}).get(column.name)
-        if printed is None and not _is_figure(name):
+    for (block, condition), (row, method), (column, task) in product(*parts):
+        printed = file["cells"].get(block, {}).get(row, {}).get(column)
+        if printed is None and "/figure-" not in name:
             continue
         value, std = printed if isinstance(printed, list) else (printed, None)
-        settings = {
-            **file.get("settings", {}),
-            **_borrowed_settings(row, column.task, files),
-            **column.settings,
-            **block.settings,
-            **row.settings,
-        }
-        value = None if value is None else float(value)
-        model = column.model or file["model"]
-        cells.append(Cell(row, column, block, value, std, model, settings))
+        shared = {name: file[name] for name in ("protocol", "model")}
+        entries = {**shared, **task, **condition, **method}
+        borrowed = files[entries.pop("settings_of")]["columns"] if "settings_of" in entries else {}
+        of_task = (
+            c.get("settings", {}) for c in borrowed.values() if c.get("task") == task.get("task")
+        )
+        layers = (file, {"settings": next(of_task, {})}, task, condition, method)
+        entries["settings"] = {k: v for one in layers for k, v in one.get("settings", {}).items()}
+        entries["averages"] = entries.pop("average_of", None) is not None
+        cells.append(
+            Cell(
+                block=block,
+                row=row,
+                column=column,
+                # Rounded, since 88.1 / 100 is 0.8809999999999999.
+                value=None if value is None else round(value / scale, 6),
+                std=None if std is None else round(std / std_scale, 6),
+                **entries,
+            )
+        )
     rule = parse_rule(file["rule"]) if "rule" in file else None
-    parts = {"rows": rows, "columns": columns, "blocks": blocks, "cells": cells, "rule": rule}
-    return Table(**{**file, "name": name, **parts})
-
-
-def _is_figure(name: str) -> bool:
-    return "/figure-" in name
-
-
-def _borrowed_settings(row: Row, task: str | None, files: Mapping[str, Any]) -> Settings:
-    if row.settings_of is None:
-        return {}
-    columns = files[row.settings_of]["columns"].values()
-    return next((c.get("settings", {}) for c in columns if c.get("task") == task), {})
+    return Table(**{**file, "name": name, "cells": cells, "rule": rule})
 
 
 def select_cells(table: Table, selectors: Sequence[str]) -> list[Cell]:
@@ -247,9 +186,9 @@ def select_cells(table: Table, selectors: Sequence[str]) -> list[Cell]:
         matching = [
             cell
             for cell in table.cells
-            if cell.row.name in (rows or table.rows)
-            and cell.column.name in (columns or table.columns)
-            and cell.block.name in (blocks or table.blocks)
+            if cell.row in (rows or table.rows)
+            and cell.column in (columns or table.columns)
+            and cell.block in (blocks or table.blocks)
         ]
         if not matching:
             raise SclsearchError(
@@ -267,7 +206,7 @@ def _selected_names(table: Table, selector: str) -> tuple[set[str], set[str], se
         for name in names:
             spellings.setdefault(_plain(name), set()).add((kind, name))
     for name, block in table.blocks.items():
-        if size := block.train_size or block.shots:
+        if size := block.get("train_size") or block.get("shots"):
             spellings.setdefault(str(size), set()).add((2, name))
     for term in _terms(selector, spellings.keys()):
         if _plain(term) not in spellings:

@@ -1,12 +1,13 @@
 """Terminal output that compares reproduced with published scores, 80 columns wide."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from sclsearch.canonical import counted
-from sclsearch.papers.reproduce import CellScore, PlannedCell, StudyCost, compare_rows
+from sclsearch.papers.reproduce import CellScore, PlannedCell, compare_rows
 from sclsearch.papers.tables import Cell, Table
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
 from sclsearch.reports.terminal import grid
@@ -16,20 +17,20 @@ from sclsearch.store.storage import Storage, storage_option
 
 def show_costs(
     console: Console,
-    costs: Sequence[tuple[PlannedCell, StudyCost]],
+    costs: Sequence[tuple[PlannedCell, Mapping[str, Any]]],
     planned: Sequence[PlannedCell],
 ) -> None:
     """Print the cost of each distinct study, and why other planned cells have none."""
-    possible = [(one, cost) for one, cost in costs if not cost.reason]
+    possible = [(one, cost) for one, cost in costs if "reason" not in cost]
     if possible:
         rows = [
             (
-                one.cell.block.name,
-                one.cell.row.name,
+                one.cell.block,
+                one.cell.row,
                 str(one.spec and one.spec.task),
-                str(cost.seed_runs),
-                str(cost.missing),
-                duration(cost.time.seconds if cost.time else None),
+                str(cost["seed_runs"]),
+                str(cost["missing"]),
+                duration(cost["time"].seconds if cost["time"] else None),
             )
             for one, cost in possible
         ]
@@ -39,12 +40,13 @@ def show_costs(
         for note in dict.fromkeys(one.note for one, _ in possible if one.note):
             console.print(f"Note: {escape(note)}.")
     reasons = [(one.cell, one.reason) for one in planned]
-    _show_reasons(console, [*reasons, *((one.cell, cost.reason) for one, cost in costs)])
+    reasons += [(one.cell, cost.get("reason", "")) for one, cost in costs]
+    _show_reasons(console, reasons)
 
 
-def _show_total(console: Console, costs: Sequence[StudyCost]) -> None:
-    runs, missing = sum(cost.seed_runs for cost in costs), sum(cost.missing for cost in costs)
-    times = [cost.time for cost in costs if cost.time is not None and cost.missing]
+def _show_total(console: Console, costs: Sequence[Mapping[str, Any]]) -> None:
+    runs, missing = (sum(cost[name] for cost in costs) for name in ("seed_runs", "missing"))
+    times = [cost["time"] for cost in costs if cost["time"] is not None and cost["missing"]]
     known = dict.fromkeys(time.basis for time in times if time.seconds is not None)
     unknown = dict.fromkeys(time.basis for time in times if time.seconds is None)
     total = duration(sum(time.seconds or 0.0 for time in times) if known or not times else None)
@@ -69,14 +71,14 @@ def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> 
         console.print(f"ours: rule {rules}, test scores in points\n")
         rows = []
         for one in reproduced:
-            value, std = table.as_metric(one.cell)
+            value, std = one.cell.value, one.cell.std
             mean, plain = one.mean or 0.0, one.plain or 0.0
             finished = sum(test is not None for test in one.tests)
             rows.append(
                 (
-                    one.cell.block.name,
-                    one.cell.row.name,
-                    one.cell.column.name,
+                    one.cell.block,
+                    one.cell.row,
+                    one.cell.column,
                     _percent(mean, one.std),
                     "–" if value is None else _percent(value, std),
                     "" if value is None else f"{100 * (mean - value):+.1f}",
@@ -99,8 +101,8 @@ def drawing_commands(table: Table, scores: Sequence[CellScore], storage: Storage
     """Yield the command that draws a reproduced figure, for each task."""
     studies: dict[str, list[str]] = {}
     for one in scores:
-        if table.figure and one.mean is not None:
-            studies.setdefault(one.cell.column.name, []).append(one.study)
+        if "/figure-" in table.name and one.mean is not None:
+            studies.setdefault(one.cell.column, []).append(one.study)
     for column, names in studies.items():
         folder = f"{table.name.replace('/', '-')}-{column.lower()}"
         options = f"--output {folder}{storage_option(storage)}"
@@ -111,23 +113,20 @@ def _show_comparisons(console: Console, scores: Sequence[CellScore]) -> None:
     found = compare_rows(scores)
     if not found:
         return
-    bases = dict.fromkeys(one.base.row.name for one in found)
-    names = dict.fromkeys(one.ours.row.name for one in found)
+    bases = dict.fromkeys(one["base"].row for one in found)
+    names = dict.fromkeys(one["ours"].row for one in found)
     which = next(iter(names)) if len(names) == 1 else "Rows"
     against = f"{which} against {' or '.join(bases)}, over all seeds"
     console.print(f"\n[bold]{escape(against)}[/]")
-    rows = [
-        (
-            one.ours.block.name,
-            one.ours.column.name,
-            f"{one.ours.row.name}{f' - {one.base.row.name}' if len(bases) > 1 else ''}",
-            *compared(one.comparison, one.adjusted),
-        )
-        for one in found
-    ]
+    rows = []
+    for one in found:
+        ours, base = one["ours"], one["base"]
+        against = f" - {base.row}" if len(bases) > 1 else ""
+        figures = compared(one["comparison"], one["adjusted"])
+        rows.append((ours.block, ours.column, f"{ours.row}{against}", *figures))
     places = ("condition", "column", "row")
     console.print(grid((*places, *COMPARED), rows, optional=places))
-    show_limits(console, [one.comparison for one in found])
+    show_limits(console, [one["comparison"] for one in found])
 
 
 def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None:

@@ -70,9 +70,7 @@ def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
         assert (one.spec is None) == (small.spec is None) == bool(one.reason)
         if one.spec is None or small.spec is None:
             continue
-        block = one.cell.block
-        usual = "gunel-noisy" if block.augmentation else table.protocol
-        assert one.spec.protocol == (block.protocol or usual)
+        assert one.spec.protocol == table.blocks[one.cell.block].get("protocol", table.protocol)
         assert (one.spec.settings, one.spec.model) == (one.cell.settings, one.cell.model)
         assert (one.spec.searched, one.options.configs) == (False, None)
         assert one.weights == table.name.startswith("gunel/figure")
@@ -91,8 +89,8 @@ def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
         assert field_errors(method_class(str(spec.method)), spec.settings) == []
         twins = [cell for cell, other in studies if other == spec]
         # Without a paraphrase file, conditions that differ only in temperature share a study.
-        conditions = {c.block.augmentation is not None or c.block.name for c in twins}
-        assert len({cell.row.name for cell in twins}) == len(conditions) == 1
+        conditions = {c.temperature is not None or c.block for c in twins}
+        assert len({cell.row for cell in twins}) == len(conditions) == 1
 
 
 def test_a_cell_without_a_study_has_a_reason(planned: Planned, options: RunOptions) -> None:
@@ -109,23 +107,23 @@ def test_a_cell_without_a_study_has_a_reason(planned: Planned, options: RunOptio
 
 def test_a_transfer_first_fine_tunes_an_encoder_as_in_another_table(planned: Planned) -> None:
     own = {
-        one.cell.row.name: (one.spec, replace(one.options, rule=None))
+        one.cell.row: (one.spec, replace(one.options, rule=None))
         for one in planned("gunel/table-2", "SST-2", scale="laptop")
     }
     cells = planned("gunel/table-7", scale="laptop")
     for one in cells:
         assert one.spec is not None
         assert one.first is not None
-        assert (one.first.spec, one.first.options) == own[one.cell.row.name]
+        assert (one.first.spec, one.first.options) == own[one.cell.row]
         assert (one.spec.protocol, one.spec.shots) == ("gunel-fewshot", 20)
-    trained = [(one.cell.row.name, one.spec.task) for one in distinct_studies(cells) if one.spec]
+    trained = [(one.cell.row, one.spec.task) for one in distinct_studies(cells) if one.spec]
     tasks = ("sst2", "amazon2", "yelp2")
     assert trained == [(row, task) for row in ("CE", "CE + SCL") for task in tasks]
 
 
 def test_only_methods_that_read_paraphrases_get_them(planned: Planned, file: Path) -> None:
     cells = planned("cmlm/table-2", paraphrases=file)
-    given = {one.cell.row.name: one.spec.paraphrases for one in cells if one.spec}
+    given = {one.cell.row: one.spec.paraphrases for one in cells if one.spec}
     assert given == {"FT": None, "SCL": None, "CSSL": file, "TAPT": None, "CMLM": None}
     with pytest.raises(SclsearchError, match=r"^--paraphrases .*: no selected cell reads"):
         planned("gunel/table-5", "Original", paraphrases=file)
@@ -136,9 +134,9 @@ def test_a_file_reproduces_only_the_conditions_of_its_temperature(
 ) -> None:
     cells = planned("gunel/table-5", paraphrases=file)
     found = [one for one in cells if one.spec]
-    assert Counter(one.cell.block.name for one in found) == {"Original": 6, "T=0.5": 6}
+    assert Counter(one.cell.block for one in found) == {"Original": 6, "T=0.5": 6}
     assert {one.note for one in found} == {""}
-    reasons = Counter(one.reason for one in cells if one.cell.block.augmentation)
+    reasons = Counter(one.reason for one in cells if one.cell.temperature)
     others = (f"needs paraphrases at T={t}, but the file has T=0.5" for t in (0.3, 0.7, 0.9))
     assert reasons == {"": 6, **dict.fromkeys(others, 6)}
     # Without a temperature all noisy conditions are one study with a note.
@@ -148,7 +146,7 @@ def test_a_file_reproduces_only_the_conditions_of_its_temperature(
         assert Counter(one.reason for one in cells) == {"": 30, "a mean of other cells": 6}
         assert len(list(distinct_studies(cells))) == 12
         for one in cells:
-            noisy = one.cell.block.augmentation is not None
+            noisy = one.cell.temperature is not None
             if one.spec:
                 assert one.note == (NO_TEMPERATURE if noisy else "")
                 assert one.spec.paraphrases == (given if noisy else None)

@@ -133,8 +133,7 @@ def test_the_cost_is_the_time_of_the_missing_seed_runs(
 
     def planned(one: PlannedCell) -> list[float | None]:
         cost = cost_of(one)
-        assert cost.time is not None
-        return [cost.seed_runs, cost.missing, cost.time.at_once, cost.time.seconds]
+        return [cost["seed_runs"], cost["missing"], cost["time"].at_once, cost["time"].seconds]
 
     assert planned(ce) == [10, 10, 1, None]
     finish(ce.spec, replace(ce.options, seeds=3), seconds=60.0)
@@ -153,16 +152,14 @@ def test_rows_are_compared_with_the_first_by_replicate(demo: Table) -> None:
     theirs = scored("Theirs,N=20,Demo", 0.5, 0.5, 0.5, 0.5)
     elsewhere = scored("CE,N=20,Minor", 0.1, 0.2), scored("CE,Both,Demo", 0.1, 0.2)
     found = compare_rows([*elsewhere, base, ours, theirs])
-    assert [(one.ours, one.base) for one in found] == [
+    assert [(one["ours"], one["base"]) for one in found] == [
         (ours.cell, base.cell),
         (theirs.cell, base.cell),
     ]
-    assert found[0].comparison == compare(ours.tests, base.tests)
-    assert [one.adjusted for one in found] == holm([one.comparison.p for one in found])
+    assert found[0]["comparison"] == compare(ours.tests, base.tests)
+    assert [one["adjusted"] for one in found] == holm([one["comparison"].p for one in found])
     # Conditions that share both studies are compared once.
-    twins = [
-        replace(one, cell=replace(one.cell, block=demo.blocks["Both"])) for one in (base, ours)
-    ]
+    twins = [replace(one, cell=replace(one.cell, block="Both")) for one in (base, ours)]
     assert compare_rows([base, ours, *twins]) == compare_rows([base, ours])
     # Rows without a common replicate are not compared.
     none, late = scored("CE,N=20,Demo", 0.5, None), scored("CE + SCL,N=20,Demo", None, 0.5)
@@ -174,7 +171,7 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     tmp_path: Path, options: RunOptions, small: Path
 ) -> None:
     def missing() -> list[int]:
-        return [cost_of(study).missing for study in distinct_studies([one])]
+        return [cost_of(study)["missing"] for study in distinct_studies([one])]
 
     # A cell at laptop scale that starts from an encoder fine-tuned on the same task.
     text = DEMO.replace("{train_size: 20}", "{train_size: 20, first_task: demo}")
@@ -192,7 +189,7 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     (folder,) = Path(options.storage, "encoders").iterdir()
     assert (folder.name, missing()) == (f"demo-{best[:12]}", [0, 6])
     name = finish(replace(one.spec, model=str(folder)), one.options)
-    assert (missing(), cost_of(one).study) == ([0, 0], name)
+    assert (missing(), cost_of(one)["study"]) == ([0, 0], name)
     written = (folder / CARD).stat().st_mtime_ns
     score = reproduce_cell(one, QUIET, 0.0)
     assert (folder / CARD).stat().st_mtime_ns == written
