@@ -145,7 +145,13 @@ def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:
         of_task = (
             c.get("settings", {}) for c in borrowed.values() if c.get("task") == task.get("task")
         )
-        layers = (file, {"settings": next(of_task, {})}, task, condition, method)
+        layers: Sequence[Mapping[str, Any]] = (
+            file,
+            {"settings": next(of_task, {})},
+            task,
+            condition,
+            method,
+        )
         entries["settings"] = {k: v for one in layers for k, v in one.get("settings", {}).items()}
         entries["averages"] = entries.pop("average_of", None) is not None
         cells.append(

@@ -325,18 +325,22 @@ LACON_FEW_SHOT = replace(
     few_shot=True,
     sizes=("20-per-class",),
 )
-LACON_IMBALANCED = tuple(
-    replace(
+
+
+def lacon_imbalance(rho: int) -> Protocol:
+    """Return the protocol with classes of ratio ρ."""
+    return replace(
         LACON,
         name=f"lacon-imbalance:{rho}",
         summary=f"Zhang et al.: {MINORITY} rows of one class, {MINORITY * rho} of the other, "
         "mean of 10",
         rows=partial(imbalanced_rows, rho=rho),
     )
-    for rho in (1, 3, 5, 10, 20)
-)
-LACON_CLASSES = tuple(
-    replace(
+
+
+def lacon_classes(count: int) -> Protocol:
+    """Return the protocol with the first `count` classes of a task."""
+    return replace(
         LACON,
         name=f"lacon-classes:{count}",
         summary=f"Zhang et al.: at most 1000 rows of each of a task's first {count} classes, "
@@ -344,8 +348,6 @@ LACON_CLASSES = tuple(
         rows=rows_by_classes,
         classes=count,
     )
-    for count in range(2, 15)
-)
 
 
 HELD_OUT = 0.2

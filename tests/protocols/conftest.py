@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Rows, Size, Splits
 from sclsearch.tasks.base import Split, Task, TaskData
 
@@ -23,7 +23,7 @@ def labeled(name: str = "toy", metric: str = "accuracy", /, **splits: Sequence[f
 
 def splits_of(name: str, data: TaskData, number: int = 0, size: Size | int | None = None) -> Splits:
     """Return the splits of a replicate; a number is the total of training rows."""
-    protocol = PROTOCOLS[name]
+    protocol = find_protocol(name)
     size = Size(total=size) if isinstance(size, int) else size
     return protocol.splits(data, size if protocol.few_shot else None, protocol.replicate(number))
 
