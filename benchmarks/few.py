@@ -30,7 +30,7 @@ CELLS = [
     ("banking77", 8),
 ]
 TF_IDF, FROZEN, SETFIT = "TF-IDF", "frozen encoder", "SetFit library"
-METHODS = (TF_IDF, FROZEN, SETFIT, "setfit", "ce", "scl", "lacon", "supcl-seq")
+METHODS = (TF_IDF, FROZEN, "ce", "scl", "lacon", "supcl-seq", "setfit", SETFIT)
 LENGTH = 32  # tokens at which SetFit cuts texts
 INTRODUCTION = f"""\
 # Eight and sixteen texts per class
@@ -134,7 +134,7 @@ def record(data: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     columns = ["data", "shots", "draw", "method"]
     done = {*read().reindex(columns=columns).itertuples(index=False, name=None)}
-    for draw, (name, shots), method in product(range(DRAWS), CELLS, METHODS):
+    for draw, method, (name, shots) in product(range(DRAWS), METHODS, CELLS):
         if (name, shots, draw, method) in done:
             continue
         paths, began = rows_of(data, folder, name, shots, draw), time.perf_counter()
