@@ -264,6 +264,21 @@ def test_the_smallest_space_limits_the_budget_of_all_methods_so_that_budgets_are
     assert [search.options.study for search in searches] == ["mine-ce", "mine-scl", "mine-cssl"]
 
 
+def test_an_own_method_has_the_space_beside_its_file_and_the_budget_of_the_built_in_ones(
+    options: Options, own_methods: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(own_methods["mine.py"], encoding="utf-8")
+    space = "method: Smoothed\nsource: mine\npublished: []\n"
+    values = "space: {smoothing: {type: choice, values: [0.0, 0.1, 0.2]}}\n"
+    (tmp_path / "mine.yaml").write_text(space + values, encoding="utf-8")
+    own = f"{tmp_path}/mine.py:Smoothed"
+    given: Options = {"method": "ce", **options, "configs": 20, "space": None}
+    searches = prepare_several(variants(["ce", own], [None]), *described(given), dry=True)
+    assert {name: search.configs for name, search in searches.items()} == {"ce": 3, "Smoothed": 3}
+    parameters = searches["Smoothed"].study.space.parameters
+    assert list(parameters) == ["smoothing"]
+
+
 def test_methods_share_a_time_budget_and_an_error_of_one_is_raised_after_the_others_have_run(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
