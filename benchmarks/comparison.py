@@ -108,6 +108,8 @@ def space_of(encoder: str, method: str) -> Record:
     start = encoder_traits(model_folder(encoder)).learning_rate
     rates = [float(f"{start * factor:.1e}") for factor in FACTORS]
     fixed = {**space.get("fixed", {}), **space["published"][0], "max_length": LENGTH}
+    if method == "scl":
+        fixed["rows_per_class"] = 1  # as recorded; the practical space now balances many classes
     searched = {"learning_rate": {"type": "choice", "values": rates}}
     return {"method": method, "source": "equal tuning", "fixed": fixed, "space": searched}
 
