@@ -1,8 +1,6 @@
-"""Replays of searches with few labels on recorded seed runs.
+"""Replays of searches with few labels on recorded seed runs, in `tables/` and `scores/`.
 
     python -m benchmarks.search > benchmarks/search.md
-
-It reads `tables/`, which search_tables.py records, and `scores/`.
 """
 
 import json
