@@ -256,6 +256,14 @@ def details(records: Records) -> str:
     return table(records, cell)
 
 
+def highest(found: Mapping[str, Record]) -> tuple[str, list[str]]:
+    """Return the method of the highest accuracy, and those that are not reliably below it."""
+    best = max(found, key=lambda name: found[name]["accuracy"])
+    correct = found[best]["correct"]
+    tests = {name: paired(correct, one["correct"], ALPHA) for name, one in found.items()}
+    return best, [n for n, test in tests.items() if n != best and test.p > ALPHA / PAIRS]
+
+
 def scores(records: Records) -> str:
     """Return accuracy in percent and seconds per model; the highest is bold."""
     rows = []
@@ -263,14 +271,11 @@ def scores(records: Records) -> str:
         found = {name: one for name in ALL if (one := records.get((*place, name)))}
         if BASE not in found:
             continue
-        best = max(found, key=lambda name: found[name]["accuracy"])
-        cells, equal = dict.fromkeys(ALL, ""), []
+        best, equal = highest(found)
+        cells = dict.fromkeys(ALL, "")
         for name, one in found.items():
             bold, edge, seconds = "**" * (name == best), EDGE * one["edge"], one["seconds"]
             cells[name] = f"{bold}{percent(one['accuracy'])}{bold}{edge} ({seconds:.2g} s)"
-            test = paired(found[best]["correct"], one["correct"], ALPHA)
-            if name != best and test.p > ALPHA / PAIRS:
-                equal.append(name)
         rows.append(
             [place[0], f"{place[1]}, {place[2]}", *cells.values(), ", ".join(equal) or "none"]
         )
@@ -293,9 +298,15 @@ def sentences(records: Records) -> str:
         half = f"±{50 * median(wide):.1f} points"
         text += f"\nThe median inconclusive interval is {half}: smaller differences stay hidden."
     full = [place for place in CASES if all((*place, name) in records for name in ALL)]
-    best = [max(ALL, key=lambda name: records[(*place, name)]["accuracy"]) for place in full]
-    won = ", ".join(f"{name} in {count}" for name, count in Counter(best).most_common())
-    return text + (f" The highest score of {len(full)} cases: {won}." if full else "")
+    best = [highest({name: records[(*place, name)] for name in ALL}) for place in full]
+    won = ", ".join(f"{n} in {count}" for n, count in Counter(n for n, _ in best).most_common())
+    alone = Counter(name for name, equal in best if not equal)
+    reliable = ", ".join(f"{name} in {count}" for name, count in alone.items()) or "none"
+    return text + (
+        f" The highest score of {len(full)} cases: {won}; reliably above all others: {reliable}."
+        if full
+        else ""
+    )
 
 
 def filled(text: str, records: Records) -> str:

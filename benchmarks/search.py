@@ -1,6 +1,6 @@
 """Replays of searches with few labels on recorded seed runs, in `tables/` and `scores/`.
 
-    python -m benchmarks.search > benchmarks/search.md
+python -m benchmarks.search > benchmarks/search.md
 """
 
 import json
