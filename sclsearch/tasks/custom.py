@@ -160,8 +160,8 @@ class CustomTask:
 def known_delimiter(text: str) -> str:
     """Return the character that `--delimiter` names."""
     delimiter = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise SclsearchError(f"--delimiter: must be a character or tab, got {text!r}.")
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise SclsearchError(f"--delimiter: must be an ASCII character or tab, got {text!r}.")
     return delimiter
 
 

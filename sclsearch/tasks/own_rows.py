@@ -236,16 +236,16 @@ def _doubtful_classes(labels: Sequence[str]) -> Iterator[str]:
 
 
 def _contradictions(splits: Mapping[str, Split]) -> Iterator[str]:
-    found: dict[Texts, set[float]] = {}
+    found: dict[Texts, float] = {}
+    both: dict[Texts, None] = {}
     for split in splits.values():
         for text, label in zip(split.texts, split.y.tolist(), strict=True):
-            if label >= 0:
-                found.setdefault(text, set()).add(label)
-    both = [text for text, labels in found.items() if len(labels) > 1]
+            if label >= 0 and found.setdefault(text, label) != label:
+                both[text] = None
     if both:
         yield (
             f"{len(both)} of {len(found)} texts have more than one label, the first "
-            f"{reprlib.repr(both[0][0])}: no model can predict all their rows"
+            f"{reprlib.repr(next(iter(both))[0])}: no model can predict all their rows"
         )
 
 

@@ -5,9 +5,10 @@ import json
 import re
 import reprlib
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 FORMATS = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".parquet")
 """Endings of the files that can be read; each may be followed by `.gz`."""
 DELIMITERS = ",;\t|~"
-NEWLINE = "\n"
+NEWLINE = b"\n"
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
 SHOWN_FAULTS = 5
 _SIGNATURES = {  # first bytes of files that are often named `.csv`
@@ -99,25 +100,28 @@ def parse(
             f"with .gz, got {ending or 'none'}. Convert the file."
         )
     with _errors(where):
-        if not content.strip():
+        if not content or content.isspace():
             raise ValueError("it is empty")
         if ending == ".parquet":
             return _read_parquet(content, where)
-        text = content.decode("utf-8-sig")
         if ending in (".csv", ".tsv"):
-            return _read_csv(text, ending, delimiter, header, literal)
+            return _read_csv(content, ending, delimiter, header, literal)
         # Objects keep large integers beside missing values.
-        return pd.DataFrame(_records(text, columns=ending == ".json"), dtype=object)
+        rows = _records(content.decode("utf-8-sig"), columns=ending == ".json")
+        return pd.DataFrame(rows, dtype=object)
 
 
 def _read_csv(
-    text: str, ending: str, delimiter: str | None, header: Sequence[str] | None, literal: bool
+    text: bytes, ending: str, delimiter: str | None, header: Sequence[str] | None, literal: bool
 ) -> "pd.DataFrame":
     import pandas as pd
 
-    if ending == ".csv" and (line := re.match(r'"?sep=(.)"?\r?\n', text)):  # for Excel
-        delimiter, text = delimiter or line[1], f"\n{text[line.end() :]}"
-    first = text.lstrip("\r\n").partition("\n")[0]
+    if text.startswith((*_SIGNATURES, BOM_UTF8)):
+        text.decode()  # raises for a signature
+        text = text.removeprefix(BOM_UTF8)
+    if ending == ".csv" and (line := re.match(rb'"?sep=(.)"?\r?\n', text)):  # for Excel
+        delimiter, text = delimiter or line[1].decode(), b"\n" + text[line.end() :]
+    first = next((line for line in BytesIO(text) if line.strip(b"\r\n")), b"").decode()
     quoted = ending == ".csv" or delimiter is not None or first.startswith('"')
     if delimiter is None:
         unquoted = re.sub(r'"[^"]*"', "", first)
@@ -129,9 +133,9 @@ def _read_csv(
         )
     quoted = quoted or (not literal and "\t" in first and _needs_quotes(text))
     # Only line feeds end lines, since texts may contain other line separators.
-    options: dict[str, Any] = {} if quoted else {"quoting": 3, "lineterminator": NEWLINE}
+    options: dict[str, Any] = {} if quoted else {"quoting": 3, "lineterminator": "\n"}
     frame: pd.DataFrame = pd.read_csv(
-        StringIO(text, newline=""),
+        BytesIO(text),
         sep=delimiter,
         header=None,  # pandas would rename columns of one name
         dtype=str,
@@ -145,7 +149,7 @@ def _read_csv(
     return frame.set_axis(header, axis=1)
 
 
-def _needs_quotes(text: str) -> bool:
+def _needs_quotes(text: bytes) -> bool:
     """Return whether a TSV file without quotes in its header has the quotes of CSV.
 
     All cells must be valid CSV, and either a cell needs its quotes or a column has them everywhere.
@@ -153,12 +157,12 @@ def _needs_quotes(text: str) -> bool:
     would be one.
     """
     rows = text.rstrip().count(NEWLINE)
-    quoted = len(re.findall(r'^"|\t"', text, re.MULTILINE))
-    needed = re.search(r'(?:^|\t)"(?:[^"]*""|[^"\t\n]*[\t\n])', text, re.MULTILINE)
+    quoted = len(re.findall(rb'^"|\t"', text, re.MULTILINE))
+    needed = re.search(rb'(?:^|\t)"(?:[^"]*""|[^"\t\n]*[\t\n])', text, re.MULTILINE)
     return bool(quoted >= rows or needed) and _end_of_cells(text, "\t", r"\t", r"\n") == len(text)
 
 
-def _end_of_cells(text: str, delimiter: str, *excluded: str) -> int:
+def _end_of_cells(text: bytes, delimiter: str, *excluded: str) -> int:
     """Return where the first cell begins whose quotes are not those of CSV, or the text's length.
 
     A quoted cell must lack one of the excluded characters.
@@ -166,7 +170,7 @@ def _end_of_cells(text: str, delimiter: str, *excluded: str) -> int:
     d = re.escape(delimiter)
     inner = "|".join(rf'[^"{one}]*+(?:""[^"{one}]*+)*+' for one in excluded or ("",))
     cell = rf'(?:"(?:{inner})"|(?!")[^{d}\n]*+)(?:{d}|\r?\n|\Z)'
-    found = re.match(f"(?:{cell})*+", text)
+    found = re.match(f"(?:{cell})*+".encode(), text)
     return found.end() if found else 0
 
 

@@ -117,7 +117,8 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         (f"{PARTS}d,x,rest\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'rest'$"),
         (BALANCED, {**SPLIT, **FRACTIONS}, "--split-column, --fractions: "),
         (BALANCED, {**FRACTIONS, **TEST}, r"--fractions: the share of test .*, got 0\.1"),
-        (BALANCED, {"delimiter": "ab"}, "--delimiter: must be a character or tab, got 'ab'"),
+        (BALANCED, {"delimiter": "ab"}, "--delimiter: must be an ASCII character or tab, got"),
+        (BALANCED, {"delimiter": "§"}, "--delimiter: must be an ASCII character or tab, got"),
     ],
 )
 def test_an_invalid_file_or_option_is_named(
