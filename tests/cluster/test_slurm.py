@@ -53,18 +53,19 @@ def start(tmp_path: Path) -> Start:
         "SLURM_GPUS_ON_NODE": "4",
     }
 
-    def run(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
+    def run(*arguments: str, **variables: str | None) -> "subprocess.Popen[str]":
         command, pipe = ["bash", str(SCRIPT), *arguments], subprocess.PIPE
-        return subprocess.Popen(command, env={**environment, **variables}, stderr=pipe, text=True)
+        own = {name: text for name, text in {**environment, **variables}.items() if text}
+        return subprocess.Popen(command, env=own, stderr=pipe, text=True)
 
     return run
 
 
-def test_the_script_runs_tune_on_all_nodes_with_a_new_token_that_is_deleted(
+def test_the_script_runs_a_command_on_all_nodes_with_a_new_token_that_is_deleted(
     start: Start, tmp_path: Path, env_sh: Mapping[str, str]
 ) -> None:
     before = os.umask(0o027)
-    process = start("--method", "scl", "--set", "tau=0.3 ")
+    process = start("tune", "--method", "scl", "--set", "tau=0.3 ")
     os.umask(before)
     _, log = process.communicate(timeout=60)
     assert (process.returncode, log) == (0, "")
@@ -85,13 +86,21 @@ def test_with_an_image_ray_runs_in_it_with_gpus_scratch_and_shared_folders(
     start: Start, tmp_path: Path
 ) -> None:
     variables = {"SCLSEARCH_IMAGE": "/shared/one.sif", "SCLSEARCH_BIND": "/shared,/data"}
-    process = start("--method", "scl", SLURM_TMPDIR="/scratch/17", **variables)
+    process = start("confirm", "mine", SLURM_TMPDIR="/scratch/17", **variables)
     _, log = process.communicate(timeout=60)
     assert (process.returncode, log) == (0, "")
     command = (tmp_path / "apptainer").read_text(encoding="utf-8")
     folders = f"/scratch/17,{tmp_path}/.cache/huggingface,/shared,/data"
     assert command.startswith(f"exec --nv --bind {folders} /shared/one.sif ray symmetric-run ")
     assert "RAY_TMPDIR=/scratch/17/scl-17\n" in (tmp_path / "environment").read_text()
+    assert (tmp_path / "sclsearch").read_text() == "confirm mine --address auto\n"
+
+
+def test_machines_without_gpus_offer_none(start: Start, tmp_path: Path) -> None:
+    process = start("tune", SLURM_GPUS_ON_NODE=None)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert " --num-gpus=0 -- " in (tmp_path / "ray").read_text(encoding="utf-8")
 
 
 def test_the_job_ends_with_the_exit_code_of_tune_and_fails_if_tune_did_not_run(
