@@ -72,6 +72,22 @@ def test_what_is_within_the_band_goes_on_too() -> None:
     assert seeds_of(equal) == [10] * 30
 
 
+def test_the_band_is_in_standard_errors_of_a_difference_over_all_seeds() -> None:
+    scores = few_shot(np.random.default_rng(3), 12)
+    first = scores[:, :2]
+    ranked = np.argsort(-first.mean(1), kind="stable")
+    # Least squares with an effect of each configuration and each seed, of the better half.
+    half = first[ranked[:6]].reshape(-1)
+    effects = np.hstack([np.repeat(np.eye(6), 2, 0), np.tile(np.eye(2), (6, 1))])
+    rest = half - effects @ np.linalg.lstsq(effects, half, rcond=None)[0]
+    # Of 10 seeds, 8 of both configurations are unknown.
+    error = math.sqrt(2 * (rest @ rest) / 5 * (1 / 2 - 1 / 10))
+    gap = first.mean(1)[ranked[0]] - first.mean(1)[ranked[6]]
+    for factor, goes_on in ((0.99, False), (1.01, True)):
+        race = finish(race_of(12, float(factor * gap / error)), scores)
+        assert (seeds_of(race)[ranked[6]] > 2) == goes_on
+
+
 def test_the_standard_error_leaves_out_the_effects_of_seeds_and_configurations() -> None:
     draw = np.random.default_rng(1)
     means, effects = draw.standard_normal((8, 1)), draw.standard_normal((1, 10))

@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 import sys
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,19 @@ def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_o
         assert table[f"score.{label}"].tolist() == [one.scores[label] for one in expected]
     with pytest.raises(SclsearchError, match=r"^text 1: must be a text"):
         model.predict(pd.DataFrame({"text": ["a text", None]}))
+
+
+def test_the_winner_becomes_a_model_once_the_search_has_finished(
+    trained: Path, uri: str, shown: Shown
+) -> None:
+    logger, found = MLflowLogger(uri, trained), report(trained, "mine")
+    try:
+        for finished in (False, True):
+            publish(logger, replace(found, finished=finished))
+            experiment = study_run(shown).info.experiment_id
+            assert len(shown.client.search_logged_models([experiment])) == finished
+    finally:
+        logger.close()
 
 
 @pytest.mark.parametrize("name", [None, "sentiment"])
