@@ -170,14 +170,6 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
             f"{where}: the training rows must have at least two classes, got "
             f"{reprlib.repr(classes)}."
         )
-    seen: dict[str, str] = {}
-    for name in classes:
-        other = seen.setdefault(_visible(name), name)
-        if other != name:
-            raise SclsearchError(
-                f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
-                "Make them one."
-            )
     if all(QUOTES.fullmatch(name.strip()) for name in classes):
         raise SclsearchError(
             f"{where}: all classes are in quotes, such as {reprlib.repr(classes[0])}. Remove the "
@@ -230,7 +222,7 @@ def _doubtful_classes(labels: Sequence[str]) -> Iterator[str]:
     counts = Counter(folded)
     named = [*zip(map(reprlib.repr, labels), folded, strict=True)]
     if alike := [name for name, one in named if counts[one] > 1]:
-        yield f"classes that differ in case or spaces alone: {listed(alike)}"
+        yield f"classes that differ in case, spaces or invisible characters: {listed(alike)}"
     if missing := [name for name, one in named if one in MISSING]:
         yield f"classes that may mean no label: {listed(missing)}. Empty these cells to drop them"
 

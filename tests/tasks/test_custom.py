@@ -144,7 +144,10 @@ def test_notes_warn_of_repeated_texts_and_of_lacking_or_doubtful_classes(
         "1 of 3 test texts are also texts without a label",
     )
     assert notes(BALANCED.replace("pos", "Neg").replace("neg", "neg ")) == (
-        "classes that differ in case or spaces alone: 'Neg', 'neg '",
+        "classes that differ in case, spaces or invisible characters: 'Neg', 'neg '",
+    )
+    assert notes(BALANCED.replace("pos", "neg\u200b")) == (
+        r"classes that differ in case, spaces or invisible characters: 'neg', 'neg\u200b'",
     )
     assert notes(BALANCED.replace("neg", "n/a").replace("pos", "null")) == (
         "classes that may mean no label: 'n/a', 'null'. Empty these cells to drop them",
