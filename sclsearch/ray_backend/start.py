@@ -32,7 +32,6 @@ from ray.exceptions import RayError
 from sclsearch.errors import SclsearchError, first_sentence, suggestion
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.fields import own_modules
-from sclsearch.ray_backend.signals import restored_signal_handlers
 
 RAYLET, GCS = ray_constants.PROCESS_TYPE_RAYLET, ray_constants.PROCESS_TYPE_GCS_SERVER
 PREFIX = "sclsearch-ray-"
@@ -134,8 +133,7 @@ def started_ray(address: str | None) -> Iterator[Path]:
         # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
         with redirect_stdout(sys.stderr):
             # Ray's own handler of SIGTERM ends this process without a message.
-            unhandled = _replaced(ray_utils, "set_sigterm_handler", lambda _: None)
-            with restored_signal_handlers(), unhandled:
+            with _replaced(ray_utils, "set_sigterm_handler", lambda _: None):
                 if address is not None:
                     _join(address, quiet)
                 session = _start(quiet) if address is None else None
@@ -246,27 +244,11 @@ def _start(quiet: Mapping[str, Any]) -> Path:
         session.chmod(0o700)  # Ray lets every user write to it
     except Exception as error:
         raise SclsearchError(
-            "Ray: its processes did not start on this machine: "
-            f"{first_sentence(str(error))}. {_remedy(str(error))}"
+            f"Ray: its processes did not start on this machine: {first_sentence(str(error))}. Set "
+            "HOME or RAY_TMPDIR if it names their folder. On a busy machine, wait. Otherwise read "
+            "Ray's logs in /tmp/ray/session_latest/logs."
         ) from error
     return session
-
-
-def _remedy(fault: str) -> str:
-    """Return what to do about a fault of Ray's start."""
-    home = os.environ.get("HOME", "")
-    if "AF_UNIX" in fault:
-        folder = os.environ.get("RAY_TMPDIR") or gettempdir()
-        return (
-            f"{folder}: is too long a name for the folder of its sockets. Set RAY_TMPDIR to a "
-            "shorter folder, such as /tmp."
-        )
-    if f"{home}/.ray" in fault or "home directory" in fault:
-        return f"HOME must be a folder that can be written, got {home!r}. Set HOME to another one."
-    return (
-        f"The load is {os.getloadavg()[0]:.0f} on {cores()} cores: if it is high, wait; otherwise "
-        f"read Ray's logs in /tmp/ray/session_latest/logs. Run the same command to resume."
-    )
 
 
 @contextmanager

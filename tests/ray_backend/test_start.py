@@ -47,8 +47,12 @@ def test_an_unusable_gpu_driver_is_reported_with_both_versions(
 @pytest.mark.parametrize(
     ("variable", "folder", "message"),
     [
-        ("HOME", "/dev/null/home", r"HOME must be a folder that can be written, got '/dev/null/ho"),
-        ("RAY_TMPDIR", "long" * 25, r"long: is too long a name .* Set RAY_TMPDIR to a shorter"),
+        ("HOME", "/dev/null/home", r"'/dev/null/home/\.ray'\. Set HOME or RAY_TMPDIR"),
+        (
+            "RAY_TMPDIR",
+            "long" * 25,
+            r"107 bytes: .*long/ray/.* Set HOME or RAY_TMPDIR",
+        ),
     ],
 )
 def test_a_start_that_fails_for_a_folder_names_it_and_the_variable(
