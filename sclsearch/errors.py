@@ -59,7 +59,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     meant = {one.casefold(): one for one in names}
     asked = name.casefold()
     begun = [one for one in meant if asked and one.startswith(asked)]
-    near = [meant[one] for one in begun or get_close_matches(asked, meant, n=1, cutoff=0.5)]
+    short = [one for one in meant if asked == "".join(re.findall(r"(?:^|[-_])(.)", one))]
+    near = [
+        meant[one] for one in begun or short or get_close_matches(asked, meant, n=1, cutoff=0.5)
+    ]
     question = f" Did you mean {near[0]!r}?" if near else ""
     return f"{question} Known: {listed(names, SHOWN_NAMES) or 'none'}."
 

@@ -21,4 +21,5 @@ def test_the_error_suggests_the_nearest_name_and_lists_all_names(name: str, hint
         lookup(TABLE, name, "method")
     assert str(error.value) == f"Unknown method {name!r}.{hint} Known: ce, scl, supcl-seq."
     assert suggestion("taus", ["tau2", "tau"]) == " Did you mean 'tau'? Known: tau, tau2."
+    assert suggestion("lr", ["lam", "learning_rate"]).startswith(" Did you mean 'learning_rate'?")
     assert suggestion("any", iter(())) == " Known: none."
