@@ -51,16 +51,10 @@ ALIASES: Mapping[str, Alias] = {
         "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", 1024, 24, "mit"
     ),
     "distilbert": Alias(
-        "DistilBERT base, uncased, 66 M parameters",
-        "distilbert/distilbert-base-uncased",
-        768,
-        6,
+        "DistilBERT base, uncased, 66 M parameters", "distilbert/distilbert-base-uncased", 768, 6
     ),
     "electra-base": Alias(
-        "ELECTRA base discriminator, 110 M parameters",
-        "google/electra-base-discriminator",
-        768,
-        12,
+        "ELECTRA base discriminator, 110 M parameters", "google/electra-base-discriminator", 768, 12
     ),
 }
 

@@ -368,10 +368,7 @@ def fit(
     # A node has one unit of its type of accelerator: the share of a seed run only selects nodes.
     kind = {f"{ACCELERATOR}{options.accelerator}": 0.0001} if options.accelerator else {}
     tuner = tune.Tuner(
-        tune.with_resources(
-            trainable,
-            {"cpu": options.cpus_per_trial, "gpu": gpus, **kind},
-        ),
+        tune.with_resources(trainable, {"cpu": options.cpus_per_trial, "gpu": gpus, **kind}),
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=SeedScheduler(searcher, watchdog.hung),

@@ -167,18 +167,8 @@ METRICS: Mapping[str, Metric] = {
         Metric("weighted_f1", 0.0, "classes", weighted_f1),
         Metric("balanced_accuracy", 0.0, "classes", balanced_accuracy),
         Metric("roc_auc", 0.0, "probabilities", roc_auc),
-        Metric(
-            "average_precision",
-            0.0,
-            "probabilities",
-            average_precision,
-        ),
-        Metric(
-            "neg_log_loss",
-            math.log(LEAST_PROBABILITY),
-            "probabilities",
-            neg_log_loss,
-        ),
+        Metric("average_precision", 0.0, "probabilities", average_precision),
+        Metric("neg_log_loss", math.log(LEAST_PROBABILITY), "probabilities", neg_log_loss),
         Metric("pearson", -1.0, "scores", pearson),
         Metric("spearman", -1.0, "scores", spearman),
     )

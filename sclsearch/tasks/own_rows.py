@@ -24,13 +24,7 @@ from sclsearch.tasks.base import (
     stratified,
 )
 from sclsearch.tasks.custom import SPLIT_VALUES, CustomTask
-from sclsearch.tasks.tables import (
-    check_values,
-    has_blank,
-    read_table,
-    text_columns,
-    to_split,
-)
+from sclsearch.tasks.tables import check_values, has_blank, read_table, text_columns, to_split
 
 if TYPE_CHECKING:
     import pandas as pd
