@@ -4,7 +4,7 @@ import copy
 import inspect
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import count
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CPU = torch.device("cpu")
+CHARACTERS = 32
+"""Characters per token above which a text is cut before its tokenization."""
 OTHER_SHAPES = "has in other shapes than config.json"
 MOST_MODULES = 5_000
 """Modules of a model at most: 48 layers have about 1,000, and many take minutes to build."""
@@ -62,6 +64,21 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
             f"{folder}: transformers cannot load tokenizer.json: {_text(error)}"
         ) from error
     return tokenizer
+
+
+def beginnings(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], most: int) -> list[str]:
+    """Return the texts without most characters that are beyond their first `most` tokens.
+
+    A token depends on its neighbors: a beginning of twice as many tokens has the same first ones as
+    the whole text, whose tokenization may take minutes.
+    """
+    found = []
+    for text in texts:
+        size = CHARACTERS * most if tokenizer.truncation_side == "right" else len(text)
+        while size < len(text) and len(tokenizer(text[:size])["input_ids"]) <= 2 * most:
+            size *= 2
+        found.append(text[:size])
+    return found
 
 
 def _files(folder: Path) -> tuple[tuple[object, ...], ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
-from sclsearch.encoders.load import load_tokenizer
+from sclsearch.encoders.load import beginnings, load_tokenizer
 from sclsearch.encoders.models import (
     ALIASES,
     encoder_traits,
@@ -28,6 +28,7 @@ from sclsearch.protocols.rows import Unlabeled, check_unlabeled
 from sclsearch.protocols.variants import for_rows, fresh, laptop, with_folds
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
+    LENGTHS,
     PAPER,
     PRACTICAL,
     covering_length,
@@ -292,8 +293,9 @@ def default_max_length(data: TaskData, folder: Path, positions: int | None) -> i
     """
     texts = data.splits["train"].texts
     sample = texts[:: -(-len(texts) // MOST_TEXTS)]
-    columns = map(list, zip(*sample, strict=True))
-    ids = load_tokenizer(folder)(*columns, verbose=False)["input_ids"]
+    tokenizer, most = load_tokenizer(folder), positions or int(LENGTHS[-1])
+    columns = (beginnings(tokenizer, column, most) for column in zip(*sample, strict=True))
+    ids = tokenizer(*columns, verbose=False)["input_ids"]
     return covering_length(map(len, ids), positions)
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sclsearch.encoders.load import beginnings
 from sclsearch.methods.base import Batch, Stage
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import stream
@@ -91,6 +92,8 @@ def _encode(
 ) -> Tokens:
     given = [number for number, row in enumerate(texts) if row is not None]
     columns = [list(column) for column in zip(*filter(None, texts), strict=True)]
+    if len(columns) == 1:  # the cut of a pair depends on the lengths of both texts
+        columns = [beginnings(tokenizer, columns[0], max_length)]
     encoded = tokenizer(
         *columns, truncation=True, max_length=max_length, return_token_type_ids=True
     )

@@ -1,6 +1,7 @@
 """Tests of the lookup and loading of encoders, their traits, and refused ones."""
 
 import json
+import random
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any
 
 import huggingface_hub.constants
 import pytest
+import tokenizers
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.encoders.load import beginnings, load_encoder, load_tokenizer
 from sclsearch.encoders.models import (
     ALIASES,
     CARD,
@@ -202,6 +204,31 @@ def test_a_tokenizer_reads_whole_texts_whatever_its_file_says(copied: Path) -> N
     file = copied / "tokenizer_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": "512"}))
     assert len(load_tokenizer(copied)("good " * 600)["input_ids"]) == 602
+
+
+@pytest.mark.parametrize("kind", ["WordPiece", "BPE", "Unigram"])
+def test_the_beginning_of_a_long_text_has_the_first_tokens_of_the_whole(kind: str) -> None:
+    draw = random.Random(0)
+    words = ["".join(draw.choices("abcdefgé好评", k=draw.randint(1, 9))) for _ in range(300)]
+    model = getattr(tokenizers.models, kind)
+    tokenizer = tokenizers.Tokenizer(model() if kind == "Unigram" else model(unk_token="[UNK]"))
+    if kind == "WordPiece":
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    elif kind == "BPE":
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel()
+    options = {"unk_token": "[UNK]"} if kind == "Unigram" else {}
+    trainer = getattr(tokenizers.trainers, f"{kind.title() if kind == 'BPE' else kind}Trainer")
+    special = ["[UNK]", "[CLS]", "[SEP]"]
+    tokenizer.train_from_iterator(
+        words, trainer(vocab_size=400, special_tokens=special, show_progress=False, **options)
+    )
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
+    texts = [separator.join(draw.choices(words, k=4_000)) for separator in (" ", "", "  ,\n")]
+    texts += [" " * 20_000 + "a b c", "good", ""]
+    found = beginnings(fast, texts, 16)
+    assert all(len(found[n]) < 1_000 < 9_000 < len(texts[n]) for n in (0, 2))
+    whole, cut = (fast(one, truncation=True, max_length=16)["input_ids"] for one in (texts, found))
+    assert whole == cut
 
 
 def test_every_architecture_states_its_size(copied: Path) -> None:
