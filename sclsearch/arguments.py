@@ -35,26 +35,17 @@ _R = TypeVar("_R")
 
 DATA, OWN = "Data", "Own files"
 
-_NOT_A_MAPPING = "must be a mapping of keys to values"
-_MESSAGES: Mapping[str, str] = {
-    "path_type": "must be a path",
-    "dataclass_type": "must be a {class_name}",
-    "tuple_type": "must be a list such as [0.1,0.2]",
-    "missing": "must have more values",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than_equal": "must be at most {le:g}",
-    "less_than": "must be less than {lt:g}",
-    "dict_type": _NOT_A_MAPPING,
-    "model_type": _NOT_A_MAPPING,
-    "model_attributes_type": _NOT_A_MAPPING,
-    "union_tag_not_found": "must have the key {discriminator}",
-    "too_short": "must have {min_length} or more items",
-    "too_long": "must have {max_length} or fewer items",
-    "string_too_short": "must have {min_length} or more characters",
-    "string_type": "must be text",
-    "invalid_key": "keys must be text",
+_WORDS: Mapping[str, str] = {
+    "Input should": "must",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "a valid dictionary": "a mapping",
+    "an object": "a mapping",
+    "a valid tuple": "a list",
+    "a valid array": "a list",
+    "a valid string": "text",
 }
-
+"""Phrases of pydantic's messages, and ours."""
 
 _OPTIONS: Mapping[str, str] = {"settings": "set", "custom_method": "method", "path": "task"}
 _ARGUMENTS: Mapping[str, str] = {"set": "settings", "from": "from_study"}
@@ -183,7 +174,8 @@ def check_fields(thing: Any) -> None:
             object.__setattr__(thing, name, known)
             str(known).encode()
         except ValidationError as error:
-            lines.append(f"--{option}: {all_reasons(error)}, got {_given(value)}.")
+            reasons = " or ".join(dict.fromkeys(map(_reason, error.errors())))
+            lines.append(f"--{option}: {reasons}, got {_given(value)}.")
         except UnicodeEncodeError:  # a path with bytes of another encoding
             lines.append(f"--{option}: must be valid UTF-8, got {str(value)!r}.")
     if lines:
@@ -209,59 +201,27 @@ def _types(kind: type) -> "Mapping[str, TypeAdapter[Any]]":
 
 def fault_texts(error: "ValidationError", known: Iterable[str] = ()) -> list[str]:
     """Return each error that pydantic found as `<place>: <reason>`; `known` are valid keys."""
-    texts = [(place_of(path_of(fault)), fault_reason(fault, known)) for fault in error.errors()]
-    return [f"{place}: {reason}" if place else reason for place, reason in texts]
+    return [_fault_text(fault, known) for fault in error.errors()]
 
 
-def path_of(fault: "ErrorDetails") -> list[str | int]:
-    """Return the path of an invalid value, or of the mapping that has an invalid key."""
-    path = [*fault["loc"]]
-    if path[-1:] == ["[key]"]:
-        return path[:-2]
-    return path[:-1] if fault["type"] == "invalid_key" else path
-
-
-def place_of(path: Iterable[str | int]) -> str:
-    """Return a path of keys and list indices as one text, such as `published[0].tau`."""
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
-    return text.removeprefix(".")
-
-
-def fault_reason(fault: "ErrorDetails", known: Iterable[str]) -> str:
-    """Return what must hold and what there is, for one error that pydantic found."""
-    if fault["type"] == "missing":
-        return "is missing"
+def _fault_text(fault: "ErrorDetails", known: Iterable[str]) -> str:
+    keys, reason = fault["loc"], _reason(fault)
     if fault["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return f"unknown key.{suggestion(str(fault['loc'][-1]), known)}"
+        reason = f"unknown key.{suggestion(str(keys[-1]), known)}"
+    elif fault["type"] == "missing":
+        reason = "is missing"
+    elif fault["type"] != "value_error":
+        reason += f", got {'null' if fault['input'] is None else reprlib.repr(fault['input'])}"
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return f"{place.removeprefix('.')}: {reason}" if place else reason
+
+
+def _reason(fault: "ErrorDetails") -> str:
+    """Return what must hold, for one error that pydantic found."""
     if fault["type"] == "value_error":
         return fault["msg"].removeprefix("Value error, ")
-    if fault["type"] == "union_tag_invalid":
-        key, tag, tags = (fault["ctx"][one] for one in ("discriminator", "tag", "expected_tags"))
-        hint = suggestion(tag, re.findall(r"'(.*?)'", tags))
-        return f"unknown {key[1:-1]} {tag!r}.{hint}"
-    message = "keys must be text" if fault["loc"][-1:] == ("[key]",) else fault_message(fault)
-    return f"{message}, got {value_text(fault['input'])}"
-
-
-def value_text(value: object) -> str:
-    """Return a value as short text; null for None, as in YAML and JSON."""
-    return "null" if value is None else reprlib.repr(value)
-
-
-def all_reasons(error: "ValidationError") -> str:
-    """Return what must hold: for all items of a list, or one of the alternatives for a value."""
-    found = error.errors()
-    items = any(isinstance(key, int) for fault in found for key in fault["loc"])
-    if items:  # invalid items do not count, so that the list seems too short as well
-        found = [fault for fault in found if fault["type"] != "too_short"]
-    return (" and " if items else " or ").join(dict.fromkeys(map(fault_message, found)))
-
-
-def fault_message(fault: "ErrorDetails") -> str:
-    """Return what must hold, for one error that pydantic found."""
-    if fault["type"] in _MESSAGES:
-        return _MESSAGES[fault["type"]].format(**fault.get("ctx", {}))
     # Pydantic's suffix, such as "unable to parse string as a number", only repeats the message.
-    message = re.sub(r", (unable|got) .*|^Value error, ", "", fault["msg"])
-    message = message.replace("Input should", "must", 1)
+    message = re.sub(", (unable|got) .*", "", fault["msg"])
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
     return f"{message[0].lower()}{message[1:]}"

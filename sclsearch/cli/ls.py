@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -113,7 +114,7 @@ def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
         )
         lines = [one.meaning]
         if one.name in searched:
-            lines.append(f"Searched: {searched_values(searched[one.name].spec())}.")
+            lines.append(f"Searched: {searched_values(asdict(searched[one.name]))}.")
         for line in lines:
             console.print(Padding(escape(line), (0, 0, 0, 4)))
 

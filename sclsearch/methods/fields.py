@@ -10,11 +10,12 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
-from sclsearch.arguments import all_reasons, entries, value_text
+from sclsearch.arguments import entries, fault_texts
 from sclsearch.canonical import as_tuples, digest, file_digest
 from sclsearch.errors import SclsearchError, first_line, suggestion
 from sclsearch.methods import is_own
@@ -27,14 +28,30 @@ LARGEST = 100_000
 
 
 @cache
-def field_validators(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
-    """Return a validator for each hyperparameter: those of the method, then those of `Training`."""
-    return {
-        name: TypeAdapter(hints[name], config=ConfigDict(allow_inf_nan=False))
-        for kind in (method, Training)
-        for hints in [get_type_hints(kind, include_extras=True)]
-        for name in _field_names(kind)
-    }
+def field_types(method: type[Method]) -> Mapping[str, Any]:
+    """Return the type of each hyperparameter: those of the method, then those of `Training`."""
+    kinds: tuple[type[Any], ...] = (method, Training)
+    hints = {n: h for one in kinds for n, h in get_type_hints(one, include_extras=True).items()}
+    names = [field.name for one in kinds for field in fields(one)]
+    choices = {name for name in names if get_origin(hints[name]) is Literal}
+    return {n: hints[n] if n in choices else Annotated[hints[n], _WITHIN] for n in names}
+
+
+def _bounded(value: object) -> object:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"must be between -{LARGEST} and {LARGEST}, got {value!r}")
+    return value
+
+
+_WITHIN = AfterValidator(_bounded)
+
+
+def mapping_type(types: Mapping[str, Any]) -> Any:
+    """Return the type of a mapping for pydantic, which may have these keys and no others."""
+    make: Any = TypedDict
+    found = make("mapping_type", types, total=False)
+    found.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +76,7 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
     return [
         FieldDescription(
             name=field.name,
-            kind=_kind(field_validators(method)[field.name].json_schema()),
+            kind=_kind(TypeAdapter(field_types(method)[field.name]).json_schema()),
             default=method.training.get(field.name, field.default),
             meaning=_meanings(owner).get(field.name, ""),
             shared=owner is Training,
@@ -86,21 +103,9 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return kind + ",".join(bounds)
 
 
-def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return all validation errors of hyperparameter values, as pairs of field and reason."""
-    types = field_validators(method)
-    errors = []
-    for name, value in values.items():
-        if name not in types:
-            errors.append((name, f"unknown key.{suggestion(name, types)}"))
-            continue
-        try:
-            checked = types[name].validate_python(as_tuples(value), strict=True)
-            if isinstance(checked, int) and abs(checked) > LARGEST:
-                errors.append((name, f"must be between -{LARGEST} and {LARGEST}, got {value!r}"))
-        except ValidationError as error:
-            errors.append((name, f"{all_reasons(error)}, got {value_text(value)}"))
-    return errors
+@cache
+def _values(method: type[Method]) -> TypeAdapter[dict[str, object]]:
+    return TypeAdapter(mapping_type(field_types(method)))
 
 
 def typed(method: type[Method], values: Mapping[str, object], where: str) -> dict[str, object]:
@@ -108,10 +113,12 @@ def typed(method: type[Method], values: Mapping[str, object], where: str) -> dic
 
     Raise SclsearchError with a line per unknown or invalid field, which begins with `where`.
     """
-    if errors := field_errors(method, values):
-        raise SclsearchError("\n".join(f"{where}{name}: {reason}" for name, reason in errors))
-    types = field_validators(method)
-    return {name: types[name].validate_python(as_tuples(v)) for name, v in values.items()}
+    try:
+        found = _values(method).validate_python({n: as_tuples(v) for n, v in values.items()})
+    except ValidationError as error:
+        lines = fault_texts(error, field_types(method))
+        raise SclsearchError("\n".join(f"{where}{line}" for line in lines)) from error
+    return {name: found[name] for name in values}
 
 
 def build(
@@ -119,7 +126,7 @@ def build(
 ) -> tuple[Method, Training]:
     """Return the method and the training settings with the given hyperparameter values."""
     checked: dict[str, Any] = typed(method, values, f"{where}: ")
-    shared = {name: checked.pop(name) for name in _field_names(Training) if name in checked}
+    shared = {f.name: checked.pop(f.name) for f in fields(Training) if f.name in checked}
     return method(**checked), Training(**shared)
 
 
@@ -127,10 +134,6 @@ def resolved(method: Method, training: Training) -> dict[str, object]:
     """Return all hyperparameters with their values, those of the method first."""
     things: tuple[Any, ...] = (method, training)
     return {field.name: getattr(thing, field.name) for thing in things for field in fields(thing)}
-
-
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 def load_custom_method(place: str) -> type[Any]:
@@ -187,7 +190,7 @@ def check_custom_method(kind: type[Any], place: str) -> None:
             )
     try:
         kind()  # every field needs a default, because a search space may leave it out
-        field_validators(kind)
+        _values(kind)
     except (Exception, SystemExit) as error:
         raise SclsearchError(
             f"--method {place}: {type(error).__name__}: {first_line(error)}. Correct the class."

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sclsearch.search.prepare import check_new
@@ -60,7 +60,7 @@ def plan_prepared(scheduler: Scheduler, *, timed: bool = False) -> dict[str, Any
         "rows": tuple(len(one.index) for one in rows if one is not None),
         "notes": scheduler.notes,
         "fields": {n: one for n, one in study.defaults.items() if n not in searched},
-        "searched": {name: parameter.spec() for name, parameter in searched.items()},
+        "searched": {name: asdict(parameter) for name, parameter in searched.items()},
         "published": study.space.published,
         "start": study.space.start,
         "space": study.space.note,

@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -368,5 +368,5 @@ def unequal_rates(studies: Mapping[str, Scheduler]) -> str:
     for name, one in studies.items():
         searched = one.study.space.parameters.get("learning_rate")
         default = one.study.defaults["learning_rate"].value
-        rates[name] = default if searched is None else searched.spec()
+        rates[name] = default if searched is None else asdict(searched)
     return learning_rate_warning(rates)

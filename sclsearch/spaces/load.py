@@ -2,29 +2,28 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Required, get_args, get_type_hints
 
-from pydantic import BaseModel, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import Field, TypeAdapter, ValidationError
 
-from sclsearch.arguments import fault_reason, path_of, place_of
+from sclsearch.arguments import fault_texts
 from sclsearch.canonical import check_regular, one_line
 from sclsearch.encoders.models import EncoderTraits
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class, method_name
-from sclsearch.spaces.space import Choice, Integers, Parameter, Parameters, Range, Space
+from sclsearch.spaces.space import Choice, Integers, Parameter, Range, Space
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
+FILE = ("method", "source", "published", "fixed", "space")
 PAPER: Final = "paper"
 PRACTICAL: Final = "practical"
-Fault = tuple[str, str]
-"""Error of a file: the path of the key, such as `space.tau.low`, and the reason."""
 
 
 def find_space(method: str, task: str = PAPER, folder: Path | None = None) -> Path:
@@ -91,100 +90,84 @@ def load_yaml(text: str) -> Any:
     return read
 
 
-class SpaceFile(BaseModel, strict=True, extra="forbid"):
-    """Top level of a search space file."""
+@cache
+def _file_type(method: "type[Method]") -> TypeAdapter[dict[str, Any]]:
+    """Return the type of the search space files of a method: that of its hyperparameters."""
+    from sclsearch.methods.fields import field_types, mapping_type
 
-    method: Annotated[str, Field(min_length=1)]
-    source: Annotated[str, Field(min_length=1)]
-    published: list[dict[str, Any]] = []
-    fixed: dict[str, Any] = {}
-    space: Parameters
+    types = field_types(method)
+    choice: Any = Choice
+    interval: Any = Range
+    by_type = Field(discriminator="type")
+    searched = {
+        name: Annotated[choice[kind] | interval[kind] | Integers, by_type]
+        for name, kind in types.items()
+    }
+    point: Any = mapping_type(types)
+    file = {
+        "method": Required[Literal[method_name(method)]],
+        "source": Required[Annotated[str, Field(min_length=1)]],
+        "published": list[point],
+        "fixed": point,
+        "space": Required[mapping_type(searched)],
+    }
+    return TypeAdapter(mapping_type(file))
 
 
 def load_space(path: Path, method: "type[Method] | str | None") -> Space:
     """Return the validated search space of a file; with None the file may name any method."""
-    if isinstance(method, str):
-        method = method_class(method)
     where = _shown(path)
     try:
         check_regular(path)
-        content = SpaceFile.model_validate(load_yaml(path.read_text(encoding="utf-8")))
+        content = load_yaml(path.read_text(encoding="utf-8"))
+        kind = method if isinstance(method, type) else _method_of(content, method)
+        return _space(content, kind, where)
     except OSError as error:
         raise SclsearchError(f"{where}: cannot be read: {error.strerror}.") from error
-    except ValidationError as error:
-        raise _error(where, [_form_fault(fault) for fault in error.errors()]) from error
     except ValueError as error:
-        raise SclsearchError(f"{where}: {error}") from error
+        raise _error(where, [str(error)]) from error
+
+
+def _method_of(content: Any, named: str | None) -> "type[Method]":
     try:
-        kind = method or method_class(content.method)
+        own = content.get("method") if isinstance(content, dict) else None
+        return method_class(named or str(own))
     except SclsearchError as error:
-        reason = f"{error} Pass --method FILE.py:CLASS for a method of yours."
-        raise _error(where, [("method", reason)]) from error
-    space = Space(
-        method=content.method,
-        source=content.source,
-        parameters={
-            name: Choice(one.values) if isinstance(one, Integers) else one
-            for name, one in content.space.items()
-        },
-        published=tuple(content.published),
-        fixed=content.fixed,
-        file=where,
-    )
-    if faults := list(dict.fromkeys(_value_faults(space, kind))):
+        advice = "Pass --method FILE.py:CLASS for a method of yours."
+        raise ValueError(f"method: {error} {advice}") from error
+
+
+def _space(content: Any, method: "type[Method]", where: str) -> Space:
+    from sclsearch.methods.fields import field_types, typed
+
+    try:
+        file = _file_type(method).validate_json(json.dumps(content))
+    except ValidationError as error:
+        raise _error(where, fault_texts(error, [*FILE, *field_types(method)])) from error
+    # Pydantic returns the keys in the order of the type.
+    fixed = {name: file["fixed"][name] for name in content.get("fixed", ())}
+    pairs = zip(file.get("published", ()), content.get("published", ()), strict=True)
+    published = [{name: values[name] for name in own} for values, own in pairs]
+    parameters: dict[str, Parameter] = {}
+    for name in content["space"]:
+        one = file["space"][name]
+        if isinstance(one, Integers):
+            values = (typed(method, {name: n}, f"{where}: space.")[name] for n in one.values)
+            one = Choice(tuple(values))
+        parameters[name] = one
+    space = Space(file["method"], file["source"], parameters, tuple(published), fixed, where)
+    both = [name for name in fixed if name in parameters]
+    faults = [f"fixed.{name}: must be fixed or searched, got both" for name in both]
+    if "chunk_tokens" in parameters:
+        faults.append("space.chunk_tokens: changes memory and time, but no score; move it to fixed")
+    faults += [f"published[{n}]: {t}" for n, one in enumerate(published) for t in space.faults(one)]
+    if faults:
         raise _error(where, faults)
-    return _typed(space, kind)
+    return space.with_settings({})  # removes fixed values from published configurations
 
 
-def _error(file: str, faults: list[Fault]) -> SclsearchError:
-    lines = [f"{place}: {reason}" if place else reason for place, reason in faults]
-    return SclsearchError("\n".join(f"{file}: {line}" for line in lines))
-
-
-def _form_fault(fault: ErrorDetails) -> Fault:
-    path, known = path_of(fault), [*SpaceFile.model_fields]
-    kinds: dict[str | int, type] = {"choice": Choice, "float": Range, "log": Range}
-    kinds["int"] = Integers
-    if path[:1] == ["space"] and path[2:3] and path[2] in kinds:
-        # Pydantic adds the type of a parameter to the path.
-        known = [field.name for field in fields(kinds[path.pop(2)])]
-    return place_of(path), fault_reason(fault, known)
-
-
-def _value_faults(space: Space, method: "type[Method]") -> Iterator[Fault]:
-    from sclsearch.methods.fields import field_errors
-
-    if space.method != (expected := method_name(method)):
-        yield "method", f"must be {expected!r}, got {space.method!r}"
-    if "chunk_tokens" in space.parameters:
-        yield "space.chunk_tokens", "trades memory for time and changes no score; move it to fixed"
-    for name, parameter in space.parameters.items():
-        for value in parameter.bounds:
-            yield from ((f"space.{name}", why) for _, why in field_errors(method, {name: value}))
-    yield from ((f"fixed.{name}", why) for name, why in field_errors(method, space.fixed))
-    for name in [name for name in space.fixed if name in space.parameters]:
-        yield f"fixed.{name}", "must be fixed or searched, got both"
-    for number, values in enumerate(space.published):
-        place, refused = f"published[{number}]", dict(field_errors(method, values))
-        yield from ((f"{place}.{name}", why) for name, why in refused.items())
-        others = [(name, why) for name, why in space.field_errors(values) if name not in refused]
-        yield from ((place, f"{name} {why}") for name, why in others)
-
-
-def _typed(space: Space, method: "type[Method]") -> Space:
-    """Return the space with values of the types of the method's fields, such as 1.0 for 1."""
-    from sclsearch.methods.fields import typed
-
-    parameters = {
-        name: Choice(tuple(typed(method, {name: value}, "")[name] for value in parameter.values))
-        if isinstance(parameter, Choice)
-        else parameter
-        for name, parameter in space.parameters.items()
-    }
-    published = tuple(typed(method, values, "") for values in space.published)
-    fixed = typed(method, space.fixed, "")
-    found = replace(space, parameters=parameters, published=published, fixed=fixed)
-    return found.with_settings({})  # removes fixed values from published configurations
+def _error(file: str, faults: Iterable[str]) -> SclsearchError:
+    return SclsearchError("\n".join(f"{file}: {fault}" for fault in faults))
 
 
 # Factors of `EncoderTraits.learning_rate`: the ends of the searched range, and post-training.
@@ -226,7 +209,7 @@ def default_values(
     A contrast of labels leaves out rows that are `alone` in their class in a random batch of 16. If
     they are more than a tenth, batches are balanced (`benchmarks/search.md`).
     """
-    from sclsearch.methods.fields import field_validators
+    from sclsearch.methods.fields import field_types
 
     found: dict[str, object] = {"learning_rate": traits.learning_rate, "max_length": max_length}
     if getattr(method, "rows_per_class", None) == 1 and alone > MOST_ALONE:
@@ -236,7 +219,7 @@ def default_values(
     # Contrasted embeddings are means over tokens, and so is the input of a linear probe.
     types = get_type_hints(method)
     for name in ("pooling", "scl_features", "contrast_pooling"):
-        if name in field_validators(method):
+        if name in field_types(method):
             of_head = name == "pooling" and "head_hidden" in get_args(types[name])
             found[name] = traits.head_pooling if of_head else "mean"
     return found

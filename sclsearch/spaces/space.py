@@ -5,24 +5,24 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from sclsearch.canonical import as_tuples, canonical, shown
 from sclsearch.errors import SclsearchError
 
 Values = Mapping[str, object]
-Bound = Annotated[float, Field(strict=True)]
-Whole = Annotated[int, Field(strict=True)]
+T = TypeVar("T")
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class Choice:
+@dataclass(frozen=True, config=STRICT)
+class Choice(Generic[T]):
     """Hyperparameter with listed values, in YAML `{type: choice, values: […]}`, in grid order."""
 
-    values: Annotated[tuple[Any, ...], BeforeValidator(as_tuples), Field(min_length=1)]
+    values: Annotated[tuple[T, ...], Field(min_length=1)]
     type: Literal["choice"] = "choice"
 
     def __post_init__(self) -> None:
@@ -31,65 +31,52 @@ class Choice:
                 raise ValueError(f"values must differ, got {value!r} twice")
 
     @property
-    def bounds(self) -> tuple[Any, ...]:
-        return self.values
-
-    @property
     def ordered(self) -> bool:
         """True for ascending numbers: then samplers know which values are close to each other."""
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values)
-        return numbers and list(self.values) == sorted(self.values)
+        return numbers and list(self.values) == sorted(self.values)  # type: ignore[type-var]
 
     def contains(self, value: object) -> bool:
         return any(same(value, own) for own in self.values)
 
-    def spec(self) -> dict[str, Any]:
-        """Return the JSON content that identifies the parameter."""
-        return {"type": self.type, "values": json.loads(canonical(self.values))}
 
-
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class Range:
+@dataclass(frozen=True, config=STRICT)
+class Range(Generic[T]):
     """Number between two inclusive bounds, in YAML `{type: float, low: …, high: …}`.
 
     The type `log` is a log-uniform float.
     """
 
-    low: Bound
-    high: Bound
+    low: T
+    high: T
     type: Literal["float", "log"]
 
     def __post_init__(self) -> None:
-        if self.low >= self.high:
-            raise ValueError(f"low must be below high, got low={self.low!r}, high={self.high!r}")
-        if self.type == "log" and self.low <= 0:
-            raise ValueError(f"low of a log range must be above 0, got {self.low!r}")
-
-    @property
-    def bounds(self) -> tuple[Any, ...]:
-        return self.low, self.high
+        bounds: list[Any] = [self.low, self.high]
+        floats = all(isinstance(bound, float) for bound in bounds)
+        if not floats or bounds[0] >= bounds[1] or (self.type == "log" and bounds[0] <= 0):
+            raise ValueError(
+                "must be the bounds of a float, low below high, and above 0 in a log range, got "
+                f"low={self.low!r}, high={self.high!r}"
+            )
 
     def contains(self, value: object) -> bool:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number and self.low <= value <= self.high  # type: ignore[operator]
-
-    def spec(self) -> dict[str, Any]:
-        """Return the JSON content that identifies the parameter."""
-        return {"type": self.type, "low": self.low, "high": self.high}
 
 
 MOST_INTEGERS = 100
 """Most values of a hyperparameter of the type `int`."""
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, config=STRICT)
 class Integers:
     """Every `step`-th integer from `low` to `high`, in YAML `{type: int, low: …, high: …}`."""
 
-    low: Whole
-    high: Whole
+    low: int
+    high: int
     type: Literal["int"]
-    step: Annotated[Whole, Field(ge=1)] = 1
+    step: Annotated[int, Field(ge=1)] = 1
 
     def __post_init__(self) -> None:
         steps, rest = divmod(self.high - self.low, self.step)
@@ -104,8 +91,7 @@ class Integers:
         return tuple(range(self.low, self.high + 1, self.step))
 
 
-Parameter = Choice | Range
-Parameters = dict[str, Annotated[Choice | Range | Integers, Field(discriminator="type")]]
+Parameter = Choice[Any] | Range[float]
 
 
 def same(one: object, other: object) -> bool:
@@ -182,22 +168,19 @@ class Space:
         return dataclasses.replace(self, published=tuple(distinct.values()), altered=altered)
 
     def contains(self, values: Values) -> bool:
-        return not self.field_errors(values)
+        return not any(self.faults(values))
 
-    def field_errors(self, values: Values) -> list[tuple[str, str]]:
-        """Return the errors of values as pairs of parameter name and reason; empty if valid."""
-        faults = [(name, "is missing") for name in self.parameters if name not in values]
+    def faults(self, values: Values) -> Iterator[str]:
+        """Yield the reasons why values are no configuration of the space."""
+        yield from (f"{name} is missing" for name in self.parameters if name not in values)
         for name, value in values.items():
-            if parameter := self.parameters.get(name):
-                if not parameter.contains(value):
-                    where = "one of" if isinstance(parameter, Choice) else "in"
-                    allowed = searched_values(parameter.spec())
-                    faults.append((name, f"must be {where} {allowed}, got {value!r}"))
-            elif name not in self.fixed:
-                faults.append((name, "is neither in `space` nor in `fixed`"))
-            elif not same(value, fixed := self.fixed[name]):
-                faults.append((name, f"must be {fixed!r} as in `fixed`, got {value!r}"))
-        return faults
+            if name not in self.parameters and name not in self.fixed:
+                yield f"{name} is neither in `space` nor in `fixed`"
+            elif name not in self.parameters and not same(value, self.fixed[name]):
+                yield f"{name} must be {self.fixed[name]!r} as in `fixed`, got {value!r}"
+            elif name in self.parameters and not self.parameters[name].contains(value):
+                allowed = searched_values(dataclasses.asdict(self.parameters[name]))
+                yield f"{name} must be in {allowed}, got {value!r}"
 
     def grid(self) -> Iterator[dict[str, object]]:
         """Return an iterator over all configurations; raise SclsearchError if there is a range.
@@ -208,33 +191,38 @@ class Space:
             if isinstance(parameter, Range):
                 raise SclsearchError(
                     f"--sampler grid: needs choices, but {name} in {self.file} is a range, "
-                    f"{searched_values(parameter.spec())}. Pass --space paper, --set {name}=…, a "
-                    "--space of your own with choices, or another sampler."
+                    f"{searched_values(dataclasses.asdict(parameter))}. Pass --space paper, --set "
+                    f"{name}=…, a --space of your own with choices, or another sampler."
                 )
-        points = itertools.product(*(one.bounds for one in self.parameters.values()))
+        points = itertools.product(*(one.values for one in self._choices.values()))
         return (dict(zip(self.parameters, point, strict=True)) for point in points)
 
     def size(self) -> int | None:
         """Return the number of configurations; None if it is infinite."""
-        parameters = self.parameters.values()
-        if any(isinstance(one, Range) for one in parameters):
+        if len(self._choices) < len(self.parameters):
             return None
-        return math.prod(len(one.bounds) for one in parameters)
+        return math.prod(len(one.values) for one in self._choices.values())
 
     def covering(self) -> list[Values]:
         """Return configurations that together contain every listed and every published value."""
-        listed = {n: p.values for n, p in self.parameters.items() if isinstance(p, Choice)}
+        listed = {name: one.values for name, one in self._choices.items()}
         first = {name: values[0] for name, values in listed.items()}
         base = {**first, **(self.published[0] if self.published else {})}
         each = [{**base, name: value} for name, values in listed.items() for value in values]
         return [base, *self.published, *each]
+
+    @property
+    def _choices(self) -> "dict[str, Choice[Any]]":
+        return {n: one for n, one in self.parameters.items() if isinstance(one, Choice)}
 
     def spec(self) -> dict[str, Any]:
         """Return the JSON content that determines a search in the space.
 
         The parameters are a list, because their order affects a grid and a sampler's draws.
         """
-        parameters = [{"name": name, **p.spec()} for name, p in self.parameters.items()]
+        parameters = [
+            {"name": name, **dataclasses.asdict(one)} for name, one in self.parameters.items()
+        ]
         spec = {"parameters": parameters, "published": self.published, "fixed": self.fixed}
         written: dict[str, Any] = json.loads(canonical(spec))
         return written

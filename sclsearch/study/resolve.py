@@ -21,7 +21,7 @@ from sclsearch.methods.base import (
     reads_unlabeled,
     share_alone,
 )
-from sclsearch.methods.fields import build, field_validators, load_custom_sampler, typed
+from sclsearch.methods.fields import build, field_types, load_custom_sampler, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled
@@ -365,7 +365,7 @@ def _defaults(
     by_protocol = {
         name: value
         for name, value in protocol.training(rows, int(str(batch_size))).items()
-        if name in field_validators(method)
+        if name in field_types(method)
     }
     # A space fixes epochs for training on all rows; a few-shot protocol adapts them to its few
     # rows.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import as_tuples, canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, find_recorded_method, is_own
-from sclsearch.methods.fields import field_errors
+from sclsearch.methods.fields import typed
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyRecord
 from sclsearch.study.resolve import resolve
@@ -80,11 +80,9 @@ def restore_spec(
     """
     method = origin["method"] if method is None else method
     if fields:
-        for name, reason in field_errors(find_method(method).kind, fields):
-            raise SclsearchError(
-                f"{origin.get('study', 'stored fields')}: the record is damaged: {name}: "
-                f"{reason.rstrip('.')}. Restore it from a copy."
-            )
+        typed(
+            find_method(method).kind, fields, f"{origin.get('study', 'stored fields')}: damaged: "
+        )
     return StudySpec(
         method=method,
         task=restore_task(origin["task"]),

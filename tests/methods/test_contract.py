@@ -12,7 +12,7 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class, method_summaries
 from sclsearch.methods.base import Batch, Method, Model, Stage, Training
-from sclsearch.methods.fields import describe_fields, description, field_errors, resolved
+from sclsearch.methods.fields import describe_fields, description, resolved, typed
 from sclsearch.protocols import PROTOCOLS
 
 
@@ -33,7 +33,8 @@ def test_every_method_names_its_paper_and_describes_and_bounds_its_fields(name: 
     names = [field.name for field in described]
     assert names == [field.name for owner in (kind, Training) for field in fields(owner)]
     assert len(set(names)) == len(names)
-    assert field_errors(kind, resolved(kind(), Training(**kind.training))) == []
+    values = resolved(kind(), Training(**kind.training))
+    assert typed(kind, values, "") == values
     assert {kind.protocol, kind.few_shot} <= set(PROTOCOLS)
 
 

@@ -10,7 +10,7 @@ from ray import cloudpickle
 from sclsearch.canonical import file_digest
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method
-from sclsearch.methods.fields import build, field_errors, field_validators, resolved
+from sclsearch.methods.fields import build, field_types, resolved, typed
 
 
 @pytest.fixture
@@ -70,14 +70,15 @@ def test_annotations_that_are_texts_are_resolved_and_may_allow_none_also_without
 ) -> None:
     mine.write_text(WITH_TEXTS, encoding="utf-8")
     kind = find_method(f"{mine}:Mine").kind
-    assert field_errors(kind, {"margin": 0.7}) == [("margin", "must be greater than 1, got 0.7")]
+    with pytest.raises(SclsearchError, match=r"^--set margin: must be greater than 1, got 0\.7$"):
+        typed(kind, {"margin": 0.7}, "--set ")
     assert resolved(*build(kind, {"margin": None}, "a test"))["margin"] is None
     cloudpickle.register_pickle_by_value(sys.modules[kind.__module__])
     (tmp_path / "class").write_bytes(cloudpickle.dumps(kind))
     code = (
-        "import pickle, sys; from sclsearch.methods.fields import field_validators\n"
-        "print(*field_validators(pickle.load(open(sys.argv[1], 'rb'))))"
+        "import pickle, sys; from sclsearch.methods.fields import field_types\n"
+        "print(*field_types(pickle.load(open(sys.argv[1], 'rb'))))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "class")]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout.split() == [*field_validators(kind)]
+    assert done.stdout.split() == [*field_types(kind)]

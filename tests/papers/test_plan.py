@@ -13,7 +13,7 @@ from sclsearch.canonical import canonical
 from sclsearch.encoders.models import EncoderTraits
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
-from sclsearch.methods.fields import field_errors
+from sclsearch.methods.fields import typed
 from sclsearch.papers.reproduce import (
     NO_TEMPERATURE,
     SHARED,
@@ -86,7 +86,7 @@ def test_each_cell_has_a_valid_study_with_the_settings_of_the_table_or_a_reason(
         studies += [(one.cell, one.spec), (small.cell, small.spec)]
     assert len(searched) == bool(table.cells)
     for _, spec in studies:
-        assert field_errors(method_class(str(spec.method)), spec.settings) == []
+        typed(method_class(str(spec.method)), spec.settings, "")  # raises for an invalid one
         twins = [cell for cell, other in studies if other == spec]
         # Without a paraphrase file, conditions that differ only in temperature share a study.
         conditions = {c.temperature is not None or c.block for c in twins}

@@ -28,7 +28,7 @@ from sclsearch.spaces.load import (
 )
 from sclsearch.spaces.space import Choice, Parameter, Range, Space
 
-PROBE = {"mode": Choice(("eval", "train")), "tau": Choice((0.1, 0.3))}
+PROBE: dict[str, Parameter] = {"mode": Choice(("eval", "train")), "tau": Choice((0.1, 0.3))}
 
 
 def space(
@@ -177,14 +177,26 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
         ),
         ("source: S", "source: &one S\nfixed: *one", "invalid YAML: aliases, such as *name"),
         ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),
-        ("type: choice", "type: choise", "space.dropouts: unknown type 'choise'. Did you mean"),
-        ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, got"),
-        ("[[0, 0.1], [0", "[[0, 1.5], [0, 0.1], [0", "space.dropouts: must be less than 1"),
-        ("low: 1e-4", "low: 0", "space.probe_learning_rate: low of a log range must be above 0"),
+        ("type: choice", "type: choise", "space.dropouts: input tag 'choise' found using"),
+        (
+            "[[0, 0.1], [0",
+            "[[0, 0.1], [0.0, 0.1], [0",
+            "space.dropouts.choice: values must differ, got",
+        ),
+        (
+            "[[0, 0.1], [0",
+            "[[0, 1.5], [0, 0.1], [0",
+            "space.dropouts.choice.values[0][1]: must be less than 1",
+        ),
+        (
+            "low: 1e-4",
+            "low: 0",
+            "space.probe_learning_rate.log.low: must be greater than 0",
+        ),
         (
             "high: 1e-2}",
             "high: 1e-2}\n  chunk_tokens: {type: choice, values: [1, 2]}",
-            "space.chunk_tokens: trades memory for time",
+            "space.chunk_tokens: changes memory and time",
         ),
         ("tau: 1}", "tua: 1}", "fixed.tua: unknown key. Did you mean 'tau'? Known: "),
         ("tau: 1}", "tau: 1, dropouts: [0, 0.1]}", "fixed.dropouts: must be fixed or searched"),

@@ -10,7 +10,7 @@ import pytest
 
 from sclsearch.encoders.models import ALIASES
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.fields import field_validators
+from sclsearch.methods.fields import field_types
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import FieldDefault
@@ -58,7 +58,7 @@ def test_few_shot_protocols_set_the_epochs_and_a_space_overrides_other_fields_of
 ) -> None:
     def defaults(method: str, fixed: str, **options: Any) -> dict[str, tuple[object, str]]:
         study = resolved(**own(method, fixed), **options)
-        assert {*study.defaults} == {*field_validators(study.method.kind)}
+        assert {*study.defaults} == {*field_types(study.method.kind)}
         return {name: (one.value, one.source) for name, one in study.defaults.items()}
 
     few = defaults("cmlm", "{epochs: 2, post_epochs: 4}", **FEW)
@@ -204,7 +204,9 @@ def test_max_length_may_be_a_choice_but_not_a_range(resolved: Resolved, own: Own
     assert resolved(**choice).lengths() == (16, 32)
     assert resolved(**choice, settings={"max_length": 8}).lengths() == (8,)
     whole = own("scl", space="{max_length: {type: float, low: 8, high: 16}}")
-    with pytest.raises(SclsearchError, match=r"space.max_length: must be a valid integer, got 8.0"):
+    with pytest.raises(
+        SclsearchError, match=r"space.max_length.float: must be the bounds of a float"
+    ):
         resolved(**whole)
 
 

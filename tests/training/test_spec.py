@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.fields import field_validators
+from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
@@ -59,7 +59,7 @@ def another(value: Any) -> object:
 def test_a_key_changes_with_every_field(work_for: WorkFor, name: str) -> None:
     spec = work_for(name).spec
     keys = {spec.key}
-    names = [*field_validators(method_class(name))]
+    names = [*field_types(method_class(name))]
     for field in names:
         holder = "method" if hasattr(spec.method, field) else "training"
         thing = getattr(spec, holder)
