@@ -216,7 +216,6 @@ class CellScore:
     rule: str = ""
     tests: tuple[float | None, ...] = ()
     subsets: tuple[str, ...] = ()
-    seeds: int = 0
     study: str = ""
     notes: tuple[str, ...] = ()
     reason: str = ""
@@ -257,39 +256,35 @@ def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.in
     """
     try:
         if one.first is not None and one.spec is not None:
-            found = _trained(one.first, console, deadline)
-            if isinstance(found, CellScore):
-                return found
-            spec, note = _on_fine_tuned_encoder(one.spec, found)
+            spec, note = _on_fine_tuned_encoder(one.spec, _trained(one.first, console, deadline))
             one = replace(one, spec=spec, note=note, first=None)
-        found = _trained(one, console, deadline)
+        return _score(one, _trained(one, console, deadline))
     except SclsearchError as error:
         return CellScore(one.cell, reason=first_line(error))
-    return _score(one, found) if isinstance(found, Report) else found
 
 
-def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | CellScore:
+def _trained(one: PlannedCell, console: Console, deadline: float) -> Report:
     if one.spec is None:
-        return CellScore(one.cell, reason=one.reason)
+        raise SclsearchError(one.reason)
     options = one.options
     if deadline < math.inf:
         options = replace(options, time_budget=max(deadline - time.monotonic(), 0.0))
         if not options.time_budget and _plan(one.spec, options)["missing"]:
-            return CellScore(one.cell, reason=OUT_OF_TIME)
+            raise SclsearchError(OUT_OF_TIME)
     prepared = replace(prepare_study(one.spec, options), weights=one.weights)
     done = run_prepared(prepared, console)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     if done.ending != "complete":
-        return CellScore(one.cell, study=done.name, reason=OUT_OF_TIME)
+        raise SclsearchError(OUT_OF_TIME)
     return done.report()
 
 
 def _score(one: PlannedCell, found: Report) -> CellScore:
     winner = found.winner
     if winner is None:
-        reason = "all its seed runs failed" if found.failures else "its study is not finished"
-        return CellScore(one.cell, study=found.study, reason=reason)
+        failed = "all its seed runs failed" if found.failures else "its study is not finished"
+        raise SclsearchError(failed)
     of_class = _class_number(one.cell, one.options)
     tests = [
         None if run is None or run.failure else _test_score(one.cell, run, of_class)
@@ -297,8 +292,9 @@ def _score(one: PlannedCell, found: Report) -> CellScore:
     ]
     reported = [test for position in winner.reported if (test := tests[position]) is not None]
     if not reported:
-        return CellScore(one.cell, study=found.study, reason="all its seed runs failed")
+        raise SclsearchError("all its seed runs failed")
     mean, std = mean_std(reported)
+    about = (n.about(one.cell.name) if n.kind in ABOUT_CELL else n for n in found.notes)
     return CellScore(
         cell=one.cell,
         mean=mean,
@@ -307,12 +303,8 @@ def _score(one: PlannedCell, found: Report) -> CellScore:
         rule=found.rule,
         tests=tuple(tests),
         subsets=tuple(rows["train"] for rows in found.rows),
-        seeds=len(tests),
         study=found.study,
-        notes=(
-            *_departures(one, found),
-            *(n.about(one.cell.name) if n.kind in ABOUT_CELL else n for n in found.notes),
-        ),
+        notes=(*_departures(one, found), *about),
     )
 
 

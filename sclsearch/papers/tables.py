@@ -1,6 +1,7 @@
 """Published tables and figures of the papers, read from `published/<paper>/table-1.yaml`."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -20,52 +21,30 @@ SCALES: Mapping[Unit, int] = {"percent": 100, "fraction": 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Table cell: one published value, and what the study that reproduces it sets.
+    """Table cell: one published value, and what the study that reproduces it sets."""
 
-    Attributes:
-        block: Condition of a section of the table, in the paper's terms; `full` or `sampled` if
-            there is one condition.
-        row: Row, as printed.
-        column: Column, as printed, with the metric if a printed column has two.
-        value: Published value, on the scale of the metrics, whose maximum is 1. None at a point of
-            a figure whose value the text does not state.
-        std: Its standard deviation, on the same scale.
-        method: Name in `METHODS`; None if sclsearch has no such method.
-        note: Assumptions about the row.
-        task: Name in `TASKS`; None in a mean of columns.
-        metric: Metric of the value.
-        of_class: Class whose F1 is printed, by its share of the training rows; None for all.
-        averages: Whether the value is a mean of others.
-        protocol: Protocol, which sets the fields that the settings do not, such as epochs.
-        model: Encoder.
-        train_size: Training rows in total.
-        shots: Training rows per class.
-        unlabeled: Texts of stages that read no labels, including the training rows.
-        temperature: Temperature of the paraphrases that the protocol adds to the training rows.
-        first_task: Task on which the same method fine-tunes the encoder beforehand.
-        settings: Hyperparameters that table, task, condition and row set; later ones take
-            precedence.
-    """
-
-    block: str
+    block: str  # condition of a section of the table; `full` or `sampled` if there is one
     row: str
-    column: str
+    column: str  # with the metric if a printed column has two
+    # On the scale of the metrics, whose maximum is 1. The value is None at a point of a figure
+    # whose value the text does not state.
     value: float | None
     std: float | None
-    method: str | None = None
-    note: str = ""
-    task: str | None = None
+    method: str | None = None  # None if sclsearch has no such method
+    note: str = ""  # assumptions about the row
+    task: str | None = None  # None in a mean of columns
     metric: str
+    # Class whose F1 is printed, by its share of the training rows; None for all.
     of_class: Literal["minority", "majority"] | None = None
-    averages: bool = False
-    protocol: str
+    averages: bool = False  # whether it is a mean of other cells
+    protocol: str  # sets the fields that the settings do not, such as epochs
     model: str
     train_size: int | None = None
     shots: int | None = None
-    unlabeled: int | None = None
-    temperature: float | None = None
-    first_task: str | None = None
-    settings: Settings
+    unlabeled: int | None = None  # texts of stages that read no labels, with the training rows
+    temperature: float | None = None  # of the paraphrases that the protocol adds
+    first_task: str | None = None  # on which the method fine-tunes the encoder beforehand
+    settings: Settings  # of table, task, condition and row; later ones take precedence
 
     @property
     def name(self) -> str:
@@ -186,53 +165,38 @@ def select_cells(table: Table, selectors: Sequence[str]) -> list[Cell]:
         )
     if not selectors:
         return list(table.cells)
-    selected: list[Cell] = []
-    for selector in selectors:
-        rows, columns, blocks = _selected_names(table, selector)
-        matching = [
-            cell
-            for cell in table.cells
-            if cell.row in (rows or table.rows)
-            and cell.column in (columns or table.columns)
-            and cell.block in (blocks or table.blocks)
-        ]
-        if not matching:
-            raise SclsearchError(
-                f"--cells {selector}: {table.name} prints no score there. Leave out a name."
-            )
-        selected += matching
+    selected = [cell for selector in selectors for cell in _selected(table, selector)]
     return [cell for cell in table.cells if cell in selected]
 
 
-def _selected_names(table: Table, selector: str) -> tuple[set[str], set[str], set[str]]:
-    found: tuple[set[str], set[str], set[str]] = set(), set(), set()
-    kinds = table.rows, table.columns, table.blocks
-    spellings: dict[str, set[tuple[int, str]]] = {}
-    for kind, names in enumerate(kinds):
-        for name in names:
-            spellings.setdefault(_plain(name), set()).add((kind, name))
-    for name, block in table.blocks.items():
-        if size := block.get("train_size") or block.get("shots"):
-            spellings.setdefault(str(size), set()).add((2, name))
-    for term in _terms(selector, spellings.keys()):
-        if _plain(term) not in spellings:
+def _selected(table: Table, selector: str) -> list[Cell]:
+    kinds: list[dict[str, set[str]]] = []  # names by their spellings, for each kind
+    for entries in (table.rows, table.columns, table.blocks):
+        names: dict[str, set[str]] = {}
+        for name, entry in entries.items():
+            for text in (name, entry.get("train_size", name), entry.get("shots", name)):
+                names.setdefault(_plain(str(text)), set()).add(name)
+        kinds.append(names)
+    terms = [term.strip() for term in re.split(r",(?![^\[]*\])", selector)]  # [0,0.1] is one
+    for term in terms:
+        if not any(_plain(term) in names for names in kinds):
+            known = (*table.rows, *table.columns, *table.blocks)
             raise SclsearchError(
                 f"--cells {selector}: {term!r} is no row, column or condition of {table.name}."
-                f"{suggestion(term, (name for names in kinds for name in names))}"
+                f"{suggestion(term, known)}"
             )
-        for kind, name in spellings[_plain(term)]:
-            found[kind].add(name)
+    wanted = [{one for term in terms for one in names.get(_plain(term), ())} for names in kinds]
+    found = [
+        cell
+        for cell in table.cells
+        for own in [(cell.row, cell.column, cell.block)]
+        if all(not names or one in names for one, names in zip(own, wanted, strict=True))
+    ]
+    if not found:
+        raise SclsearchError(
+            f"--cells {selector}: {table.name} prints no score there. Leave out a name."
+        )
     return found
-
-
-def _terms(selector: str, known: Set[str]) -> Iterator[str]:
-    """Yield the comma-separated names, longest known match first: `[0.0,0.1]` is one name."""
-    splits = selector.split(",")
-    while splits:
-        lengths = range(len(splits), 0, -1)
-        length = next((n for n in lengths if _plain(",".join(splits[:n])) in known), 1)
-        yield ",".join(splits[:length]).strip()
-        splits = splits[length:]
 
 
 def _plain(name: str) -> str:

@@ -83,7 +83,7 @@ def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> 
                     "–" if value is None else _percent(value, std),
                     "" if value is None else f"{100 * (mean - value):+.1f}",
                     _percent(plain, None),
-                    f"{finished}/{one.seeds}",
+                    f"{finished}/{len(one.tests)}",
                 )
             )
         headings = ("condition", "row", "column", "ours", "published", "diff", "all", "seeds")

@@ -108,7 +108,7 @@ def test_settings_combine_table_task_condition_and_row(tmp_path: Path) -> None:
 def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(ce: PlannedCell) -> None:
     name = finish(ce.spec, replace(ce.options, rule="mean"))
     score = reproduce_cell(ce, QUIET)
-    assert (score.study, score.rule, score.seeds, score.reason) == (name, "top-3", 10, "")
+    assert (score.study, score.rule, len(score.tests), score.reason) == (name, "top-3", 10, "")
     assert "CE: τ is assumed" in score.notes
     assert score.tests == tuple((60 + r) / 100 for r in range(10))
     assert (score.mean, score.std, score.plain) == pytest.approx((0.68, 0.01, 0.645))
@@ -145,7 +145,7 @@ def test_rows_are_compared_with_the_first_by_replicate(demo: Table) -> None:
     def scored(selector: str, *tests: float | None) -> CellScore:
         (cell,) = select_cells(demo, [selector])
         mean = max(filter(None, tests), default=None)
-        return CellScore(cell, mean=mean, tests=tests, seeds=len(tests), study=selector)
+        return CellScore(cell, mean=mean, tests=tests, study=selector)
 
     base = scored("CE,N=20,Demo", 0.5, 0.6, None, 0.7)
     ours = scored("CE + SCL,N=20,Demo", 0.6, 0.8, 0.9, 0.7)
@@ -193,7 +193,7 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     written = (folder / CARD).stat().st_mtime_ns
     score = reproduce_cell(one, QUIET, 0.0)
     assert (folder / CARD).stat().st_mtime_ns == written
-    assert (score.study, score.seeds) == (name, 3)
+    assert (score.study, len(score.tests)) == (name, 3)
     assert score.mean == pytest.approx(0.61)
     assert "encoder first fine-tuned on demo by ce: seed 2, the best of 3 by" in str(score.notes)
 
