@@ -347,6 +347,7 @@ class TaskKeywords(StudyKeywords, total=False):
     label: str | None
     validation: RowSource | None
     test: RowSource | None
+    extra: RowSource | None
     split_column: str | None
     regression: bool
     id: str | None

@@ -166,6 +166,10 @@ class Study:
         """Return a replicate's rows, with the digest of the paraphrases that the study reads."""
         replicate = self.protocol.replicate(number)
         splits = draw_rows(self.protocol, self.data, self.size, self.unlabeled, replicate)
+        if extra := (train := self.data.splits["train"]).extra:
+            last = np.arange(len(train) - extra, len(train))
+            rows = Rows("train", np.concatenate([splits.train.index, last]))
+            splits = replace(splits, train=rows).noted(f"{extra} extra rows join the training rows")
         if self.paraphrases is None:
             return splits
         texts = self.data.splits["train"].texts

@@ -51,19 +51,22 @@ class Split:
     y: Labels
     unlabeled: int = 0  # unlabeled rows, which come last; only training splits have any
     ids: tuple[str, ...] = ()  # of each row in a user's file, for people
+    extra: int = 0  # labeled rows after the unlabeled ones, which every seed trains on
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @property
     def labeled(self) -> int:
-        return len(self) - self.unlabeled
+        return len(self) - self.unlabeled - self.extra
 
     def take(self, index: Index) -> "Split":
         """Return the rows with the given numbers, which must ascend."""
-        unlabeled = int((index >= self.labeled).sum())
+        extra = int((index >= len(self) - self.extra).sum())
+        unlabeled = int((index >= self.labeled).sum()) - extra
         ids = tuple(self.ids[row] for row in index) if self.ids else ()
-        return Split(tuple(self.texts[row] for row in index), self.y[index], unlabeled, ids)
+        texts = tuple(self.texts[row] for row in index)
+        return Split(texts, self.y[index], unlabeled, ids, extra)
 
     def row_id(self, row: int) -> str:
         """Return the identifier of a row; without identifiers its number in the split, from 1."""
@@ -74,6 +77,12 @@ class Split:
         absent = np.full(len(texts), np.nan if self.y.dtype == np.float64 else -1, self.y.dtype)
         y: Labels = np.concatenate([self.y, absent])
         return Split((*self.texts, *texts), y, len(texts), (*self.ids, *ids))
+
+    def with_extra(self, rows: "Split") -> "Split":
+        """Return the split with labeled rows appended that every seed trains on."""
+        ids = (*self.ids, *rows.ids)
+        y: Labels = np.concatenate([self.y, rows.y])
+        return Split((*self.texts, *rows.texts), y, self.unlabeled, ids, len(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +120,16 @@ def first_classes(data: TaskData, count: int) -> TaskData:
 
 
 def _digest(splits: Mapping[str, Split]) -> str:
-    rows = {
-        name: [
-            _texts_digest(split.texts[: split.labeled]),
-            hashlib.sha256(np.ascontiguousarray(split.y[: split.labeled]).tobytes()).hexdigest(),
-            str(split.y.dtype),
-        ]
-        for name, split in splits.items()
-    }
+    rows = {name: _of_rows(split, slice(split.labeled)) for name, split in splits.items()}
+    for name, split in splits.items():
+        if split.extra:
+            rows[f"{name}, extra"] = _of_rows(split, slice(len(split) - split.extra, None))
     return digest(rows)
+
+
+def _of_rows(split: Split, rows: slice) -> list[str]:
+    y = hashlib.sha256(np.ascontiguousarray(split.y[rows]).tobytes()).hexdigest()
+    return [_texts_digest(split.texts[rows]), y, str(split.y.dtype)]
 
 
 def _texts_digest(texts: tuple[Texts, ...]) -> str:

@@ -77,6 +77,8 @@ class CustomTask:
         label: Column of the label. Default: label, or the other of two columns.
         validation: Validation rows.
         test: Test rows.
+        extra: Rows that every seed trains on and none validates or tests on, such as a text for
+            each class that names it.
         split_column: Column of each row's split: train, validation or test.
         fractions: Fractions of training, validation and test rows, drawn stratified by class. With
             no test rows there is no test score. Example: 0.8,0.1,0.1.
@@ -91,6 +93,7 @@ class CustomTask:
     label: Annotated[str | None, Option(panel=OWN)] = None
     validation: Annotated[Path | None, _more()] = None
     test: Annotated[Path | None, _more()] = None
+    extra: Annotated[Path | None, _more()] = None
     split_column: Annotated[str | None, _more()] = None
     fractions: Annotated[
         Annotated[tuple[float, float, float], BeforeValidator(_numbers)] | None,
@@ -104,7 +107,7 @@ class CustomTask:
     def __post_init__(self, name: str | None) -> None:
         """Write rows that are not in a file; raise SclsearchError if a field has the wrong type."""
         in_memory = {}
-        for split in ("path", "validation", "test"):
+        for split in ("path", "validation", "test", "extra"):
             rows = getattr(self, split)
             if not isinstance(rows, str | Path | None) or str(rows).startswith(HUB_PREFIX):
                 in_memory[split] = rows
@@ -123,8 +126,13 @@ class CustomTask:
     @property
     def paths(self) -> Mapping[str, Path]:
         """File of each split that has one; that of `train` may have the rows of all splits."""
-        paths = {"train": self.path, "validation": self.validation, "test": self.test}
-        return {name: path for name, path in paths.items() if path is not None}
+        others = {"validation": self.validation, "test": self.test, "extra": self.extra}
+        return {"train": self.path} | {name: path for name, path in others.items() if path}
+
+    @property
+    def held_out(self) -> bool:
+        """True if validation or test rows have a file."""
+        return self.validation is not None or self.test is not None
 
     @property
     def task_name(self) -> str:
@@ -141,7 +149,7 @@ class CustomTask:
 
         With `on_folds`, the protocol validates few rows on folds, which then serve as the test.
         """
-        if self.fractions or len(self.paths) > 1 or self.split_column is not None:
+        if self.fractions or self.held_out or self.split_column is not None:
             return self.fractions
         if on_folds and rows < FEW_ROWS and not self.regression:
             return None

@@ -69,12 +69,19 @@ def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
     drawn = files.drawn(len(splits["train"]), on_folds=on_folds)
     if drawn:
         splits |= draw_splits(splits["train"], drawn, f"{files.path}: column {files.label}")
-    unlabeled = parts["train"][train == ""]
-    if len(unlabeled):
-        texts, ids = _texts(files, unlabeled), _ids(files, unlabeled)
-        splits["train"] = splits["train"].with_unlabeled(texts, ids)
+    extra = splits.pop("extra", None)
+    splits["train"] = _with_others(files, splits["train"], parts["train"][train == ""], extra)
     notes += _notes(task, splits)
     return TaskData(task, splits, _source(files, drawn), notes=tuple(notes))
+
+
+def _with_others(
+    files: CustomTask, train: Split, unlabeled: "pd.DataFrame", extra: Split | None
+) -> Split:
+    """Return the training rows with those without a label, and with those of `--extra`."""
+    if len(unlabeled):
+        train = train.with_unlabeled(_texts(files, unlabeled), _ids(files, unlabeled))
+    return train if extra is None else train.with_extra(extra)
 
 
 def _texts(files: CustomTask, part: "pd.DataFrame") -> list[Texts]:
@@ -112,7 +119,9 @@ def _read(files: CustomTask, notes: list[str]) -> dict[str, "pd.DataFrame"]:
         name: rows.assign(**{str(files.label): rows[files.label].map(spelling)})
         for name, rows in parts.items()
     }
-    return parts if files.split_column is None else _by_column(files, parts["train"])
+    if files.split_column is not None:
+        parts |= _by_column(files, parts["train"])
+    return parts
 
 
 def _by_column(files: CustomTask, rows: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
@@ -131,7 +140,7 @@ def _check_options(files: CustomTask) -> None:
     if len(texts) not in {1, 2}:
         raise SclsearchError(f"--text: must name one or two columns, got {len(texts)}.")
     if files.split_column is not None:
-        given = ["--validation, --test"] * (len(files.paths) > 1)
+        given = ["--validation, --test"] * files.held_out
         given += ["--fractions"] * (files.fractions is not None)
         if given:
             raise SclsearchError(
@@ -203,7 +212,7 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     yield from _contradictions(splits) if task.labels else ()
     for kind, texts in (
         ("training texts", set(train.texts[: train.labeled])),
-        ("texts without a label", set(train.texts[train.labeled :])),
+        ("texts without a label", set(train.texts[train.labeled : len(train) - train.extra])),
     ):
         for name in ("validation", "test"):
             repeated = sum(text in texts for text in splits[name].texts) if name in splits else 0

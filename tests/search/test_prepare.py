@@ -126,3 +126,28 @@ def test_the_practical_space_of_scl_balances_batches_if_many_rows_would_be_alone
     share = (1 - 1 / classes) ** 15
     expected = f"about {share:.0%} of the texts of a batch are alone in their class"
     assert any(expected in note for note in notes) == (classes == 12)
+
+
+def test_every_seed_trains_on_the_extra_rows_which_nothing_validates(
+    resolved: Resolved, tmp_path: Path
+) -> None:
+    file, extra = tmp_path / "rows.csv", tmp_path / "names.csv"
+    rows = [f"text number {row},{'ab'[row % 2]}" for row in range(40)]
+    file.write_text("\n".join(["text,label", *rows, "no label,"]), encoding="utf-8")
+    keys = set()
+    for name in ("first", "second"):
+        extra.write_text(f"text,label\nabout the {name},b\n", encoding="utf-8")
+        task = CustomTask(file, "text", "label", extra=extra)
+        study = resolved(method="scl", task=task, space="practical")
+        assert study.data.splits["train"].labeled == 40
+        for number in range(5):
+            splits = study.splits(number)
+            assert splits.train.texts(study.data)[-1] == (f"about the {name}",)
+            assert splits.train.labels(study.data)[-1] == 1
+            assert len(splits.train.index) == 33
+            assert max(splits.validation.index.max(), splits.test.index.max()) < 40
+        keys.add(study.seed_run_spec({}, 0).key)
+    assert len(keys) == 2
+    extra.write_text("text,label\nabout neither,c\n", encoding="utf-8")
+    with pytest.raises(SclsearchError, match=r"names\.csv: row 1: the label must be one of a, b"):
+        resolved(method="scl", task=task, space="practical")
