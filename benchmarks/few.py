@@ -21,6 +21,7 @@ import pandas as pd
 
 from benchmarks.comparison import packed
 from benchmarks.machine import header, markdown
+from benchmarks.search import pairs
 from benchmarks.search_tables import TEST_ROWS, WORDS, configurations, data_set, sample
 
 RECORDS = Path(__file__).with_suffix(".jsonl")
@@ -41,9 +42,6 @@ Methods of sclsearch train on all of them at the start of their practical space,
 mean over tokens. *{SETFIT}* is setfit 1.2.0 with 20 iterations, the recipe of Tunstall et al.
 (2022). The test has up to {TEST_ROWS} other texts. customer_reviews and banking77 decide nothing.
 """
-ACCURACY = """
-Test accuracy, %, the mean over draws.
-"""
 DIFFERENCE = """
 Points of test accuracy above SetFit's library in the same draws. ± is the standard error over
 draws; in the last line, over cells.
@@ -54,8 +52,14 @@ machine. sclsearch trains in bfloat16, the library in float32.
 """
 
 
+NAMES = """
+Accuracy of `scl` with 2 or 8 labels of each class, without and with a training row for each class
+that names it, `--extra`: "This text is about NAME." A seed is a draw of the rows.
+"""
+
+
 def rows_of(data: Path, folder: Path, name: str, shots: int, draw: int) -> tuple[Path, Path]:
-    """Write the training and the test rows of a draw as CSV files; return their paths."""
+    """Return the CSV files of the training and the test rows of a draw, which it writes once."""
     paths = folder / f"{name}-{shots}-{draw}.csv", folder / f"{name}-test.csv"
     if not all(path.exists() for path in paths):
         train, test = data_set(data, name)
@@ -166,20 +170,22 @@ def page() -> Iterator[str]:
     gains = scores.sub(scores[SETFIT], axis=0).groupby(place)
     draws, means = gains.size(), gains.mean()
     error = gains.std().div(np.sqrt(draws), axis=0).map(" ± {:.1f}".format)
-    all_cells = means.std() / np.sqrt(len(means))
     yield INTRODUCTION
     yield header("scikit-learn")
     yield "## Accuracy\n"
     yield from lines(scores.groupby(place).mean().map("{:.1f}".format), draws)
-    yield ACCURACY
+    yield "\nTest accuracy, %, the mean over draws.\n"
     yield "## Above SetFit's library\n"
     yield from lines(means.map("{:+.1f}".format) + error, draws)
-    pairs = zip(means.mean(), all_cells, strict=True)
-    yield f"| mean | | | {' | '.join(f'{one:+.1f} ± {other:.1f}' for one, other in pairs)} |"
+    ends = zip(means.mean(), means.std() / np.sqrt(len(means)), strict=True)
+    yield f"| mean | | | {' | '.join(f'{one:+.1f} ± {other:.1f}' for one, other in ends)} |"
     yield DIFFERENCE
     yield "## Seconds\n"
     yield from lines(seconds.reindex(draws.index, columns=METHODS).map("{:.0f}".format), draws)
     yield SECONDS
+    yield "## Names of the classes\n"
+    yield from pairs("names.csv", "with names", "without")
+    yield NAMES
 
 
 def main() -> None:
@@ -187,10 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--record", type=Path, nargs=2, metavar=("DATA", "FOLDER"))
     options = parser.parse_args()
-    if options.record:
-        record(*options.record)
-    else:
-        print("\n".join(page()))
+    record(*options.record) if options.record else print("\n".join(page()))
 
 
 if __name__ == "__main__":
