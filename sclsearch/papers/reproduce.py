@@ -71,25 +71,17 @@ def plan_cells(
     model: str | None = None,
     paraphrases: Path | None = None,
 ) -> list[PlannedCell]:
-    """Return the study of each cell.
+    """Return the study of each cell of a table.
 
     At the paper's scale a study has one configuration, the cell's settings. At a smaller scale it
     is a search over two learning rates, because those of large encoders do not suit a small one.
     All rows of a table search the same range, so they compare fairly. Of the cell's settings, the
     fields of its method and those that distinguish it from others of its table are fixed; other
-    fields of the search space have the values of its first published configuration.
+    fields of the search space have the values of its first published configuration. `model`
+    replaces the encoder of the paper or of the scale.
 
-    If paraphrases are added to the training rows, a file with another temperature than the cell's
-    does not reproduce the cell. A file without a temperature, and EDA, give one score for every
-    temperature.
-
-    Args:
-        table: The table, which sets the rule and the number of configurations of the options.
-        cells: Cells of the table.
-        options: Run options.
-        scale: Reduced scale; None is the paper's.
-        model: Encoder that replaces the paper's, or the scale's.
-        paraphrases: Paraphrase file, for methods or training rows that use one.
+    A file of paraphrases with another temperature than the cell's does not reproduce the cell. A
+    file without a temperature, and EDA, give one score for every temperature.
 
     Raises:
         SclsearchError: No cell uses the paraphrases, or the file has faults.

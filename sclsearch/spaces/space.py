@@ -180,7 +180,8 @@ class Space:
                 yield f"{name} must be {self.fixed[name]!r} as in `fixed`, got {value!r}"
             elif name in self.parameters and not self.parameters[name].contains(value):
                 allowed = searched_values(dataclasses.asdict(self.parameters[name]))
-                yield f"{name} must be in {allowed}, got {value!r}"
+                among = "one of" if name in self._choices else "in"
+                yield f"{name} must be {among} {allowed}, got {value!r}"
 
     def grid(self) -> Iterator[dict[str, object]]:
         """Return an iterator over all configurations; raise SclsearchError if there is a range.
