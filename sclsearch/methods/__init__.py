@@ -46,7 +46,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     """Return a method, given its name, `FILE.py:CLASS`, or its class."""
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
-    from sclsearch.methods.fields import (
+    from sclsearch.methods.custom import (
         check_custom_method,
         load_custom_method,
         own_digest,
@@ -82,7 +82,7 @@ def find_recorded_method(
             f"{where}: names a method in a Python file, {recorded}, which is not imported without "
             "your consent. Read the file, then pass --method FILE.py:CLASS."
         )
-    from sclsearch.methods.fields import own_digest
+    from sclsearch.methods.custom import own_digest
 
     given = recorded if given is None else given
     file = Path(str(given).rpartition(":")[0]).expanduser()

@@ -31,7 +31,7 @@ from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError, first_sentence, suggestion
 from sclsearch.methods import NamedMethod
-from sclsearch.methods.fields import own_modules
+from sclsearch.methods.custom import own_modules
 
 RAYLET, GCS = ray_constants.PROCESS_TYPE_RAYLET, ray_constants.PROCESS_TYPE_GCS_SERVER
 PREFIX = "sclsearch-ray-"

@@ -22,7 +22,7 @@ from optuna.trial import TrialState
 from sclsearch.canonical import as_tuples, canonical
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
-from sclsearch.methods.fields import load_custom_sampler
+from sclsearch.methods.custom import load_custom_sampler
 from sclsearch.randomness import seed_for
 from sclsearch.spaces.space import Choice, Parameter, Range, Space
 

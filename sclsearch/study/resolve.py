@@ -21,7 +21,8 @@ from sclsearch.methods.base import (
     reads_unlabeled,
     share_alone,
 )
-from sclsearch.methods.fields import build, field_types, load_custom_sampler, typed
+from sclsearch.methods.custom import load_custom_sampler
+from sclsearch.methods.fields import build, field_types, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled

@@ -16,7 +16,8 @@ from sclsearch.encoders.models import encoder_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
-from sclsearch.methods.fields import build, resolved, sampler_name
+from sclsearch.methods.custom import sampler_name
+from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits, by_split, least_epochs
 from sclsearch.protocols.rows import Unlabeled, draw_rows
 from sclsearch.selection.rules import Rule

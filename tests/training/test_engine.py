@@ -18,7 +18,7 @@ from sclsearch.encoders.savings import Packing, SubsetEmbedding
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Method, Model, Terms
-from sclsearch.methods.fields import load_custom_method
+from sclsearch.methods.custom import load_custom_method
 from sclsearch.methods.scl import SCL
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.papers import plain_rows

@@ -12,7 +12,7 @@ from ray import cloudpickle
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method
-from sclsearch.methods.fields import own_modules
+from sclsearch.methods.custom import own_modules
 from sclsearch.tasks.metrics import value
 from sclsearch.training.data import batches_in_order
 from sclsearch.training.engine import train
