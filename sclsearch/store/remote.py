@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from sclsearch.errors import SclsearchError, first_line
 
@@ -219,8 +221,27 @@ def _store(bucket: str, patience: float) -> "ObjectStore":
     retries: Any = {"max_retries": 1000 if patience else 0, "backoff": waits}
     retries["retry_timeout"] = timedelta(seconds=patience)
     options: Any = {"allow_http": True, "timeout": timedelta(seconds=30)}
-    login = _profile(bucket) if bucket.startswith("s3") else None
-    return from_url(bucket, retry_config=retries, client_options=options, credential_provider=login)
+    given: dict[str, Any] = {"retry_config": retries, "client_options": options}
+    if bucket.startswith("s3"):
+        given["credential_provider"] = _profile(bucket)
+        if region := _region(bucket):
+            given["region"] = region
+    return from_url(bucket, **given)
+
+
+def _region(bucket: str) -> str | None:
+    """Return the region of a bucket of AWS, which its server tells everybody; None if it is set."""
+    if {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"} & os.environ.keys():
+        return None
+    place = f"https://s3.amazonaws.com/{bucket.removeprefix('s3://').rstrip('/')}"
+    try:
+        with urlopen(Request(place, method="HEAD"), timeout=10) as answer:
+            region = answer.headers["x-amz-bucket-region"]
+    except HTTPError as error:  # also tells it: moved, or forbidden without credentials
+        region = error.headers["x-amz-bucket-region"]
+    except OSError:
+        return None
+    return str(region) if region else None
 
 
 def _profile(bucket: str) -> Any:

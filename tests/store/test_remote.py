@@ -5,10 +5,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from email.message import Message
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import boto3
 import pytest
@@ -200,6 +202,23 @@ def test_the_credentials_of_a_profile_are_used(
     place = RemotePath(f"{bucket}/storage/one", 2.0)
     assert place.create(b"1")
     assert place.read() == b"1"
+
+
+def test_a_bucket_of_aws_tells_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(request: Any, **_: object) -> None:
+        assert request.full_url == "https://s3.amazonaws.com/mine"
+        headers = Message()
+        headers["x-amz-bucket-region"] = "eu-north-1"
+        raise HTTPError(request.full_url, 403, "Forbidden", headers, None)
+
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+    monkeypatch.setattr(remote, "urlopen", forbidden)
+    client: Any = remote._store("s3://mine/", 0.0)
+    assert client.config["region"] == "eu-north-1"
+    remote._store.cache_clear()
 
 
 def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
