@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     )
     from sclsearch.classifier import Classifier
     from sclsearch.errors import SclsearchError
+    from sclsearch.exports.predictor import Predictor
     from sclsearch.reports.comparison import StudyComparison
     from sclsearch.reports.method_comparison import MethodComparison
-    from sclsearch.reports.predictor import Predictor
     from sclsearch.reports.report import Report
     from sclsearch.search.callbacks import Callback
     from sclsearch.study.spec import RunOptions, StudySpec

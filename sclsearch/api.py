@@ -12,14 +12,14 @@ from rich.console import Console
 from sclsearch.arguments import expanded, fields_of, with_options
 from sclsearch.encoders.models import ALIASES, several_models
 from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.exports.export import ExportOptions
+from sclsearch.exports.export import export as export_winner
+from sclsearch.exports.export import push as push_to
+from sclsearch.exports.predictor import BATCH_SIZE, ExportRecord, OnnxType, Predictor, RefitRows
+from sclsearch.exports.predictor import load as load_export
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison, compare_studies
-from sclsearch.reports.export import ExportOptions
-from sclsearch.reports.export import export as export_winner
-from sclsearch.reports.export import push as push_to
 from sclsearch.reports.method_comparison import MethodComparison, compare_methods
-from sclsearch.reports.predictor import BATCH_SIZE, ExportRecord, OnnxType, Predictor, RefitRows
-from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report, undamaged
 from sclsearch.reports.terminal import Terminal
 from sclsearch.search.callbacks import Callback
@@ -252,7 +252,7 @@ def _study_encoder(model: str | Path | None, options: RunOptions) -> str | Path 
     storage = storage_folder(options.storage, make=False)
     if model not in study_names(storage):
         return model
-    from sclsearch.reports.export import export_encoder
+    from sclsearch.exports.export import export_encoder
 
     return str(export_encoder(undamaged(report(storage, model))))
 

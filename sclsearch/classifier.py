@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 import sclsearch
 from sclsearch.arguments import with_options
 from sclsearch.encoders.models import encoder_folder, several_models
-from sclsearch.reports.export import new_export, write_folder
-from sclsearch.reports.predictor import text_rows
+from sclsearch.exports.export import new_export, write_folder
+from sclsearch.exports.predictor import text_rows
 from sclsearch.study.spec import DEFAULT_METHOD, ClassifierKeywords, RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.custom import CustomTask

@@ -34,7 +34,7 @@ settings.register_profile("sclsearch", deadline=None)
 settings.load_profile("sclsearch")
 
 
-pytest_plugins = ["tests.studies"]
+pytest_plugins = ["tests.studies", "tests.made_up"]
 
 Save = Callable[..., Path]
 UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")

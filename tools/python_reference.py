@@ -15,8 +15,8 @@ import sclsearch
 from sclsearch.arguments import type_text
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.heads import Head
+from sclsearch.exports.predictor import Prediction
 from sclsearch.methods.base import Batch, Method, Model, Stage, Training
-from sclsearch.reports.predictor import Prediction
 from sclsearch.reports.report import ConfigurationLine, SeedLine
 from sclsearch.study.spec import RunOptions, StudySpec
 

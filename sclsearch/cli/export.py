@@ -17,11 +17,11 @@ from sclsearch.canonical import counted, printable
 from sclsearch.cli import options as o
 from sclsearch.cli.output import write
 from sclsearch.errors import SclsearchError
+from sclsearch.exports.calibration import calibration_lines
+from sclsearch.exports.loading import main_example, own_method_option
+from sclsearch.exports.predictor import ExportRecord, OnnxType, Prediction, read_record
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.calibration import calibration_lines
-from sclsearch.reports.commands import main_example, own_method_option
 from sclsearch.reports.comparison import confirmed_score
-from sclsearch.reports.predictor import ExportRecord, OnnxType, Prediction, read_record
 from sclsearch.reports.report import finished_winner
 from sclsearch.reports.words import left_out
 from sclsearch.store.storage import DEFAULT_STORAGE

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError, first_line
+from sclsearch.exports.export import describe_winner, encoder_place, export_encoder
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.papers.tables import Cell, Settings, Table
-from sclsearch.reports.export import describe_winner, encoder_place, export_encoder
 from sclsearch.reports.report import Report, report
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_study

@@ -1,1 +1,1 @@
-"""Reports on studies: ranking, winner, test score, comparison, export and prediction."""
+"""Reports on studies: ranking, winner, test score, comparison and page."""

@@ -18,6 +18,8 @@ Classes = npt.NDArray[np.int64]
 Probabilities = npt.NDArray[np.floating[Any]]
 LEAST_PROBABILITY = 1e-12
 """Smallest probability in a log loss, which would be infinite at 0."""
+BINS = 15
+"""Bins of equal width of the expected calibration error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,17 @@ def neg_log_loss(probabilities: Probabilities, y: Classes) -> float:
     """Return the mean log probability of the true classes, in nats."""
     true = probabilities[np.arange(len(y)), y].astype(np.float64)
     return float(np.log(true.clip(LEAST_PROBABILITY)).mean())
+
+
+def calibration_error(probabilities: Probabilities, y: Classes) -> float:
+    """Return the expected calibration error of the likeliest class over 15 bins of equal width."""
+    confidence, right = probabilities.max(1), probabilities.argmax(1) == y
+    return float(np.abs(np.bincount(bins_of(confidence), right - confidence)).sum() / len(y))
+
+
+def bins_of(confidence: npt.NDArray[np.float64]) -> Classes:
+    """Return the number of the bin of each confidence, `[N]`, from 1."""
+    return np.ceil(confidence * BINS).astype(np.int64)
 
 
 def pearson(predicted: Scores, true: Scores) -> float:

@@ -11,8 +11,8 @@ from typing import Any
 
 from sclsearch.canonical import counted, digest
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.reports.export import ExportOptions, export
-from sclsearch.reports.predictor import ExportRecord
+from sclsearch.exports.export import ExportOptions, export
+from sclsearch.exports.predictor import ExportRecord
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
 from sclsearch.reports.summary import summary_of
 from sclsearch.selection.rules import parse_rule

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.reports.predictor import ExportRecord, load
+from sclsearch.exports.predictor import ExportRecord, load
 
 if TYPE_CHECKING:
     from pandas import DataFrame

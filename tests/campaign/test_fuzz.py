@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.predictor import ExportRecord, read_record
+from sclsearch.exports.predictor import ExportRecord, read_record
 from sclsearch.store import lock, studies
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.storage import CHECKSUM, LocalPath, read, sealed

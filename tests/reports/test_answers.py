@@ -9,18 +9,18 @@ import pytest
 
 import sclsearch
 from sclsearch.errors import INCOMPLETE, SclsearchError
+from sclsearch.exports.export import export
 from sclsearch.papers.confirm import prepare_confirmation
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.differences import ScoredSeed, difference
-from sclsearch.reports.export import export
 from sclsearch.reports.report import DamagedStudyError, Report, report
 from sclsearch.reports.summary import nearest_baseline, summarize, summarize_comparison
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 RULES = ("mean", "top-3", "best")
 FAILED = "raised"

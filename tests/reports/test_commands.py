@@ -9,7 +9,7 @@ import typer.main
 from sclsearch.cli import app
 from sclsearch.reports.commands import rerun_command, search_command, study_command
 from sclsearch.reports.report import report
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 
 def parsed(command: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sclsearch.reports.comparison import StudyComparison, compare_studies, confi
 from sclsearch.reports.comparison_tables import show_comparison, winner_table
 from sclsearch.reports.report import report
 from sclsearch.selection.significance import Comparison
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 BASE = [(50, 60), (52, 61), (54, 62)]
 BETTER = [(60, 64), (62, 66), (64, 65)]

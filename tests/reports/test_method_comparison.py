@@ -19,7 +19,7 @@ from sclsearch.reports.method_comparison import (
     fewest_tasks,
     mean_ranks,
 )
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 LEVELS = {"scl": 70, "lacon": 66, "ce": 60}
 

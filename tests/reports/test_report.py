@@ -11,8 +11,8 @@ from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.reports.studies import studies
 from sclsearch.reports.words import seeds_lacking
 from sclsearch.selection.rules import parse_rule
+from tests.made_up import WriteStudy
 from tests.protocols.conftest import labeled, splits_of
-from tests.reports.conftest import WriteStudy
 
 if TYPE_CHECKING:
     from sclsearch.selection.race import Band

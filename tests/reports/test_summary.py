@@ -12,7 +12,7 @@ from sclsearch.reports.report import Report, report
 from sclsearch.reports.summary import Summary, summarize, summarize_comparison, summary_of
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 SIX = {"train": "abcdef", "test": "t"}
 

@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 import sclsearch
 from sclsearch import select
 from sclsearch.reports.table import TableFormat, TableRows, table_file
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 ODD = "<a>~|*^"
 

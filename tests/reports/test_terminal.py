@@ -9,7 +9,7 @@ from sclsearch.reports.report import report
 from sclsearch.reports.terminal import Terminal, show, show_savings
 from sclsearch.selection.rules import parse_rule
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 
 def printed(storage: Path, rule: str = "mean", *, name: str = "made-up") -> str:

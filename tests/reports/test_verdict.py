@@ -15,7 +15,7 @@ from sclsearch.reports.notes import Verdict
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.summary import summarize
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 Judged = Callable[..., Report]
 ONE_CLASS = [[0, 20], [0, 80]]

@@ -29,7 +29,7 @@ from sclsearch.tracking.publish import (
 from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import prepare_database, tracking_uri
 from sclsearch.tracking.writer import Writer
-from tests.reports.conftest import study_on
+from tests.made_up import study_on
 from tests.studies import RECORD
 from tests.tracking.conftest import Shown
 

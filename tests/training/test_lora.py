@@ -21,7 +21,7 @@ from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import evaluate_rows
 from tests.conftest import SIZES, Save
-from tests.reports.conftest import study_on
+from tests.made_up import study_on
 from tests.training.conftest import WorkFor
 
 RANK = 3

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports import comparison_tables
-from sclsearch.reports.calibration import BINS
 from sclsearch.reports.commands import study_command
 from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
 from sclsearch.reports.encoder_costs import encoder_name
@@ -25,6 +24,7 @@ from sclsearch.reports.summary import Summary, name_of, summarize, summarize_com
 from sclsearch.reports.table import table_file
 from sclsearch.reports.words import rule_of
 from sclsearch.store.storage import LocalPath, check_writable, new_folder
+from sclsearch.tasks.metrics import BINS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.methods import is_own
 from sclsearch.randomness import stream
-from sclsearch.reports.calibration import bins_of
 from sclsearch.reports.comparison_tables import text_frame
 from sclsearch.reports.page import figures
 from sclsearch.reports.report import Report, SeedLine, tested_winner
@@ -20,7 +19,7 @@ from sclsearch.selection.rules import mean_std
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
-from sclsearch.tasks.metrics import scores_by_class
+from sclsearch.tasks.metrics import bins_of, scores_by_class
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,7 +29,7 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.baselines import LOGISTIC
-from tests.reports.conftest import WriteStudy, study_on
+from tests.made_up import WriteStudy, study_on
 
 LABELS, TEXT = ("<b>dull</b>", 'good & $x$ "fun"'), "<script>alert(1)</script>"
 STUDIES = ("scl", "ce", "lacon")

@@ -9,7 +9,7 @@ import sclsearch
 from sclsearch.reports.page.results import read_results
 from sclsearch.reports.page.trend import Trend, find_trend, summary_of_trend
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 SCORES = {"20": (60, 50), "100": (70, 64), "1000": (80, 82)}
 

@@ -17,16 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from sclsearch.errors import SclsearchError, first_line
+from sclsearch.exports.predictor import ExportRecord, Predictor, load
+from sclsearch.exports.refit import restore_winner
 from sclsearch.methods.base import Batch
-from sclsearch.reports.predictor import ExportRecord, Predictor, load
-from sclsearch.reports.refit import restore_winner
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.metrics import evaluate, value
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from sclsearch.reports.export import ExportOptions
+    from sclsearch.exports.export import ExportOptions
     from sclsearch.reports.report import Report
 
 INPUTS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}

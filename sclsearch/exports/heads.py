@@ -18,7 +18,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from sclsearch.encoders.models import ENCODER
-from sclsearch.reports.predictor import write_json
+from sclsearch.exports.predictor import write_json
 
 Tensors = Mapping[str, Tensor]
 OUT = {"head.out.weight", "head.out.bias"}

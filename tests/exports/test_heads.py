@@ -20,14 +20,14 @@ from transformers import (
 import sclsearch
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.encoders.models import model_folder
+from sclsearch.exports.calibration import Calibration
+from sclsearch.exports.export import write_folder
+from sclsearch.exports.loading import loading_examples
+from sclsearch.exports.predictor import ExportRecord, read_record
 from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Model, Training
 from sclsearch.methods.lacon import LaCon
 from sclsearch.protocols.base import Rows
-from sclsearch.reports.calibration import Calibration
-from sclsearch.reports.commands import loading_examples
-from sclsearch.reports.export import write_folder
-from sclsearch.reports.predictor import ExportRecord, read_record
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import Backend

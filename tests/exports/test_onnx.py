@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 import sclsearch
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
+from sclsearch.exports.calibration import Calibration
+from sclsearch.exports.onnx import compute, write_models
 from sclsearch.methods.base import Batch, Method, Model
-from sclsearch.reports.calibration import Calibration
-from sclsearch.reports.onnx import compute, write_models
 from tests.docs.test_docs import _block
-from tests.reports.conftest import own_task, study_on
-from tests.reports.test_heads import RECORD, TEXTS, exported
+from tests.exports.test_heads import RECORD, TEXTS, exported
+from tests.made_up import own_task, study_on
 
 
 @dataclass(frozen=True)

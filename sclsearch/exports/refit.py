@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sclsearch.errors import SclsearchError
+from sclsearch.exports.predictor import Refit, RefitRows
 from sclsearch.protocols.base import Rows, Splits, all_seeds, by_split
 from sclsearch.reports.notes import is_linear
-from sclsearch.reports.predictor import Refit, RefitRows
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.restore import restore_seed_run

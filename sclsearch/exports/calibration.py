@@ -15,16 +15,23 @@ from pydantic import Field
 from sclsearch.canonical import one_line
 from sclsearch.errors import SclsearchError
 from sclsearch.store.schema import Count, Number, Text
-from sclsearch.tasks.metrics import METRICS, Classes, Metric, confusion, neg_log_loss
+from sclsearch.tasks.metrics import (
+    METRICS,
+    Classes,
+    Metric,
+    calibration_error,
+    confusion,
+    neg_log_loss,
+)
 
 if TYPE_CHECKING:
-    from sclsearch.reports.export import ExportOptions
-    from sclsearch.reports.predictor import ExportRecord
+    from sclsearch.exports.export import ExportOptions
+    from sclsearch.exports.predictor import ExportRecord
     from sclsearch.reports.report import Report, SeedLine
 
 Probabilities = npt.NDArray[Any]
-LOWEST, HIGHEST, BINS = 0.05, 20.0, 15
-"""Bounds of the temperature, 0 without them if all rows are predicted right; bins of the error."""
+LOWEST, HIGHEST = 0.05, 20.0
+"""Bounds of the temperature, 0 without them if all rows are predicted right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +132,6 @@ def fit_threshold(likely: Probabilities, y: Classes, metric: Metric) -> float:
         return metric.function(confusion(y, likely >= middle, 2)), -abs(middle - 0.5)
 
     return float(max((edges[1:] + edges[:-1]) / 2, key=order))
-
-
-def calibration_error(probabilities: Probabilities, y: Classes) -> float:
-    """Return the expected calibration error of the likeliest class over 15 bins of equal width."""
-    confidence, right = probabilities.max(1), probabilities.argmax(1) == y
-    return float(np.abs(np.bincount(bins_of(confidence), right - confidence)).sum() / len(y))
-
-
-def bins_of(confidence: npt.NDArray[np.float64]) -> Classes:
-    """Return the number of the bin of each confidence, `[N]`, from 1."""
-    return np.ceil(confidence * BINS).astype(np.int64)
 
 
 def calibration_lines(record: "ExportRecord") -> Iterator[str]:

@@ -12,16 +12,15 @@ from typer.testing import CliRunner
 import sclsearch
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.calibration import (
+from sclsearch.exports.calibration import (
     LOWEST,
-    calibration_error,
     fit_temperature,
     fit_threshold,
     scaled,
 )
-from sclsearch.tasks.metrics import METRICS, confusion
-from tests.reports.conftest import own_task, study_on
-from tests.reports.test_heads import TEXTS
+from sclsearch.tasks.metrics import METRICS, calibration_error, confusion
+from tests.exports.test_heads import TEXTS
+from tests.made_up import own_task, study_on
 
 
 def drawn(seed: int, rows: int, classes: int, scale: float) -> Any:

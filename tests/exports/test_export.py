@@ -23,10 +23,10 @@ from sclsearch.cli import app
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.export import describe_winner, encoder_place, push
+from sclsearch.exports.export import describe_winner, encoder_place, push
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.runs import RunStore
-from tests.reports.conftest import own_task, study_on
+from tests.made_up import own_task, study_on
 from tests.studies import same_weights
 
 REPOSITORY = "me/my-classifier"

@@ -11,12 +11,12 @@ import numpy as np
 
 from sclsearch.canonical import counted, one_line, settings
 from sclsearch.encoders.models import ALIASES, ENCODER
+from sclsearch.exports.calibration import calibration_lines
+from sclsearch.exports.loading import loading_examples, loading_note
+from sclsearch.exports.predictor import CARD_FILE, ExportRecord
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.calibration import calibration_lines
-from sclsearch.reports.commands import loading_examples, loading_note
 from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
 from sclsearch.reports.comparison_tables import baseline_comparison
-from sclsearch.reports.predictor import CARD_FILE, ExportRecord
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.summary import summarize
 from sclsearch.reports.words import (
@@ -51,7 +51,7 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
     """
     from jinja2 import Environment, StrictUndefined
 
-    from sclsearch.reports.refit import linear_baseline
+    from sclsearch.exports.refit import linear_baseline
 
     winner, fresh = finished_winner(found), confirmed_score(found)
     if record.baseline:

@@ -23,10 +23,9 @@ from sclsearch.arguments import check_fields
 from sclsearch.canonical import file_digest
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import is_own
-from sclsearch.reports.calibration import calibrate, scaled
-from sclsearch.reports.model_card import write_model_card
-from sclsearch.reports.predictor import (
+from sclsearch.exports.calibration import calibrate, scaled
+from sclsearch.exports.model_card import write_model_card
+from sclsearch.exports.predictor import (
     CARD_FILE,
     PARTS,
     ExportRecord,
@@ -35,6 +34,7 @@ from sclsearch.reports.predictor import (
     RefitRows,
     write_json,
 )
+from sclsearch.methods import is_own
 from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner, undamaged
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import LocalPath, check_writable, new_folder, storage_path
@@ -163,7 +163,7 @@ def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()
         models = list(_models(found, options))
         written = _write_all(part, models, begun)
         if options.onnx:
-            from sclsearch.reports.onnx import add_onnx
+            from sclsearch.exports.onnx import add_onnx
 
             written = add_onnx(part, found, options)
         write_model_card(part, written, found, begun)
@@ -218,7 +218,7 @@ def _check_predictions(
     found: Report,
     options: ExportOptions,
 ) -> None:
-    from sclsearch.reports.predictor import load
+    from sclsearch.exports.predictor import load
     from sclsearch.study.restore import restore_seed_run
 
     run = RunStore(found.storage).get(written.key)
@@ -264,7 +264,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def _models(found: Report, options: ExportOptions) -> Iterator[_Model]:
-    from sclsearch.reports.refit import fit_linear, refit_winner, restore_winner, train_again
+    from sclsearch.exports.refit import fit_linear, refit_winner, restore_winner, train_again
     from sclsearch.training.evaluation import TrainingResult
 
     if options.baseline:
@@ -330,7 +330,7 @@ def write_folder(
     format.
     """
     from sclsearch.encoders.lora import merged
-    from sclsearch.reports import heads
+    from sclsearch.exports import heads
     from sclsearch.training.evaluation import save_tensors
 
     stored = merged(stored, begun, described.base)

@@ -16,10 +16,10 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
+from sclsearch.exports.predictor import Refit, read_record
+from sclsearch.exports.refit import refit_rows, refit_winner, restore_winner
 from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows
-from sclsearch.reports.predictor import Refit, read_record
-from sclsearch.reports.refit import refit_rows, refit_winner, restore_winner
 from sclsearch.reports.report import report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks.base import Split, Task, TaskData
@@ -29,8 +29,8 @@ from sclsearch.training.data import tokenize_task
 from sclsearch.training.device import backend_here
 from sclsearch.training.engine import train as engine_train
 from sclsearch.training.evaluation import TrainingResult, compute_features
-from tests.reports.conftest import own_task, study_on
-from tests.reports.test_heads import probabilities
+from tests.exports.test_heads import probabilities
+from tests.made_up import own_task, study_on
 from tests.studies import same_weights
 
 TEXTS = ["it was good", "it was bad and dull"]

@@ -8,10 +8,10 @@ import pytest
 from huggingface_hub import ModelCard
 
 import sclsearch
-from sclsearch.reports.export import describe_winner
-from sclsearch.reports.model_card import write_model_card
+from sclsearch.exports.export import describe_winner
+from sclsearch.exports.model_card import write_model_card
 from sclsearch.reports.report import finished_winner, report
-from tests.reports.conftest import WriteStudy
+from tests.made_up import WriteStudy
 
 TAU = {"name": "tau", "type": "choice", "values": [0.1, 0.2, 0.3]}
 

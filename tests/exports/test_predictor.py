@@ -23,8 +23,8 @@ from sclsearch.canonical import file_digest
 from sclsearch.cli import app
 from sclsearch.encoders.models import CARD, model_folder
 from sclsearch.errors import SclsearchError
+from sclsearch.exports.predictor import PARTS, read_record
 from sclsearch.methods.lacon import LaCon
-from sclsearch.reports.predictor import PARTS, read_record
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task

@@ -17,7 +17,7 @@ from pydantic import Field
 from sclsearch.canonical import as_tuples, check_regular, counted, one_line, read_file
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
-from sclsearch.reports.calibration import Calibration, scaled
+from sclsearch.exports.calibration import Calibration, scaled
 from sclsearch.store.schema import Count, Like, Number, Text, Value
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.tables import character_fault, has_blank
