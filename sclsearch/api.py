@@ -15,7 +15,7 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.exports.export import ExportOptions
 from sclsearch.exports.export import export as export_winner
 from sclsearch.exports.export import push as push_to
-from sclsearch.exports.predictor import BATCH_SIZE, ExportRecord, OnnxType, Predictor, RefitRows
+from sclsearch.exports.predictor import BATCH_SIZE, ExportRecord, Predictor, RefitRows
 from sclsearch.exports.predictor import load as load_export
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison, compare_studies
@@ -437,7 +437,7 @@ def export(
     data_dir: Path | str | None = None,
     method: "str | type[Method] | None" = None,
     force: bool = False,
-    onnx: OnnxType | None = None,
+    onnx: bool = False,
     push: str | None = None,
 ) -> ExportRecord:
     """Write a study's winner, with a model card, to a folder and return its description.
@@ -469,8 +469,8 @@ def export(
         method: Custom method of the study, as `FILE.py:CLASS` or its class. `refit` and `baseline`
             need it, and the comparison with the stored predictions.
         force: Export a winner that is useless by `Report.verdict`, too.
-        onnx: `float32` also writes `onnx/model.onnx`, `int8` also `onnx/model_int8.onnx` with
-            quantized weights, for programs without torch; `record.onnx` has their scores.
+        onnx: Whether to write `onnx/model.onnx`, for programs without torch, too; `record.onnx` has
+            its scores.
         push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload. A
             missing repository becomes a private one; other files of an existing one are deleted.
 

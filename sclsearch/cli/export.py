@@ -19,7 +19,7 @@ from sclsearch.cli.output import write
 from sclsearch.errors import SclsearchError
 from sclsearch.exports.calibration import calibration_lines
 from sclsearch.exports.loading import main_example, own_method_option
-from sclsearch.exports.predictor import ExportRecord, OnnxType, Prediction, read_record
+from sclsearch.exports.predictor import ExportRecord, Prediction, read_record
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.report import finished_winner
@@ -61,7 +61,7 @@ def export(
     data_dir: o.DataDir = None,
     method: Annotated[str | None, typer.Option(metavar="FILE.py:CLASS")] = None,
     force: bool = False,
-    onnx: Annotated[OnnxType | None, typer.Option(metavar="[int8]")] = None,
+    onnx: bool = False,
     storage: o.Storage = DEFAULT_STORAGE,
     push: Annotated[str | None, typer.Option(metavar="OWNER/NAME")] = None,
 ) -> None:
@@ -91,8 +91,7 @@ def export(
         --force: Export a useless winner, too: one that predicts one class, is not above the
             majority class, or is below the linear model. Default: refuse it.
         --onnx: Also write `onnx/model.onnx`, for programs without torch, and compare it with torch
-            on validation rows; with `--onnx int8` also `onnx/model_int8.onnx`, with quantized
-            weights. Needs pip install 'sclsearch[onnx]'.
+            on validation rows. Needs pip install 'sclsearch[onnx]'.
         --push: Upload the folder to this repository of the Hugging Face hub with HF_TOKEN. A
             missing one becomes private; other files of an existing one are deleted. Default: no
             upload. Example: me/my-classifier.

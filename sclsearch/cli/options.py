@@ -31,7 +31,7 @@ from sclsearch.study.spec import SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 
 HELP_ALL = "--help-all"
-OPTIONAL = {"--refit": ("validation", "all"), "--onnx": ("float32", "int8")}
+OPTIONAL = {"--refit": ("validation", "all")}
 """Options whose value may be left out, with their values; the first is the default."""
 
 
@@ -84,7 +84,7 @@ def _described(one: Parameter, helps: Mapping[str, tuple[str, str]]) -> Paramete
 
 
 class HomeCommand(TyperCommand):
-    """Command with `--help-all`, `--refit` and `--onnx` without a value, and checks of all values.
+    """Command with `--help-all`, `--refit` without a value, and checks of all values.
 
     It expands `~` in paths, because shells do not expand `--option=~/folder`.
     """

@@ -30,7 +30,6 @@ from sclsearch.exports.predictor import (
     PARTS,
     ExportRecord,
     Format,
-    OnnxType,
     RefitRows,
     write_json,
 )
@@ -90,7 +89,7 @@ class ExportOptions:
     force: bool = False
     calibrate: bool = False
     threshold: Literal["tune"] | None = None
-    onnx: OnnxType | None = None
+    onnx: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -36,7 +36,7 @@ ROWS, BATCH, CLOSE = 500, 32, 1e-4
 
 
 def add_onnx(folder: Path, found: "Report", options: "ExportOptions") -> ExportRecord:
-    """Add a classifier's ONNX files to its export; return the record with their scores.
+    """Add a classifier's ONNX file to its export; return the record with its scores.
 
     Raises:
         SclsearchError: The study's data are missing, torch cannot export the method, or the written
@@ -49,24 +49,22 @@ def add_onnx(folder: Path, found: "Report", options: "ExportOptions") -> ExportR
     model = Predictor(replace(loaded.record, numerics=""), loaded.members, BATCH, "cpu")
     labels = model.labels
     expected = model.predict_proba(texts) if labels else [one.label for one in model.predict(texts)]
-    tokenizer = write_models(folder / "onnx", model, texts[:2], int8=options.onnx == "int8")
-    scores = dict[str, dict[str, float]]()
-    for file in sorted((folder / "onnx").glob("*.onnx")):
-        outputs = compute(file, tokenizer, texts)
-        difference = float(np.abs(outputs - expected).max())
-        if file.stem == "model" and not difference <= CLOSE * max(1, np.abs(outputs).max()):
-            raise SclsearchError(
-                f"--onnx: {model.record.method} must have the outputs of torch, but differs by "
-                f"{difference:.1e}. Leave it out."
-            )
-        predicted = outputs.argmax(1) if labels else outputs
-        evaluation = evaluate(data.task, rows.labels(data), predicted, outputs, found.metric)
-        scores[f"onnx/{file.name}"] = {
-            found.metric: value(found.metric, evaluation),
-            "largest difference from torch": difference,
-            "rows that trained it" if model.record.refit else "validation rows": len(texts),
-            "MB": file.stat().st_size / 1e6,
-        }
+    tokenizer, file = write_model(folder / "onnx", model, texts[:2])
+    outputs = compute(file, tokenizer, texts)
+    difference = float(np.abs(outputs - expected).max())
+    if not difference <= CLOSE * max(1, np.abs(outputs).max()):
+        raise SclsearchError(
+            f"--onnx: {model.record.method} must have the outputs of torch, but differs by "
+            f"{difference:.1e}. Leave it out."
+        )
+    predicted = outputs.argmax(1) if labels else outputs
+    evaluation = evaluate(data.task, rows.labels(data), predicted, outputs, found.metric)
+    scores = {
+        found.metric: value(found.metric, evaluation),
+        "largest difference from torch": difference,
+        "rows that trained it" if model.record.refit else "validation rows": len(texts),
+        "MB": file.stat().st_size / 1e6,
+    }
     record = replace(loaded.record, onnx=scores)
     record.write(folder)
     return record
@@ -96,13 +94,10 @@ class _Classifier(nn.Module):
         return mean
 
 
-def write_models(
-    folder: Path, model: Predictor, texts: Sequence[Texts], *, int8: bool
-) -> "Tokenizer":
-    """Write tokenizer and models to a new folder; return the tokenizer. `texts` are examples."""
-    from onnxruntime.quantization import quantize_dynamic
-
+def write_model(folder: Path, model: Predictor, texts: Sequence[Texts]) -> "tuple[Tokenizer, Path]":
+    """Write and return the tokenizer and the model's file; `texts` are examples of its input."""
     folder.mkdir()
+    file = folder / "model.onnx"
     for one in model.members:  # shapes must not depend on the number of tokens
         one.model.encoder.can_pack = one.model.encoder.can_trim = False
     first = model.members[0]
@@ -126,10 +121,7 @@ def write_models(
                 verbose=False,
             )
             program.model.metadata_props["labels"] = json.dumps(model.labels)
-            program.save(folder / "model.onnx")
-            if int8:
-                files = folder / "model.onnx", folder / "model_int8.onnx"
-                quantize_dynamic(*files, per_channel=True, reduce_range=True)
+            program.save(file)
     except Exception as error:  # torch documents no errors for what it cannot export
         raise SclsearchError(
             f"--onnx: torch cannot export {model.record.method} on {model.record.base}: "
@@ -137,7 +129,7 @@ def write_models(
         ) from error
     finally:
         logging.disable(logging.NOTSET)
-    return tokenizer
+    return tokenizer, file
 
 
 def compute(file: Path, tokenizer: "Tokenizer", texts: Sequence[Texts]) -> Any:

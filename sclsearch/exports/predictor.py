@@ -40,8 +40,6 @@ Scores = npt.NDArray[np.float32]
 CARD_FILE = "README.md"
 RefitRows = Literal["validation", "all"]
 """Rows of a refit: those for training and validation, or also those for the test."""
-OnnxType = Literal["float32", "int8"]
-"""Type of the weights of the ONNX file, or with `int8` of a second one."""
 Format = Literal["transformers", "transformers-code", "sclsearch"]
 """Way in which transformers loads the whole classifier: by a class of its own, by the code in the
 export, or not at all."""
@@ -107,8 +105,8 @@ class ExportRecord:
     refit: Refit | None = None
     # The temperature is in the weights of the head, but not for the format `sclsearch`.
     calibration: Calibration | None = None
-    # Score on validation rows, difference from torch and size of each ONNX file.
-    onnx: Mapping[Text, Mapping[Text, Number]] = field(default_factory=dict)
+    # Score on validation rows, difference from torch and size of `onnx/model.onnx`.
+    onnx: Mapping[Text, Number] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write the record to a folder."""
@@ -120,8 +118,8 @@ class ExportRecord:
 
     @property
     def onnx_lines(self) -> Iterator[str]:
-        for file, one in self.onnx.items():
-            yield f"`{file}`: {', '.join(f'{name} {number:.4g}' for name, number in one.items())}."
+        if scores := ", ".join(f"{name} {number:.4g}" for name, number in self.onnx.items()):
+            yield f"`onnx/model.onnx`: {scores}."
 
 
 def read_record(folder: Path) -> ExportRecord:

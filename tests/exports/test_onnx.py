@@ -14,7 +14,7 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.errors import SclsearchError
 from sclsearch.exports.calibration import Calibration
-from sclsearch.exports.onnx import compute, write_models
+from sclsearch.exports.onnx import compute, write_model
 from sclsearch.methods.base import Batch, Method, Model
 from tests.docs.test_docs import _block
 from tests.exports.test_heads import RECORD, TEXTS, exported
@@ -40,7 +40,7 @@ def test_onnxruntime_serves_an_ensemble_with_the_probabilities_of_torch(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = ["export", "mine", "model", "--storage", str(trained), "--force", "--ensemble"]
-    done = CliRunner().invoke(app, [*command, "--calibrate", "--onnx", "int8"])
+    done = CliRunner().invoke(app, [*command, "--calibrate", "--onnx"])
     assert done.exit_code == 0, done.output
     server: dict[str, Any] = {}
     exec(_block("results.md", 'python title="serve.py"'), server)
@@ -48,16 +48,13 @@ def test_onnxruntime_serves_an_ensemble_with_the_probabilities_of_torch(
     for texts in (TEXTS, [*TEXTS, "awful " * 40], TEXTS[:1]):
         served = [[one[label] for label in classifier.labels] for one in server["classify"](texts)]
         assert served == pytest.approx(classifier.predict_proba(texts), abs=1e-5)
-    own, quantized = classifier.record.onnx.values()
+    own = classifier.record.onnx
     assert own["accuracy"] == pytest.approx(classifier.record.validation)
-    assert own["largest difference from torch"] < 1e-5 < quantized["largest difference from torch"]
-    card = Path("model/README.md").read_text(encoding="utf-8")
-    for name, one in (("model", own), ("model_int8", quantized)):
-        file = Path(f"onnx/{name}.onnx")
-        assert one["MB"] * 1e6 == pytest.approx(("model" / file).stat().st_size)
-        line = f"`{file}`: accuracy {one['accuracy']:.4g}, largest difference from torch "
-        assert line in done.stdout
-        assert line in card
+    assert own["largest difference from torch"] < 1e-5
+    assert own["MB"] * 1e6 == pytest.approx(Path("model/onnx/model.onnx").stat().st_size)
+    line = f"`onnx/model.onnx`: accuracy {own['accuracy']:.4g}, largest difference from torch "
+    assert line in done.stdout
+    assert line in Path("model/README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -70,17 +67,16 @@ def test_every_kind_of_head_has_the_probabilities_of_torch(
     expected = classifier.predict_proba(TEXTS)
     assert np.ptp(expected, axis=0).max() > 0.01
     rows = [(text,) for text in TEXTS]
-    tokenizer = write_models(tmp_path / "onnx", classifier, rows[:2], int8=False)
-    found = compute(tmp_path / "onnx" / "model.onnx", tokenizer, rows)
+    tokenizer, file = write_model(tmp_path / "onnx", classifier, rows[:2])
+    found = compute(file, tokenizer, rows)
     assert found == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.slow
 def test_a_regression_has_the_scores_of_torch(regression: Path, tmp_path: Path) -> None:
-    record = sclsearch.export("mine", tmp_path / "m", storage=regression, force=True, onnx="int8")
-    (own, _) = record.onnx.values()
-    assert own[record.metric] == pytest.approx(record.validation, abs=1e-4)
-    assert own["largest difference from torch"] < 1e-4
+    record = sclsearch.export("mine", tmp_path / "m", storage=regression, force=True, onnx=True)
+    assert record.onnx[record.metric] == pytest.approx(record.validation, abs=1e-4)
+    assert record.onnx["largest difference from torch"] < 1e-4
 
 
 @pytest.mark.slow
@@ -98,7 +94,7 @@ def test_a_method_that_onnx_computes_otherwise_or_not_at_all_leaves_no_folder(
     storage = study_on(tiny_bert, tmp_path, own_task(tmp_path / "own", rows), method=method)
     given: dict[str, Any] = {"storage": storage, "method": method, "force": True}
     with pytest.raises(SclsearchError, match=f"^onnx: {message}"):
-        sclsearch.export("mine", tmp_path / "m", onnx="float32", **given)
+        sclsearch.export("mine", tmp_path / "m", onnx=True, **given)
     assert not (tmp_path / "m").exists()
 
 
@@ -109,4 +105,4 @@ def test_missing_packages_are_named(
     with pytest.raises(
         SclsearchError, match=r"^onnx: needs onnxscript\. Run pip install 'sclsearch\[onnx\]'"
     ):
-        sclsearch.export("mine", tmp_path / "m", storage=trained, force=True, onnx="int8")
+        sclsearch.export("mine", tmp_path / "m", storage=trained, force=True, onnx=True)
