@@ -19,7 +19,7 @@ PLAIN_SECONDS = 30.0
 class Progress(Callback):
     """Progress display: a live line on a terminal, plain lines elsewhere.
 
-    It shows finished seed runs of `wanted`, failures, the best score and the time left.
+    It shows finished seed runs of `wanted`, failures, the highest score and the time left.
     """
 
     def __init__(self, console: Console, wanted: int) -> None:
@@ -77,9 +77,9 @@ class Progress(Callback):
         if self.failed:
             parts.append(f"{self.failed} failed")
         if self.repeating:
-            parts.append(f"{self.repeating} to train again")
+            parts.append(f"{self.repeating} of the winner again for tests or weights")
         if self.best is not None:
-            parts.append(f"best {self.best.score:.4f} (#{self.best.number})")
+            parts.append(f"highest {self.best.score:.4f} (#{self.best.number})")
         elapsed = time.monotonic() - self.begun
         trained = self.done - self.stored
         if self.no_room and not trained:

@@ -67,7 +67,7 @@ def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(
     for number, score in ((98, -0.2), (99, -0.1234), (97, -0.3)):
         progress.on_score(ConfigurationScore(number, score, 0.5, None, None))
     now = 8 * SECONDS
-    best = "best -0.1234 (#99)"
+    best = "highest -0.1234 (#99)"
     assert line([SECONDS], [6 * SECONDS]) == f"{counts} · {best} · 12:00 · 4:30 left"
     assert line([SECONDS], [0.0, 0.0]).endswith("3:00 left")
     progress.wanted = 7  # the last seed run has finished, and its trial not yet
