@@ -115,7 +115,7 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
         )
     held = np.isin(group, order[number % folds :: folds])
     train, validation = (pool.take(np.flatnonzero(rows)) for rows in (~held, held))
-    of = f"one of {folds} folds, {len(validation.index)} of {len(held)} rows"
+    of = f"one of {folds} folds, about {len(held) / folds:.0f} of {len(held)} rows"
     splits = replace(splits, train=train, validation=validation)
     if NO_TEST_ROWS in splits.notes:
         note = f"no rows are for the test alone: each seed is validated and tested on {of}"

@@ -133,6 +133,6 @@ def test_no_rows_are_taken_for_testing() -> None:
     assert (len(splits.train.index), len(splits.test.index)) == (40, 20)
     assert splits.test == splits.validation
     assert splits.notes == (
-        "no rows are for the test alone: each seed is validated and tested on one of 3 folds, 20 "
-        "of 60 rows",
+        "no rows are for the test alone: each seed is validated and tested on one of 3 folds, "
+        "about 20 of 60 rows",
     )
