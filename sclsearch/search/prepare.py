@@ -260,8 +260,8 @@ def reading_notes(study: Study, splits: Splits) -> list[str]:
     unknown = float(np.mean(np.concatenate(texts) == unknown_token))
     if unknown > FEW_UNKNOWN:
         notes.append(
-            f"{unknown:.0%} of the tokens are unknown to {study.model_name}: take a --model of "
-            "the texts' language"
+            f"{unknown:.0%} of the tokens are unknown to {Path(study.model_name).name}: take a "
+            "--model of the texts' language"
         )
     return notes
 
