@@ -99,7 +99,11 @@ class HomeCommand(TyperCommand):
             f"{word}={OPTIONAL[word][0]}" if after not in OPTIONAL.get(word, [after]) else word
             for word, after in zip(args, following, strict=True)
         ]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:  # of a choice that Typer checks with pydantic
+            error.message = error.message.removeprefix("Value error, ")
+            raise
 
     def get_help(self, ctx: Any) -> str:
         if any(getattr(parameter, "hidden", False) for parameter in self.params):

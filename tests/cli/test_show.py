@@ -76,6 +76,7 @@ def test_a_table_is_printed_in_utf_8_on_any_terminal(monkeypatch: pytest.MonkeyP
     [
         ("show mien", "Did you mean 'mine'? Known: mine."),
         ("show mine --format parquet", "--format parquet: needs a file, got none."),
+        ("show mine --format foo", "Invalid value for '--format': 'foo' is not one of"),
         ("show mine --output a.txt", "--format terminal: takes no --rows and no --output."),
         ("show mine --format csv --output encoder", "--output encoder: must be a file"),
         ("show mine --format csv --output /proc/no/a.csv", "/proc/no/a.csv: cannot be written"),
