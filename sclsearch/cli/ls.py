@@ -19,7 +19,7 @@ from sclsearch.encoders.models import ALIASES
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, method_summaries
 from sclsearch.protocols import protocol_summaries
-from sclsearch.reports.studies import studies
+from sclsearch.reports.studies import in_words, studies
 from sclsearch.reports.terminal import Terminal
 from sclsearch.spaces.load import load_space, practical_file, space_summaries
 from sclsearch.spaces.space import searched_values
@@ -59,8 +59,8 @@ def ls(
         return
     if kind == "studies":
         found = studies(storage_folder(storage, make=False))
-        entries: Sequence[object] = found
-        summaries = {one.name: str(one) for one in found}
+        entries: Sequence[Mapping[str, object]] = found
+        summaries = {one["name"]: in_words(one) for one in found}
     else:
         summaries = _summaries(kind)
         entries = [{"name": one, "summary": summary} for one, summary in summaries.items()]

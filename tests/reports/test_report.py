@@ -61,7 +61,7 @@ def test_unfinished_configurations_rank_last_in_order_without_a_score(
 def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: WriteStudy) -> None:
     storage = write_study(FAILING)
     winner = finished_winner(report(storage, "made-up"))
-    assert [getattr(one, "best", None) for one in studies(storage)] == [winner.score]
+    assert [one["best"] for one in studies(storage)] == [winner.score]
     assert winner.score == pytest.approx((0.8 + 0.0 + 0.6) / 3)
     assert (winner.failed, winner.reported) == (1, (0, 2))
     assert winner.test_mean == pytest.approx(0.6)
