@@ -15,18 +15,16 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from sclsearch.arguments import check_fields
-from sclsearch.canonical import file_digest
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.exports.calibration import calibrate, scaled
 from sclsearch.exports.model_card import write_model_card
 from sclsearch.exports.predictor import (
-    CARD_FILE,
     PARTS,
     ExportRecord,
     Format,
@@ -47,11 +45,6 @@ if TYPE_CHECKING:
     from sclsearch.training.evaluation import TrainingResult
 
 WEIGHTS = "model.safetensors"
-DIGESTS = "SHA256SUMS"
-"""File with the SHA-256 of every file of an export, which `sha256sum --check` reads.
-
-It omits the model card, which the user may edit.
-"""
 DROPPED_FIELDS = {
     *("architectures", "id2label", "label2id", "num_labels", "problem_type"),
     "torch_dtype",  # with half precision, transformers would round the weights
@@ -66,14 +59,10 @@ ROWS_COMPARED = 100
 CLOSE, CLOSE_ON_GPU = 1e-3, 0.05
 """Differences of probabilities that rounding explains."""
 
+Model = tuple[ExportRecord, "TrainingResult"]
+"""Model to export, with its weights, predictions and probabilities."""
+
 _LOG = logging.getLogger(__name__)
-
-
-class _Model(NamedTuple):
-    """Model to export, with its weights, predictions and probabilities."""
-
-    record: ExportRecord
-    result: "TrainingResult"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +155,6 @@ def export(found: Report, folder: Path, options: ExportOptions = ExportOptions()
 
             written = add_onnx(part, found, options)
         write_model_card(part, written, found, begun)
-        write_digests(part)
         if not (options.baseline or options.refit):
             _check_predictions(part, written, models, found, options)
     return written
@@ -213,7 +201,7 @@ def encoder_place(found: Report) -> Path:
 def _check_predictions(
     folder: Path,
     written: ExportRecord,
-    models: Sequence[_Model],
+    models: Sequence[Model],
     found: Report,
     options: ExportOptions,
 ) -> None:
@@ -262,19 +250,19 @@ def _check_empty(folder: Path) -> None:
         raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
 
 
-def _models(found: Report, options: ExportOptions) -> Iterator[_Model]:
+def _models(found: Report, options: ExportOptions) -> Iterator[Model]:
     from sclsearch.exports.refit import fit_linear, refit_winner, restore_winner, train_again
     from sclsearch.training.evaluation import TrainingResult
 
     if options.baseline:
         winner = restore_winner(found, options.data_dir, options.method)
         changes, weights = fit_linear(found, winner, options.refit)
-        yield _Model(replace(describe_winner(found), **changes), TrainingResult(weights=weights))
+        yield replace(describe_winner(found), **changes), TrainingResult(weights=weights)
         return
     if options.refit:
         winner = restore_winner(found, options.data_dir, options.method)
         for changes, result in refit_winner(winner, options.refit, options.seeds):
-            yield _Model(replace(describe_winner(found), **changes), result)
+            yield replace(describe_winner(found), **changes), result
         return
     line, runs = finished_winner(found), RunStore(found.storage)
     store = StudyStore(found.storage, found.study)
@@ -289,7 +277,7 @@ def _models(found: Report, options: ExportOptions) -> Iterator[_Model]:
             (rows,) = runs.rows([run])
             result = TrainingResult(predictions=dict(run.predictions), weights=dict(stored))
             result.probabilities |= rows.probabilities if rows else {}
-        yield _Model(replace(describe_winner(found, seed), calibration=calibration), result)
+        yield replace(describe_winner(found, seed), calibration=calibration), result
 
 
 def _begun_with(record: StudyRecord) -> Path:
@@ -302,7 +290,7 @@ def _begun_with(record: StudyRecord) -> Path:
     )
 
 
-def _write_all(folder: Path, models: Sequence[_Model], begun: Path) -> ExportRecord:
+def _write_all(folder: Path, models: Sequence[Model], begun: Path) -> ExportRecord:
     described, first = models[0]
     if len(models) == 1:
         return write_folder(folder, first.weights, begun, described)
@@ -379,17 +367,6 @@ def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
     # Without it, transformers derives the class from the kind of model, which ours may hide.
     kind = {"tokenizer_class": type(load_tokenizer(begun)).__name__.removesuffix("Fast")}
     write_json(settings, {**kind, **read, "model_max_length": max_length})
-
-
-def write_digests(folder: Path) -> None:
-    """Write the digests of all files of an export, except those of the model card."""
-    names = sorted(
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in {CARD_FILE, DIGESTS}
-    )
-    lines = [f"{file_digest(folder / name)}  {name}\n" for name in names]
-    (folder / DIGESTS).write_text("".join(lines), encoding="utf-8")
 
 
 def push(folder: Path, repository: str) -> str:

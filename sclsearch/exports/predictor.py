@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from sclsearch.canonical import as_tuples, check_regular, counted, one_line, read_file
+from sclsearch.canonical import as_tuples, check_regular, counted, read_file
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.exports.calibration import Calibration, scaled
@@ -205,15 +205,6 @@ class Predictor:
         members = [replace(one, model=deepcopy(one.model).cpu()) for one in self.members]
         return Predictor, (self.record, members, self.batch_size)
 
-    def __repr__(self) -> str:
-        of, labels = self.record, one_line(", ".join(self.labels)) or "scores"
-        score = "no test score" if of.mean_test is None else f"test {of.mean_test:.4f}"
-        return (
-            f"Predictor of {of.task}: {labels}\n"
-            f"{of.base} fine-tuned by {of.method} on {of.refit or of.size or 'all'}\n"
-            f"{of.metric}: {score}, mean of {counted(of.seeds, 'seed')} of the search"
-        )
-
     def predict(self, texts: Sequence[str | Texts]) -> list[Prediction]:
         """Return the predictions for texts, or for text pairs if the task has pairs.
 
@@ -355,12 +346,6 @@ def load(
         raise SclsearchError(f"--batch-size: must be at least 1, got {batch_size}.")
     record = read_record(folder)
     members = [_load_seed(folder / name, custom_method) for name in record.members or ("",)]
-    for one in members:
-        if one.record.labels != record.labels:
-            raise SclsearchError(
-                f"{folder / CARD}: labels: must be {', '.join(one.record.labels)} as in seed "
-                f"{one.record.replicate}, got {', '.join(record.labels)}. Export the study again."
-            )
     return Predictor(record, members, batch_size, device)
 
 
@@ -404,8 +389,6 @@ def _device(name: str | None) -> "torch.device":
         found = torch.zeros(1, device=name)
         found.item()
     except (RuntimeError, AssertionError) as error:
-        reason = first_line(error).rstrip(".")
-        raise SclsearchError(
-            f"--device {name}: torch cannot use it: {reason}. Pass cpu, or leave it out."
-        ) from error
+        fault = first_line(error)
+        raise SclsearchError(f"--device {name}: torch cannot use it: {fault}") from error
     return found.device
