@@ -144,7 +144,7 @@ def calibration_lines(record: "ExportRecord") -> Iterator[str]:
         bound = "" if inside else ", a bound, because the rows do not determine it"
         fitted.append(f"temperature {own.temperature:.3g} (Guo et al., 2017){bound}")
     if own.threshold is not None:
-        name = f"`{one_line(record.labels[1])}`"
+        name = f"`{one_line(record.labels[1]).replace('`', chr(39))}`"
         fitted.append(
             f"{name} from probability {own.threshold:.4f} (transformers: the likelier class)"
         )

@@ -12,14 +12,14 @@ import numpy as np
 from sclsearch.canonical import counted, one_line, settings
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.exports.calibration import calibration_lines
-from sclsearch.exports.loading import loading_examples, loading_note
+from sclsearch.exports.loading import loading
 from sclsearch.exports.predictor import CARD_FILE, ExportRecord
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import ConfirmedScore, confirmed_score
-from sclsearch.reports.comparison_tables import baseline_comparison
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.summary import summarize
 from sclsearch.reports.words import (
+    order_of,
     race_statement,
     rule_of,
     test_result,
@@ -58,8 +58,7 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
         winner, fresh, found = linear_baseline(found), None, replace(found, estimate=None)
     run = RunStore(found.storage).get(record.key)
     license_ = _license(record.base, base_folder)
-    task = re.sub(r"[\\`*\[\]<>|&]", r"\\\g<0>", one_line(record.task))  # no Markdown, no HTML
-    record = replace(record, task=task)
+    record = replace(record, task=_escaped(record.task))
     summary, space = summarize(found, fresh), found.record.identity["space"]
     fixed = {n: v for n, v in (space.get("fixed") or {}).items() if n not in found.settings}
     exported = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
@@ -69,7 +68,7 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
     cards = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    cards.filters |= {"counted": counted, "score": _score}
+    cards.filters |= {"counted": counted, "score": _score, "text": _escaped, "code": _code}
     words = (values_of, test_result, with_spread)
     text = cards.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         {function.__name__: function for function in words},
@@ -83,25 +82,35 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
         fresh=fresh,
         exported=set() if record.refit else exported,
         summary=[one for one in (summary.answer, summary.certainty) if one],
-        loading=list(loading_examples(folder.name, record)),
-        loading_note=loading_note(folder.name, record),
+        loading=loading(folder.name, record),
         training_rows=(found.record.origin.get("training_rows") or [None])[0],
         counted=run.counted if run else {},
-        labels=[f"`{one_line(label).replace('`', chr(39))}`" for label in record.labels],
+        labels=[_code(one_line(label)) for label in record.labels],
         no_test_rows=NO_TEST_ROWS,
         rule=rule_of(found),
         space={one["name"]: searched_values(one) for one in space["parameters"]},
         fixed={"Fixed by the space": settings(fixed), "Set by hand": settings(found.settings)},
         most=MOST_CONFIGURATIONS,
+        order=order_of(found),
         race=race_statement(found),
         classes=[] if record.baseline or counts is None else _classes(record, counts),
         sampling=_sampling(winner, counts) if found.metric == "accuracy" else None,
         further=[*calibration_lines(record), *record.onnx_lines],
-        comparison="" if record.baseline else baseline_comparison(found),
         versions=", ".join(f"{name} {version}" for name, version in packages.items() if version),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
     )
     (folder / CARD_FILE).write_text(text, encoding="utf-8")
+
+
+def _escaped(text: str) -> str:
+    """Return a text without Markdown and HTML, and without the folders of paths."""
+    text = re.sub(r"(?<![\w/:.])~?/(?:[^\s/]+/)+", "", one_line(text, 10_000))
+    return re.sub(r"[\\`*\[\]<>|&]", r"\\\g<0>", text)
+
+
+def _code(text: str) -> str:
+    """Return a text of one line as code."""
+    return f"`{one_line(text, 10_000).replace('`', chr(39))}`"
 
 
 def _score(value: float | None) -> str:
@@ -128,7 +137,7 @@ def _card_data(
         task_type="text-classification",
         dataset_type=record.task,
         dataset_name=record.task,
-        dataset_split="test",
+        dataset_split="test" if found.tests_apart else "validation",
         metric_type=HUB_METRICS.get(record.metric, record.metric),
         metric_name=f"{record.metric}, {source}",
         metric_value=test and round(test, 6),

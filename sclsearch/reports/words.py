@@ -67,6 +67,11 @@ def values_of(report: Report, line: ConfigurationLine) -> str:
     return settings(line.values) or CONFIGURATION[report.repeats]
 
 
+def order_of(report: Report) -> str:
+    """Return the order of a report's configurations in words."""
+    return "winner first, then by score" if report.start_is_kept else "best first"
+
+
 def left_out(failed: int) -> str:
     """Return which seeds a mean leaves out."""
     return f"{'failed ones' if failed else 'none'} left out"
