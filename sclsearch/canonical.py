@@ -78,6 +78,12 @@ def one_line(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def safe_cell(value: object) -> object:
+    """Return a value for CSV; a text that a spreadsheet would compute gets an apostrophe."""
+    computed = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t"))
+    return f"'{value}" if computed else value
+
+
 def printable(text: str) -> str:
     """Return a text with visible escapes instead of characters that control a terminal.
 

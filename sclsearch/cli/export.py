@@ -13,7 +13,7 @@ import typer
 
 from sclsearch.api import export as export_winner
 from sclsearch.api import load, select
-from sclsearch.canonical import counted, printable
+from sclsearch.canonical import counted, printable, safe_cell
 from sclsearch.cli import options as o
 from sclsearch.cli.output import write
 from sclsearch.errors import SclsearchError
@@ -299,7 +299,7 @@ class _StandardOutput:
 def _write_csv(header: Sequence[str], results: "Results", *, proba: bool, safe: bool) -> None:
     def cell(value: object) -> str:
         text = printable(str(value))
-        return f"'{text}" if safe and text.startswith(("=", "+", "-", "@", "\t")) else text
+        return str(safe_cell(text)) if safe else text
 
     table = csv.writer(_StandardOutput(), lineterminator="\n")
     table.writerow([cell(name) for name in header])

@@ -36,10 +36,10 @@ def show(
     Options:
         studies: One or more studies, see `sclsearch ls studies`.
         --format: terminal: ranking, notes and winner of each study. md or latex: configurations or
-            winners as papers print them, in points, the winner or the best bold. csv, json or
-            parquet: all columns; json of one study without --rows: the whole report.
-        --rows: One row per configuration, per seed run or per study's winner. Winners in md or
-            latex: methods by tasks. Default: configurations.
+            winners as papers print them, in points. csv, json or parquet: all columns; json of one
+            study without --rows: the whole report.
+        --rows: One row per configuration, per seed run or per study's winner. Default:
+            configurations.
         --output: File to write. Default: standard output. Example: results.csv.
     """
     from sclsearch.reports.table import table_file

@@ -4,6 +4,7 @@ Rows are configurations, seed runs, winners, values of learning curves, or predi
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import chain
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from sclsearch.canonical import canonical, one_line, shown
+from sclsearch.canonical import canonical, one_line, safe_cell, shown
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
@@ -233,12 +234,11 @@ def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -
 def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) -> bytes:
     """Return the content of a file with the rows of several studies.
 
-    Markdown and LaTeX show configurations and winners as papers print them, see `paper_table` and
-    `winner_grid`, with the test scores of the winners, or the best of a column, in bold.
+    Markdown and LaTeX show configurations and winners as papers print them, see `paper_table`.
     """
     frame = study_table(reports, rows)
     if form == "csv":
-        return frame.to_csv(index=False).encode()
+        return as_csv(frame)
     if form == "parquet":
         # Parquet has no columns of several types.
         mixed = [name for name in frame if frame[name].dropna().map(type).nunique() > 1]
@@ -250,14 +250,22 @@ def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) ->
     if frame.empty:
         names = ", ".join(one.study for one in reports)
         raise SclsearchError(f"{names}: has no rows for a table yet. Wait for a seed run.")
-    write = markdown if form == "md" else latex
-    if rows == "winners":
-        return write(*winner_grid(reports)).encode()
-    texts = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
-    cells = paper_table(reports) if rows == "configurations" else texts
+    cells = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
+    if rows != "seed-runs":
+        cells = paper_table(reports, winners=rows == "winners")
     bold = np.zeros(cells.shape, bool)
     bold[:, -1] = frame["winner"] & (rows == "configurations")
-    return write(cells, bold).encode()
+    return (markdown if form == "md" else latex)(cells, bold).encode()
+
+
+def as_csv(frame: pd.DataFrame) -> bytes:
+    """Return a table as a CSV file without cells or headings that a spreadsheet computes."""
+
+    def safe(value: object) -> object:
+        signed = re.fullmatch(r"[+-]\d+(\.\d+)?", str(value))  # a number
+        return value if signed else safe_cell(value)
+
+    return frame.map(safe).rename(columns=safe).to_csv(index=False).encode()
 
 
 def summary_html(summary: "Summary", cells: pd.DataFrame) -> str:
@@ -270,8 +278,8 @@ def summary_html(summary: "Summary", cells: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def paper_table(reports: Sequence[Report]) -> pd.DataFrame:
-    """Return the configurations of several studies as text cells, best first within each study.
+def paper_table(reports: Sequence[Report], *, winners: bool = False) -> pd.DataFrame:
+    """Return configurations of several studies, or winners, as text cells, best first.
 
     Columns: the settings in which the studies differ, the configuration's number, the searched
     hyperparameters, finished seeds, validation score, and mean and standard deviation of the
@@ -280,7 +288,12 @@ def paper_table(reports: Sequence[Report]) -> pd.DataFrame:
     names = _unequal(reports)
     if len({tuple(getattr(one, name) for name in names) for one in reports}) < len(reports):
         names = ["study", *names]
-    lines = [(one, line) for one in reports for line in one.configurations]
+    lines = [
+        (one, line)
+        for one in reports
+        for line in one.configurations
+        if not winners or line is one.winner
+    ]
     searched = dict.fromkeys(name for _, line in lines for name in line.values)
     of_metric = "" if "metric" in names else f" {reports[0].metric}"
     return pd.DataFrame(
@@ -296,44 +309,6 @@ def paper_table(reports: Sequence[Report]) -> pd.DataFrame:
             for one, line in lines
         ]
     )
-
-
-def winner_grid(reports: Sequence[Report]) -> tuple[pd.DataFrame, ArrayLike]:
-    """Return the winners' test scores, one row per method and one column per task.
-
-    A row is named by its method, and by the model if models differ. The scores of a column have the
-    same data set and metric, and the same training set size, protocol and rule. Its heading names
-    the rule, unless it is the mean of all seeds. If two studies have the same row and column, each
-    study has a row of its own.
-
-    Returns:
-        Mean and standard deviation in points as text cells, and True at the best cell of each
-        column with several scores.
-    """
-    differing = _unequal(reports)
-    row = ["method", *({"model"} & {*differing})]
-    column = ["task", *(name for name in ("size", "protocol") if name in differing), "metric"]
-    column += ["rule", "data"] if any(one.rule != "mean" for one in reports) else ["data"]
-    names = ["study", *row, *column]
-    frame = pd.DataFrame([{name: getattr(one, name) or "all" for name in names} for one in reports])
-    frame = frame.astype(str)
-    if frame.duplicated([*row, *column]).any():
-        row = ["study", *row]
-    winners = [one.winner for one in reports]
-    grid = frame.assign(
-        row=frame.groupby(row, sort=False).ngroup(),
-        column=frame.groupby(column, sort=False).ngroup(),
-        cell=[_MISSING if one is None else _test_points(one) for one in winners],
-        mean=np.array([None if one is None else one.test_mean for one in winners], float),
-    )
-    wide = grid.pivot(index="row", columns="column", values=["cell", "mean"])
-    means = wide["mean"].astype(float)
-    best = means.eq(means.max()) & (means.notna().sum() > 1)
-    # Equal headings of different data sets are different columns.
-    headings = grid.drop_duplicates("column")[column[:-1]].agg(", ".join, axis=1)
-    first = grid.drop_duplicates("row")[row].reset_index(drop=True)
-    cells = wide["cell"].fillna(_MISSING).set_axis(headings, axis=1)
-    return pd.concat([first, cells], axis=1), np.hstack([np.zeros(first.shape, bool), best])
 
 
 def _unequal(reports: Sequence[Report]) -> list[str]:
