@@ -411,15 +411,12 @@ def write_report(
     study's own rule. `texts` shows texts of the task. `data_dir` is the folder of the task's files,
     if they moved, and `method` the custom method of the studies.
     """
-    from sclsearch.reports.page import PageOptions, write_page
+    from sclsearch.reports.page import write_page
 
-    options = PageOptions(
-        texts=texts,
-        data_dir=None if data_dir is None else expanded(Path(data_dir)),
-        method=method,
-    )
+    place = None if data_dir is None else expanded(Path(data_dir))
     reports = [select(study, rule=rule, storage=storage) for study in studies]
-    return write_page(reports, expanded(Path(output)), options)
+    folder = expanded(Path(output))
+    return write_page(reports, folder, texts=texts, data_dir=place, method=method)
 
 
 def export(

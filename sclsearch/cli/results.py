@@ -240,7 +240,7 @@ def _compared(reports: Sequence[Report], studies: int, progress: Console) -> Stu
 
 def _show_comparison(console: Console, found: StudyComparison) -> None:
     show_comparison(console, found)
-    best = found.report_of(found.ranked[0])
+    best = found.ranked[0].report
     export = (export_command(best), f"save {best.method} as a model")
     report = study_command("report", *found.reports, then=" --output report")
     commands = [*([] if best.verdict else [export]), (report, "write figures and tables")]

@@ -9,7 +9,7 @@ from rich.markup import escape
 from sclsearch.canonical import counted
 from sclsearch.papers.reproduce import CellScore, PlannedCell, compare_rows
 from sclsearch.papers.tables import Cell, Table
-from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
+from sclsearch.reports.comparison_tables import COLUMNS, COMPARED, compared
 from sclsearch.reports.terminal import grid
 from sclsearch.reports.words import duration
 from sclsearch.store.storage import Storage, storage_option
@@ -123,10 +123,12 @@ def _show_comparisons(console: Console, scores: Sequence[CellScore]) -> None:
         ours, base = one["ours"], one["base"]
         against = f" - {base.row}" if len(bases) > 1 else ""
         figures = compared(one["comparison"], one["adjusted"])
-        rows.append((ours.block, ours.column, f"{ours.row}{against}", *figures))
+        wilcoxon = f"{one['comparison'].p_wilcoxon:.3f}"
+        rows.append((ours.block, ours.column, f"{ours.row}{against}", *figures, wilcoxon))
     places = ("condition", "column", "row")
-    console.print(grid((*places, *COMPARED), rows, optional=places))
-    show_limits(console, [one["comparison"] for one in found])
+    console.print(grid((*places, *COMPARED, "Wilcoxon"), rows, optional=places))
+    legend = f"{COLUMNS}; Wilcoxon: p of the signed-rank test, as papers print it"
+    console.print(legend, style="dim")
 
 
 def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None:

@@ -1,7 +1,7 @@
 """Comparison of the winners of several studies, paired by replicate."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sclsearch.canonical import counted, shown
+from sclsearch.canonical import counted, settings, shown
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.variants import NEW_REPLICATES
 from sclsearch.reports.differences import ScoredSeed, Seeds, difference, rows_of, scored_seeds
-from sclsearch.reports.encoder_costs import encoder_name
 from sclsearch.reports.notes import OTHERS_UNTESTED, Note, damage
 from sclsearch.reports.report import (
+    ConfigurationLine,
     Report,
     finished_winner,
     report,
     tested_winner,
 )
+from sclsearch.reports.words import with_spread
 from sclsearch.selection.rules import MEAN, mean_std, parse_rule
 from sclsearch.selection.significance import (
     ALPHA,
@@ -31,7 +32,7 @@ from sclsearch.selection.significance import (
     holm,
     search_interval,
 )
-from sclsearch.spaces.space import learning_rate_warning
+from sclsearch.spaces.space import learning_rate_warning, searched_values
 from sclsearch.store.studies import StudyRecord, StudyStore, study_names
 from sclsearch.tasks.metrics import METRICS
 
@@ -43,10 +44,6 @@ WINNERS = (
     "differ with p ≤ 0.05 in 20 to 36 % of simulations."
 )
 """Limit of a comparison of winners; benchmarks/significance.md has the measurement."""
-PAIR_COLUMNS = (
-    *("better", "other", "difference", "low", "high", "p", "adjusted", "seeds", "clear"),
-    *("better_mean", "better_std", "other_mean", "other_std"),
-)
 SAME = 1.1
 """Ratio of seed runs up to which budgets count as equal."""
 SAME_TIME = 2.0
@@ -69,30 +66,40 @@ class ConfirmedScore:
     seeds: int
     same_rows: bool = False
 
+    def __str__(self) -> str:
+        return f"{with_spread(self.mean, self.std)} ({counted(self.seeds, 'seed')})"
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedStudy:
     """Winner of one study within a comparison of several studies.
 
     Attributes:
-        number: Number of the winning configuration.
+        name: Method or, of one method, encoder of the study; its name if these are not unique.
+        report: Report of the study.
         test_mean: Mean test score over the replicates that did not fail; None without test rows.
         test_std: Sample standard deviation of these scores; None for a single score.
-        seed_runs: Number of finished seed runs of the whole search.
         confirmed: The winner's score on new seeds; None if the storage has no `confirm` study.
     """
 
-    study: str
-    method: str
-    model: str
-    number: int
-    repeats: bool
-    values: Mapping[str, Any]
-    validation: float | None
+    name: str
+    report: Report
     test_mean: float | None
     test_std: float | None
-    seed_runs: int
-    confirmed: ConfirmedScore | None = None
+    confirmed: ConfirmedScore | None
+
+    @property
+    def study(self) -> str:
+        return self.report.study
+
+    @property
+    def winner(self) -> ConfigurationLine:
+        return finished_winner(self.report)
+
+    @property
+    def score(self) -> float:
+        """Mean test score, or validation score without test rows."""
+        return (self.winner.score if self.test_mean is None else self.test_mean) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +127,7 @@ class Pair:
 class StudyComparison:
     """Comparison of studies of one task over their first `seeds`.
 
-    `reports` are those of the studies, in the same order. `pairs` has every pair of them, those
-    with the best study first.
+    `pairs` has every pair of the studies, those with the best study first.
     """
 
     task: str
@@ -129,8 +135,11 @@ class StudyComparison:
     seeds: int
     studies: tuple[ComparedStudy, ...]
     notes: tuple[Note, ...]
-    reports: tuple[Report, ...]
     pairs: tuple[Pair, ...]
+
+    @property
+    def reports(self) -> list[Report]:
+        return [one.report for one in self.studies]
 
     @property
     def tested(self) -> bool:
@@ -144,38 +153,56 @@ class StudyComparison:
     @property
     def ranked(self) -> list[ComparedStudy]:
         """The studies by their score: mean test score, or validation score without test rows."""
-        return sorted(self.studies, key=lambda one: -_mean(one))
+        return sorted(self.studies, key=lambda one: -one.score)
+
+    @property
+    def tied(self) -> list[ComparedStudy]:
+        """The studies that the best one is not clearly better than."""
+        best, *others = self.ranked
+        return [one for one in others if not (self.tested and self.pair(best, one).clear)]
 
     def pair(self, better: ComparedStudy, other: ComparedStudy) -> Pair:
         """Return the test of two studies in the order of `ranked`."""
         names = better.study, other.study
         return next(one for one in self.pairs if (one.better, one.other) == names)
 
-    def report_of(self, one: ComparedStudy) -> Report:
-        return self.reports[self.studies.index(one)]
-
     def frame(self) -> "pd.DataFrame":
-        """Return one row per pair of studies: its test, and mean and deviation of both scores."""
+        """Return one row per pair of studies: its test, in points of the metric (hundredths)."""
         import pandas as pd
 
-        scores = {one.study: (one.test_mean, one.test_std) for one in self.studies}
         rows = [
-            (
-                *(pair.better, pair.other, one.difference, *(one.interval or (None, None))),
-                *(one.p, pair.adjusted, one.n, pair.clear),
-                *(*scores[pair.better], *scores[pair.other]),
-            )
+            {
+                "better": pair.better,
+                "other": pair.other,
+                "difference (points)": 100 * one.difference,
+                **{
+                    f"{end} (points)": bound and 100 * bound
+                    for end, bound in zip(("low", "high"), one.interval or (None,) * 2, strict=True)
+                },
+                "p": one.p,
+                "p (Holm)": pair.adjusted,
+                "seeds": one.n,
+                "clear": pair.clear,
+            }
             for pair, one in ((pair, pair.comparison) for pair in self.pairs)
         ]
-        return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
+        return pd.DataFrame(rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison for JSON, with the summary's sentences."""
         from sclsearch.reports.summary import summarize_comparison
 
-        reports = [one.as_dict() for one in self.reports]
-        found = asdict(replace(self, reports=()))
-        return {**found, "reports": reports, "summary": asdict(summarize_comparison(self))}
+        names = ("study", "test_mean", "test_std")
+        return {
+            **asdict(replace(self, studies=())),
+            "studies": [
+                {name: getattr(one, name) for name in names}
+                | {"confirmed": one.confirmed and asdict(one.confirmed)}
+                for one in self.studies
+            ],
+            "reports": [one.as_dict() for one in self.reports],
+            "summary": asdict(summarize_comparison(self)),
+        }
 
     def __repr__(self) -> str:
         from sclsearch.reports.summary import summarize_comparison
@@ -183,19 +210,10 @@ class StudyComparison:
         names = ", ".join(one.study for one in self.studies)
         return "\n".join((f"<Comparison of {names}>", *summarize_comparison(self).lines))
 
-    def _repr_html_(self) -> str:
-        from sclsearch.reports.comparison_tables import comparison_html
-
-        return comparison_html(self)
-
 
 def _of_encoders(reports: Sequence[Report]) -> bool:
-    methods, models = {one.method for one in reports}, {encoder_name(one) for one in reports}
+    methods, models = {one.method for one in reports}, {one.encoder for one in reports}
     return len(methods) == 1 and len(models) == len(reports)
-
-
-def _mean(one: ComparedStudy) -> float:
-    return (one.validation if one.test_mean is None else one.test_mean) or 0.0
 
 
 def compare_studies(reports: Sequence[Report]) -> StudyComparison:
@@ -215,37 +233,18 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     base, seeds = reports[0], min(one.seeds for one in reports)
     for other in reports[1:]:
         _check(base, other, seeds)
-    studies, notes = [], []
+    studies, methods = [], [one.method for one in reports]
     for one in reports:
         winner = tested_winner(one)
-        confirmed, found = confirmed_score_and_notes(one)
-        notes += found
         scores = [seed.test for seed in winner.seeds[:seeds] if seed.test is not None]
         mean, std = mean_std(scores) if scores else (None, None)
-        studies.append(
-            ComparedStudy(
-                study=one.study,
-                method=one.method,
-                model=encoder_name(one),
-                number=winner.number,
-                repeats=one.repeats,
-                values=winner.values,
-                validation=winner.score,
-                test_mean=mean,
-                test_std=std,
-                seed_runs=len(one.seed_runs),
-                confirmed=confirmed,
-            )
-        )
-    ranked = sorted(range(len(reports)), key=lambda place: -_mean(studies[place]))
+        name = one.method if methods.count(one.method) == 1 else one.study
+        name = one.encoder if _of_encoders(reports) else name
+        studies.append(ComparedStudy(name, one, mean, std, confirmed_score(one)))
+    ranked = sorted(studies, key=lambda one: -one.score)
+    notes, pairs = _notes(reports, seeds), _pairs([one.report for one in ranked], seeds)
     return StudyComparison(
-        task=base.task,
-        metric=base.metric,
-        seeds=seeds,
-        studies=tuple(studies),
-        notes=(*_notes(reports, seeds), *notes),
-        reports=tuple(reports),
-        pairs=_pairs([reports[place] for place in ranked], seeds),
+        base.task, base.metric, seeds, tuple(studies), notes=tuple(notes), pairs=pairs
     )
 
 
@@ -337,7 +336,7 @@ def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
 
 
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[Note]:
-    base, others, encoders = reports[0], reports[1:], _of_encoders(reports)
+    base, encoders = reports[0], _of_encoders(reports)
     if not encoders:  # a practical space has learning rates for its encoder
         # Searched learning rates, or the fixed one, of each study that chose a winner.
         rates = {
@@ -346,77 +345,62 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[Note]:
             if not one.repeats
         }
         yield from (Note(text, "warning") for text in [learning_rate_warning(rates)] if text)
-    for other in others:
-        # A study that repeats a winner has its protocol's rule.
-        expected = {"encoder": encoders, "rule": base.repeats or other.repeats}
-        own, its = (_inputs(one, seeds) for one in (base, other))
-        texts = _differing({n: v for n, v in own.items() if not expected.get(n)}, its, base, other)
+    for other in reports[1:]:
+        texts = _differing(base, other, seeds, {"encoder"} if encoders else set())
         yield from (Note(text, "warning") for text in texts)
     if unequal := unequal_budgets(reports):
         text = f"unequal budgets: {', '.join(unequal)}; larger searches tend to win. "
         yield Note(f"{text}Give all searches the budget of the largest", "warning")
     if base.has_test and not base.tests_apart:
         yield Note("the compared scores are of the rows that chose the winners")
-    for other in others:
-        yield from map(Note, _chosen(base, other))
     for one in reports:
         yield from (note.about(one.study) for note in damage(one))
         yield from map(Note, _of_one(one, seeds))
 
 
+def _differing(base: Report, other: Report, seeds: int, expected: set[str]) -> Iterator[str]:
+    """Yield what a fair comparison keeps equal, and is not."""
+    pair = own, its = [_inputs(one, seeds) for one in (base, other)]
+    if base.repeats or other.repeats:
+        expected = expected | {"rule"}  # that of the protocol
+    else:
+        shared = finished_winner(base).fields.keys() & finished_winner(other).fields.keys()
+        by_hand = {*base.settings, *other.settings}
+        # The learning rates of a search have a warning of their own.
+        searched = (base.space.keys() & other.space.keys()) - by_hand - {"learning_rate"}
+        for inputs, one in zip(pair, (base, other), strict=True):
+            given = {name: value for name, value in one.settings.items() if name in shared}
+            inputs["set by hand"] = settings(given)
+            for name in sorted(searched):
+                value = one.space[name]
+                text = searched_values(value) if isinstance(value, dict) else f"only {shown(value)}"
+                inputs[f"values of {name}"] = text
+    for what in (name for name in own if own[name] != its[name] and name not in expected):
+        ours, theirs = own[what], its[what]
+        if isinstance(ours, str):
+            values = ((theirs, other), (ours, base))
+            each = (f"{value or 'nothing'} in {one.study}" for value, one in values)
+            yield f"{what}: {', '.join(each)}"
+        elif ours and theirs:
+            yield f"{other.study} has other {what} than {base.study}"
+        else:
+            yield f"only {(other if theirs else base).study} reads {what}"
+
+
 def _inputs(one: Report, seeds: int) -> dict[str, Any]:
     """Return what a fair comparison keeps equal: texts, or lists of what a reader cannot read."""
     unlabeled, paraphrases = (_rows(one, kind, seeds) for kind in ("unlabeled", "paraphrases"))
+    texts = one.record.training.get("unlabeled_digest")
     return {
         "training rows": _rows(one, "train", seeds),
         "seeds of initialization and order": one.drawn[:seeds],
-        "texts without labels": [one.unlabeled_digest, *unlabeled] if any(unlabeled) else [],
+        "texts without labels": [texts, *unlabeled] if any(unlabeled) else [],
         "paraphrases": paraphrases if any(paraphrases) else [],
         "encoder": one.model_place,
         "protocol": one.protocol,
         "rule": one.rule,
         "training examples": one.size or "all",
     }
-
-
-def _differing(
-    own: Mapping[str, Any], its: Mapping[str, Any], base: Report, other: Report
-) -> Iterator[str]:
-    for what in (name for name in own if own[name] != its[name]):
-        values = [(one[what], report.study) for one, report in ((its, other), (own, base))]
-        if all(isinstance(value, str) for value, _ in values):
-            yield f"{what}: " + ", ".join(f"{text or 'nothing'} in {name}" for text, name in values)
-        elif own[what] and its[what]:
-            yield f"{other.study} has other {what} than {base.study}"
-        else:
-            yield f"only {other.study if its[what] else base.study} reads {what}"
-
-
-def _chosen(base: Report, other: Report) -> Iterator[str]:
-    """Yield differences in what the user chose to set by hand or to search."""
-    if base.repeats or other.repeats:
-        return
-    shared = finished_winner(base).fields.keys() & finished_winner(other).fields.keys()
-    own, its = (
-        {
-            "set by hand": ", ".join(
-                f"{n}={shown(v)}" for n, v in one.settings.items() if n in shared
-            )
-        }
-        for one in (base, other)
-    )
-    yield from _differing(own, its, base, other)
-    by_hand = base.settings.keys() | other.settings.keys() | {"learning_rate"}
-    spaces = {
-        name: (base.space[name], other.space[name]) for name in base.space if name in other.space
-    }
-    searched = {
-        name
-        for name, (a, b) in spaces.items()
-        if a != b and isinstance(a, dict) == isinstance(b, dict)
-    }
-    if names := sorted(searched - by_hand):
-        yield f"search spaces of {other.study} and {base.study} differ in {', '.join(names)}"
 
 
 def unequal_budgets(reports: Sequence[Report]) -> list[str]:
@@ -451,42 +435,26 @@ def _rows(one: Report, kind: str, seeds: int) -> list[str]:
 
 
 def confirmed_score(chosen: Report) -> ConfirmedScore | None:
-    """Return the winner's score in the `confirm` study with the most seeds; None without one."""
-    return confirmed_score_and_notes(chosen)[0]
+    """Return the winner's score in the `confirm` study with the most seeds; None without one.
 
-
-def confirmed_score_and_notes(chosen: Report) -> tuple[ConfirmedScore | None, list[Note]]:
-    """Return `confirmed_score` of a study, or notes on `confirm` studies that no longer count.
-
-    A `confirm` study no longer counts if the continued search has another winner, or has trained
-    the same seeds since.
+    A `confirm` study does not count if the continued search has another winner, or has trained the
+    same seeds since.
     """
-    record = StudyStore(chosen.storage, chosen.study).record()
-    if record is None or record.repeats:
-        return None, []
-    own, scores, notes = finished_winner(chosen), list[ConfirmedScore](), list[Note]()
+    own, scores = finished_winner(chosen), list[ConfirmedScore]()
     keys = {seed.key for seed in own.seeds}
-    for name in study_names(chosen.storage):
+    for name in [] if chosen.repeats else study_names(chosen.storage):
         with suppress(SclsearchError):  # a damaged study
             other = StudyStore(chosen.storage, name).record()
-            if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
+            if other is None or not other.origin.get("fresh") or not _same_inputs(chosen, other):
                 continue
             fresh = report(chosen.storage, name)
             winner = fresh.winner
-            if not winner or not winner.plain:
+            if winner is None or winner.plain is None or winner.fields != own.fields:
                 continue
-            same = [one.number for one in chosen.configurations if one.fields == winner.fields]
-            if winner.fields != own.fields and same:
-                configuration = f"#{same[0]} of {chosen.study}"
-                text = f"the new seeds of {name} are of {configuration}, not of the winner"
-                notes.append(Note(text))
-            elif same and not keys.isdisjoint(one.key for one in winner.seeds):
-                notes.append(Note(f"the seeds of {name} are not new: {chosen.study} has them too"))
-            elif same:
+            if keys.isdisjoint(seed.key for seed in winner.seeds):
                 shared = share_rows(chosen, fresh)
                 scores.append(ConfirmedScore(name, *winner.plain, winner.succeeded, shared))
-    best = max(scores, key=lambda one: one.seeds, default=None)
-    return best, [] if best else notes
+    return max(scores, key=lambda one: one.seeds, default=None)
 
 
 def share_rows(chosen: Report, fresh: Report) -> bool:
@@ -497,7 +465,8 @@ def share_rows(chosen: Report, fresh: Report) -> bool:
     return len(before) > 1 and now <= before
 
 
-def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
+def _same_inputs(chosen: Report, fresh: StudyRecord) -> bool:
+    study = chosen.record
     own, its = (dict(one.training) for one in (study, fresh))
     if own.pop("numerics", "") != its.pop("numerics", ""):
         own["engine"] = its["engine"] = None  # devices have engine versions of their own

@@ -1,43 +1,34 @@
 """Tables and texts of comparisons, for the terminal, the report page and the model card."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.markup import escape
 
-from sclsearch.canonical import counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
-from sclsearch.reports.comparison import (
-    WINNERS,
-    ConfirmedScore,
-    StudyComparison,
-    compare_studies,
-)
+from sclsearch.reports.comparison import WINNERS, StudyComparison
 from sclsearch.reports.encoder_costs import costs
 from sclsearch.reports.method_comparison import MethodComparison
-from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.report import Report, finished_winner
 from sclsearch.reports.terminal import grid
-from sclsearch.reports.words import CONFIGURATION, duration, left_out, with_spread
-from sclsearch.selection.significance import ALPHA, Comparison, signed_points, smallest_p
-from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.reports.words import duration, left_out, values_of, with_spread
+from sclsearch.selection.significance import Comparison, signed_points
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike
 
-BASELINE = "ce"
-COMPARED = ("diff", "95 %", "pairs", "p", "adjusted", "Wilcoxon")
+COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
 COLUMNS = (
     "95 %: interval of the mean difference for other seeds and, with stored predictions, other "
-    "test rows; pairs: number of seeds (seeds with the same training rows are averaged and count "
-    "once); p: sign-flip permutation test of the mean difference over seeds; adjusted: p after "
-    "Holm's correction for all pairs; Wilcoxon: p of the signed-rank test, as papers print it"
+    "test rows; 95 %, search: also for other winners of the searches; pairs: number of seeds "
+    "(seeds with the same training rows are averaged and count once); p: sign-flip permutation "
+    "test of the mean difference over seeds; adjusted: p after Holm's correction for all pairs"
 )
 """Meaning of the columns `COMPARED`."""
-PAIR = ("better", "other", "difference", "95 % interval", "p (Holm)", "seeds", "clear")
+PAIR = ("better", "other", "difference (points)", "95 % (points)", "p (Holm)", "seeds", "clear")
 
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
@@ -63,8 +54,8 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
         cells = difference_table(found)
         order = [found.studies.index(one) + 1 for one in found.ranked[1:]]
         _show_table(console, cells, order)
-        show_limits(console, [one.comparison for one in found.pairs])
-        console.print(limit_of_winners(found))
+        console.print(COLUMNS, style="dim")
+        console.print(WINNERS)
     for note in found.notes:
         console.print(f"- {escape(note)}")
 
@@ -83,12 +74,12 @@ def comparison_file(
     found: StudyComparison | MethodComparison, form: Literal["csv", "latex", "md"]
 ) -> bytes:
     """Return a comparison as a file: one CSV table of numbers, or tables as papers print them."""
-    from sclsearch.reports.table import latex, markdown
+    from sclsearch.reports.table import as_csv, latex, markdown
 
     if not all(one.has_test for one in found.reports):
         raise SclsearchError(f"--format {form}: there are {NO_TEST_ROWS}. Leave --format out.")
     if form == "csv":
-        return found.frame().to_csv(index=False).encode()
+        return as_csv(found.frame())
     write = latex if form == "latex" else markdown
     return "\n".join(write(*one) for one in paper_tables(found)).encode()
 
@@ -100,46 +91,34 @@ def paper_tables(
 
     Several tasks have one table, scores by task and method; one task has its pairs and winners.
     """
-    from sclsearch.reports.summary import name_of
-    from sclsearch.reports.table import score_in_points as score
+    import numpy as np
+
+    from sclsearch.reports.table import score_in_points
 
     if isinstance(found, MethodComparison):
         rows = [
-            [one.task, *(score(study.test_mean, study.test_std) for study in one.studies)]
+            [one.task, *(score_in_points(each.test_mean, each.test_std) for each in one.studies)]
             for one in found.comparisons
         ]
         rows.append(["mean rank", *(f"{rank:.2f}" for rank in found.ranks)])
-        best = [*map(max, found.scores), -min(found.ranks)]
-        values = [*found.scores, [-rank for rank in found.ranks]]
-        bold = [
-            [False, *(one == high for one in row)] for row, high in zip(values, best, strict=True)
-        ]
-        return [(text_frame(rows, ("task", *found.methods)), bold)]
-    names = {one.study: name_of(found, one) for one in found.studies}
+        values = np.array([*found.scores, np.negative(found.ranks)])
+        bold = values == values.max(axis=1, keepdims=True)
+        columns = [*found.frame()]
+        return [(text_frame(rows, columns), np.pad(bold, ((0, 0), (1, 0))))]
+    names = {one.study: one.name for one in found.studies}
     pairs = [
         (
             *(names[one.better], names[one.other], signed_points(one.comparison.difference)),
-            *(
-                points(one.comparison.interval, " to ") or "–",
-                f"{one.adjusted:.3f}",
-                one.comparison.n,
-            ),
-            "yes" if one.clear else "",
+            points(one.comparison.interval, " to ") or "–",
+            *(f"{one.adjusted:.3f}", one.comparison.n, "yes" if one.clear else ""),
         )
         for one in found.pairs
     ]
-    winners = [
-        (names[one.study], score(one.test_mean, one.test_std), settings(one.values))
-        for one in found.ranked
-    ]
-    kind = "encoder" if found.of_encoders else "method"
-    best_mean = found.ranked[0].test_mean
+    winners, best = winner_table(found), found.ranked[0].test_mean
+    score = winners.columns == f"test {found.metric}"
     return [
         (text_frame(pairs, PAIR), [[one.clear] * len(PAIR) for one in found.pairs]),
-        (
-            text_frame(winners, (kind, f"test {found.metric}", "winner")),
-            [[False, one.test_mean == best_mean, False] for one in found.ranked],
-        ),
+        (winners, np.outer([one.test_mean == best for one in found.studies], score)),
     ]
 
 
@@ -163,20 +142,15 @@ def winner_table(found: StudyComparison) -> "pd.DataFrame":
     score = f"{'test' if found.tested else 'validation'} {found.metric}"
     rows = []
     for one in found.studies:
-        row = {"study": one.study, "method": one.method}
+        row = {"study": one.study, "method": one.report.method}
         if found.of_encoders:
-            row = {"study": one.study, "encoder": one.model, **costs(found.report_of(one))}
-        mean = one.validation or 0.0 if one.test_mean is None else one.test_mean
-        row[score] = with_spread(mean, one.test_std)
+            row = {"study": one.study, "encoder": one.report.encoder, **costs(one.report)}
+        row[score] = with_spread(one.score, one.test_std)
         if any(other.confirmed for other in found.studies):
-            row["on new seeds"] = _confirmed(one.confirmed)
-        values = settings(one.values) or CONFIGURATION[one.repeats]
-        rows.append({**row, "winner": f"#{one.number} {values}"})
+            row["on new seeds"] = str(one.confirmed or "")
+        winner = f"#{one.winner.number} {values_of(one.report, one.winner)}"
+        rows.append({**row, "winner": winner})
     return text_frame([one.values() for one in rows], rows[0])
-
-
-def _confirmed(one: ConfirmedScore | None) -> str:
-    return f"{with_spread(one.mean, one.std)} ({counted(one.seeds, 'seed')})" if one else ""
 
 
 def budget_table(reports: Sequence[Report]) -> "pd.DataFrame":
@@ -190,25 +164,15 @@ def budget_table(reports: Sequence[Report]) -> "pd.DataFrame":
 
 def difference_table(found: StudyComparison) -> "pd.DataFrame":
     """Return one row per study but the best: the best study's score minus its score."""
-    heading = ["95 %, search"] if _has_search_interval(found) else []
+    heading = ["95 %, search"] if any(one.search_interval for one in found.pairs) else []
     best, *others = found.ranked
     rows = []
     for one in others:
         pair = found.pair(best, one)
         difference, interval, *rest = compared(pair.comparison, pair.adjusted)
         search = [points(pair.search_interval)] if heading else []
-        rows.append((one.study, one.method, difference, interval, *search, *rest))
+        rows.append((one.study, one.report.method, difference, interval, *search, *rest))
     return text_frame(rows, ("study", "method", *COMPARED[:2], *heading, *COMPARED[2:]))
-
-
-def _has_search_interval(found: StudyComparison) -> bool:
-    return any(one.search_interval for one in found.pairs)
-
-
-def limit_of_winners(found: StudyComparison) -> str:
-    """Return what a comparison of winners says about methods, and what its interval includes."""
-    searched = _has_search_interval(found)
-    return WINNERS + (" 95 %, search: includes the choice of winners." if searched else "")
 
 
 def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
@@ -220,80 +184,9 @@ def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
         f"{comparison.n}" + "".join(f", {n} {what}" for what, n in counts.items() if n),
         f"{comparison.p:.3f}",
         f"{adjusted:.3f}",
-        f"{comparison.p_wilcoxon:.3f}",
     )
 
 
 def points(interval: tuple[float, float] | None, between: str = " … ") -> str:
     """Return an interval in points as text, such as `-0.4 … +1.2`; empty without one."""
     return "" if interval is None else between.join(map(signed_points, interval))
-
-
-def show_limits(console: Console, found: Sequence[Comparison]) -> None:
-    """Print the meaning of the comparison columns and the smallest p-value."""
-    console.print(COLUMNS, style="dim")
-    console.print(limits(found))
-
-
-def limits(found: Sequence[Comparison]) -> str:
-    """Return a sentence with the smallest p-value that the tests can reach."""
-    n, rows = max(one.n - one.n_equal for one in found), len(found)
-    if not n:
-        return "All pairs are equal: there is nothing to test."
-    smallest = min(1.0, rows * smallest_p(n))
-    pairs = counted(n, "unequal pair" if any(one.n_equal for one in found) else "pair")
-    limit = f"With {pairs} the smallest possible {'adjusted ' * (rows > 1)}p is {smallest:.3g}"
-    if smallest > ALPHA:
-        fewest = math.ceil(math.log2(2 * rows / ALPHA))
-        return f"{limit}. A significant difference needs at least {fewest} pairs."
-    return f"{limit}."
-
-
-def comparison_html(found: StudyComparison) -> str:
-    """Return the summary of a comparison, and the winners as a table."""
-    from sclsearch.reports.summary import summarize_comparison
-    from sclsearch.reports.table import summary_html
-
-    return summary_html(summarize_comparison(found), winner_table(found))
-
-
-def baseline_comparison(found: Report) -> str:
-    """Return a paragraph that compares a winner with that of cross-entropy alone.
-
-    The storage may have a finished study of `ce` with the same task, training size, model, protocol
-    and test rows.
-    """
-    if found.method == BASELINE or not found.has_test:
-        return ""
-    pairs = filter(None, (_with_baseline(found, name) for name in study_names(found.storage)))
-    pair = max(pairs, key=lambda one: one.studies[0].seed_runs, default=None)
-    if pair is None:
-        return (
-            f"The storage has no finished study of `{BASELINE}` (cross-entropy alone) for this "
-            "task, size, model and protocol to compare with."
-        )
-    base, test = pair.studies[0], pair.pairs[0]
-    one = test.comparison.reversed() if test.better == base.study else test.comparison
-    difference, interval, _, p, *_ = compared(one, test.adjusted)
-    between = f" (95 % interval {interval})" if interval else ""
-    # The messages about damaged files have the paths of this machine.
-    notes = "".join(f" {note.text}." for note in pair.notes if note.kind != "damage")
-    return (
-        f"Against `{base.method}` (study `{base.study}`, test "
-        f"{with_spread(base.test_mean or 0.0, base.test_std)}): {difference} points of test "
-        f"{found.metric}{between} over {counted(one.n, 'pair')}, p = {p} by the sign-flip "
-        f"permutation test.{notes} {WINNERS}"
-    )
-
-
-def _with_baseline(found: Report, name: str) -> StudyComparison | None:
-    try:
-        record = StudyStore(found.storage, name).record()
-        if record is None or record.training["method"] != BASELINE or record.repeats:
-            return None
-        same = ("task", "size", "model", "protocol")
-        if any(record.identity[key] != found.record.identity[key] for key in same):
-            return None
-        return compare_studies([report(found.storage, name), found])
-    except SclsearchError:  # unfinished, damaged, or of other rows
-        return None

@@ -2,16 +2,10 @@
 
 import math
 from functools import cache
-from pathlib import Path
 
 from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report
-
-
-def encoder_name(one: Report) -> str:
-    """Return the name of a study's encoder without the path of its folder."""
-    return Path(one.model).name
 
 
 def costs(one: Report) -> dict[str, str]:
@@ -24,12 +18,6 @@ def costs(one: Report) -> dict[str, str]:
         "weights": "" if weights is None else f"{weights / 1e6:.3g} M",
         "texts/s": f"{speed:.3g}" if speed else "",
     }
-
-
-def costs_in_words(one: Report) -> str:
-    """Return the number of weights and the speed, as far as they are known."""
-    weights, speed = costs(one).values()
-    return ", ".join(filter(None, (weights, speed and f"{speed} texts/s")))
 
 
 @cache

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports.comparison import StudyComparison, compare_studies
-from sclsearch.reports.encoder_costs import encoder_name
 from sclsearch.reports.notes import Note
 from sclsearch.reports.report import Report
 from sclsearch.selection.rules import DECIMALS
@@ -91,10 +89,11 @@ class MethodComparison:
         return f"{answer} So few tasks cannot show a difference; that takes at least {fewest}."
 
     def frame(self) -> "pd.DataFrame":
-        """Return the mean test scores, one row per task and one column per method."""
+        """Return the mean test scores in points, one row per task and one column per method."""
         import pandas as pd
 
-        frame = pd.DataFrame(self.scores, columns=list(self.methods))
+        columns = [f"{name} (points)" for name in self.methods]
+        frame = pd.DataFrame(100 * np.array(self.scores), columns=columns)
         frame.insert(0, "task", self.tasks)
         return frame
 
@@ -106,12 +105,6 @@ class MethodComparison:
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.methods)}>\n{self.answer}"
-
-    def _repr_html_(self) -> str:
-        from sclsearch.reports.comparison_tables import paper_tables
-
-        (cells, _), *_ = paper_tables(self)
-        return f"<p><b>{escape(self.answer)}</b></p>\n{cells.to_html(index=False, border=0)}"
 
 
 def compare_methods(reports: Sequence[Report]) -> MethodComparison:
@@ -125,7 +118,7 @@ def compare_methods(reports: Sequence[Report]) -> MethodComparison:
     found: dict[str, dict[str, Report]] = {}
     for one in reports:
         of_task = found.setdefault(one.task, {})
-        name = encoder_name(one) if by_encoder else one.method
+        name = one.encoder if by_encoder else one.method
         if name in of_task:
             raise SclsearchError(
                 f"compare: {of_task[name].study} and {one.study} are both of {name} on {one.task}. "
@@ -150,11 +143,7 @@ def compare_methods(reports: Sequence[Report]) -> MethodComparison:
     return MethodComparison(
         methods=tuple(names[place] for place in order),
         comparisons=tuple(
-            replace(
-                one,
-                studies=tuple(one.studies[place] for place in order),
-                reports=tuple(one.reports[place] for place in order),
-            )
+            replace(one, studies=tuple(one.studies[place] for place in order))
             for one in comparisons
         ),
         scores=tuple(map(tuple, scores[:, order].tolist())),

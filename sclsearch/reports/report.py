@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import INCOMPLETE, RETRY, SclsearchError
@@ -131,8 +132,6 @@ class Report:
     """Number of configurations that the search asked for."""
     data: str
     """SHA-256 of the task's texts and labels."""
-    unlabeled_digest: str
-    """SHA-256 of the texts without a label; empty if no stage reads such texts."""
     rows: tuple[Mapping[str, str], ...]
     """For each replicate, SHA-256 of its rows by their use, for example `train`, `test`."""
     drawn: tuple[Mapping[str, int], ...]
@@ -142,7 +141,7 @@ class Report:
     settings: Mapping[str, Any]
     """Hyperparameters set by hand, by name."""
     configurations: tuple[ConfigurationLine, ...]
-    """Configurations, best first. Those that lack seeds follow."""
+    """Configurations: the winner, then the others by score, then those that lack seeds."""
     baselines: tuple[ConfigurationLine, ...]
     """Baseline classifiers under the same rule; `origin` is the name of each."""
     race: Band
@@ -151,8 +150,6 @@ class Report:
     """True if the search has all its configurations, and none needs a further seed."""
     notes: "tuple[Note, ...]"
     """Warnings and caveats about the scores."""
-    weights: Mapping[str, str]
-    """Files with the winner's weights, by seed run key."""
     stored_seeds: int = 0
     """Number of replicates that the study has; `seeds` may be fewer."""
     space: Mapping[str, Any] = field(default_factory=dict)
@@ -171,6 +168,11 @@ class Report:
     """Texts of `max_length` that the encoder reads in a second, by the search; 0 if unknown."""
     estimate: Estimate | None = None
     """Score to expect on new texts, of a finished study whose folds are also its test."""
+
+    @property
+    def encoder(self) -> str:
+        """Name of the encoder without the path of its folder."""
+        return Path(self.model).name
 
     @property
     def winner(self) -> ConfigurationLine | None:
@@ -387,9 +389,7 @@ def report(
     order = [*searched] or ([*fixed] if origin.get("shown") is None else origin["shown"])
     first = -1 if state.winner is None else state.winner.number
     lines = sorted(_lines(state, order), key=lambda one: (one.number != first, *_rank(one)))
-    winner, baselines = best_line(lines), store.baselines()
-    reported = [winner.seeds[position].key for position in winner.reported] if winner else []
-    weights = {key: store.weights(key) for key in reported}
+    baselines = store.baselines()
     found = Report(
         study=store.name,
         storage=str(storage_path(storage)),
@@ -403,7 +403,6 @@ def report(
         seeds=len(replicates),
         configs=wanted,
         data=str(record.training["data"]),
-        unlabeled_digest=str(record.training.get("unlabeled_digest", "")),
         rows=tuple(replicate.rows for replicate in replicates),
         drawn=tuple(
             {name: seed for name, seed in replicate.seeds.items() if name in DRAWN}
@@ -416,7 +415,6 @@ def report(
         race=band,
         finished=state.race.decided and len(state.configurations) >= wanted,
         notes=(),
-        weights={key: str(place) for key, place in weights.items() if place.exists()},
         stored_seeds=stored_seeds,
         space={**fixed, **searched},
         damaged=(*faults, *more, *damaged),

@@ -8,15 +8,15 @@ from sclsearch.canonical import counted
 from sclsearch.errors import RETRY, listed
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports import words
-from sclsearch.reports.commands import export_command, method_option, search_command, study_command
+from sclsearch.reports.commands import export_command, search_command, study_command
 from sclsearch.reports.comparison import (
-    ComparedStudy,
     ConfirmedScore,
     StudyComparison,
     confirmed_score,
 )
 from sclsearch.reports.differences import AgainstBaseline, Difference
 from sclsearch.reports.encoder_costs import weights_of
+from sclsearch.reports.notes import is_linear
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.rules import parse_rule
 from sclsearch.selection.significance import ALPHA, in_points, signed_points, smallest_p
@@ -63,7 +63,7 @@ def summarize(found: Report, fresh: ConfirmedScore | None = None) -> Summary:
     none = f"No configuration of {found.method} is useful."
     answer = f"{best} {verdict.above}" if verdict.above else f"{none} {best}"
     certainty = " ".join([*_failures(found), f"Likely cause: {verdict.cause}."])
-    return Summary(answer, certainty, "search again:", verdict.command)
+    return Summary(answer, certainty, f"search again{_baseline(found)}:", verdict.command)
 
 
 def summary_of(found: Report) -> Summary:
@@ -141,7 +141,9 @@ def _certainty(found: Report, leaders: Lines, fresh: ConfirmedScore | None) -> I
             yield _over_next(found, leaders[0], found.over_next)
         same = "The same seeds chose the winner, so new seeds may score slightly lower."
         yield same if found.tests_apart else found.choice
-    yield f"Settings: {words.values_of(found, leaders[0])}."
+    if any(not is_linear(one.name) and not one.lead.reliable for one in found.against):
+        yield "It is not clearly better than always predicting the most frequent class."
+    yield f"Settings of #{leaders[0].number}: {words.values_of(found, leaders[0])}."
 
 
 def nearest_baseline(found: Report) -> AgainstBaseline | None:
@@ -199,55 +201,52 @@ def _next(found: Report, fresh: ConfirmedScore | None) -> tuple[str, str]:
     if found.repeats:
         return "", ""
     if fresh is None and found.has_test and found.estimate is None:
-        return "measure it on new seeds, which did not choose it:", study_command("confirm", found)
-    return "save it as a model:", export_command(found)
+        step = f"measure it on new seeds, which did not choose it{_baseline(found)}:"
+        return step, study_command("confirm", found)
+    return f"save it as a model{_baseline(found)}:", export_command(found)
+
+
+def _baseline(found: Report) -> str:
+    """Return how to save the best baseline, if it is a model and may be as good as the winner."""
+    best = nearest_baseline(found)
+    if best is None or not is_linear(best.name):
+        return ""
+    if best.lead.difference > 0 and best.lead.reliable:
+        return ""
+    good = "may be as good" if best.lead.difference > 0 else "is as good or better"
+    return f"; `export --baseline` saves the baseline, which {good}"
 
 
 def summarize_comparison(found: StudyComparison) -> Summary:
     """Return the summary of several studies: the best of them, ties, and the next step."""
+    best = found.ranked[0]
     if not found.tested:
-        best = max(found.studies, key=lambda one: one.validation or 0.0)
-        answer = f"{name_of(found, best)} has the best validation score, {best.validation:.4f}."
+        answer = f"{best.name} has the best validation score, {best.score:.4f}."
         return Summary(answer, f"There are {NO_TEST_ROWS}.", "add test rows and repeat.", "")
-    best, *others = found.ranked
-    verdict = found.report_of(best).verdict
+    verdict = best.report.verdict
     what = "encoder" if found.of_encoders else "method"
     finished = all(one.finished for one in found.reports)
     if verdict is not None and finished:
-        fault = f"{name_of(found, best)} is the best, but {verdict.fault}"
+        fault = f"{best.name} is the best, but {verdict.fault}"
         answer, cause = f"No {what} is useful on {found.task}. {fault}", verdict.cause
-        command = _for_all(found, best, verdict.command)
-        return Summary(answer, f"Likely cause: {cause}.", "search again:", command)
-    tied = [one for one in others if not found.pair(best, one).clear]
-    report = found.report_of(best)
+        again = f"search again{_baseline(best.report)}:"
+        return Summary(answer, f"Likely cause: {cause}.", again, verdict.command)
+    answer = _best(found, what)
     # Its seeds may be more than the compared ones.
-    nearest = nearest_baseline(report) if report.seeds == found.seeds else None
-    whose = f"{name_of(found, best)}'s"
-    answer = _best(found, what, tied)
+    nearest = nearest_baseline(best.report) if best.report.seeds == found.seeds else None
     if nearest is not None:
-        answer += f" {_lead(nearest, whose, found.metric)}"
-    certainty = " ".join([_pair(found), *_smallest(found, [best, *tied])])
+        lead = _lead(nearest, f"{best.name}'s", found.metric)
+        answer = f"{answer} {lead}"
+    certainty = " ".join([_pair(found), *_smallest(found)])
     return Summary(f"{'' if finished else 'So far: '}{answer}", certainty, *_next_of_all(found))
 
 
-def _for_all(found: StudyComparison, best: ComparedStudy, command: str) -> str:
-    """Return the search command of the best method, for all methods if it suits them."""
-    reports = found.reports
-    alike = all(one.settings == reports[0].settings for one in reports)
-    if not alike or any(map(method_option, reports)):
-        return command
-    option, own, names = "--method", best.method, [one.method for one in reports]
-    if found.of_encoders:
-        option, own = "--model", found.report_of(best).model_place
-        names = [one.model_place for one in reports]
-    return command.replace(f"{option} {own} ", f"{option} {','.join(dict.fromkeys(names))} ", 1)
-
-
-def _smallest(found: StudyComparison, near: Sequence[ComparedStudy]) -> Iterator[str]:
+def _smallest(found: StudyComparison) -> Iterator[str]:
     """Yield which of the encoders within noise of the best is the smallest, if known."""
+    near = [found.ranked[0], *found.tied]
     if not found.of_encoders or len(near) == 1:
         return
-    sizes = {name_of(found, one): weights_of(found.report_of(one).model_place) for one in near}
+    sizes = {one.name: weights_of(one.report.model_place) for one in near}
     known = {name: size for name, size in sizes.items() if size is not None}
     if len(known) == len(near):
         least = min(known, key=known.__getitem__)
@@ -255,25 +254,17 @@ def _smallest(found: StudyComparison, near: Sequence[ComparedStudy]) -> Iterator
         yield f"{least} is the smallest encoder within noise of the best: {size}."
 
 
-def name_of(found: StudyComparison, one: ComparedStudy) -> str:
-    """Return the method of a study, or the encoder, or the study's name if these are not unique."""
-    if found.of_encoders:
-        return one.model
-    methods = [other.method for other in found.studies]
-    return one.method if methods.count(one.method) == 1 else one.study
-
-
-def _best(found: StudyComparison, what: str, tied: Sequence[ComparedStudy]) -> str:
+def _best(found: StudyComparison, what: str) -> str:
     """Return which study is best, or that several may be."""
-    best, *others = found.ranked
-    score = f"test {found.metric} {words.with_spread(best.test_mean or 0.0, best.test_std)}"
+    (best, *others), tied = found.ranked, found.tied
+    score = f"test {found.metric} {words.with_spread(best.score, best.test_std)}"
     if not tied:
         points = in_points(found.pair(best, others[0]).comparison.difference)
-        second = f"{points} points above {name_of(found, others[0])}"
-        return f"{name_of(found, best)} is best on {found.task}: {score}, {second}."
+        second = f"{points} points above {others[0].name}"
+        return f"{best.name} is best on {found.task}: {score}, {second}."
     equal = [one for one in others if one.test_mean == best.test_mean]
-    first = words.joined([name_of(found, one) for one in (best, *equal)])
-    near = words.joined([name_of(found, one) for one in tied if one not in equal])
+    first = words.joined([one.name for one in (best, *equal)])
+    near = words.joined([one.name for one in tied if one not in equal])
     chance = f", but the lead over {near} may be chance" if near else ""
     highest = f"{first} {'have' if equal else 'has'} the highest {score}{chance}"
     return f"No {what} is clearly best on {found.task}. {highest}."
@@ -290,7 +281,7 @@ def _pair(found: StudyComparison) -> str:
             f"{math.ceil(math.log2(2 * tests / ALPHA))} seeds."
         )
     return (
-        f"{name_of(found, best)} minus {name_of(found, second)}: "
+        f"{best.name} minus {second.name}: "
         f"{signed_points(pair.comparison.difference)} points{words.interval(pair.comparison)}, "
         f"p = {pair.adjusted:.3f}, adjusted for all pairs of studies."
     )

@@ -53,7 +53,7 @@ def publish(
     warning = _write_page(logger, results, shown, found)
     own_method = bool(found.record.training.get("method_file"))
     winner = found.winner
-    unready = winner is None or winner.untested or not found.weights or not found.finished
+    unready = winner is None or winner.untested or not found.finished or not _weights(found)
     registered = None
     if registered_name is not None or not (own_method or unready):
         model_id = _log_winner(logger, found)
@@ -61,6 +61,12 @@ def publish(
             number = logger.writer.call(_register, results.study, registered_name, model_id)
             registered = f"{registered_name} version {number}"
     return registered, warning
+
+
+def _weights(found: Report) -> bool:
+    """Return whether the weights of a reported seed of the winner are stored."""
+    winner, store = finished_winner(found), StudyStore(found.storage, found.study)
+    return any(store.weights(winner.seeds[place].key).exists() for place in winner.reported)
 
 
 def _write_report(writer: Writer, results: RunRecord) -> object:
@@ -79,13 +85,13 @@ def _write_page(
     Anyone may read a shared server: the page there has no texts of the task. `source` is the digest
     of the data that MLflow's page shows; None without a page.
     """
-    from sclsearch.reports.page import PageOptions, page_html
+    from sclsearch.reports.page import page_html
 
     shown = digest([version("sclsearch"), results.artifacts["report.json"]])
     if found.winner is None or source == shown:
         return None
     try:
-        page = page_html([found], PageOptions(texts=False))
+        page = page_html([found], texts=False)
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
     logger.writer.call(
@@ -148,7 +154,8 @@ def study_text(found: Report) -> str:
         f"rule {found.rule}, {counted(found.seeds, 'seed')} per configuration."
     )
     notes = ["\n".join(f"- {note}" for note in found.notes)] if found.notes else []
-    return "\n\n".join([*summary_of(found).lines, about, *notes])
+    page = [f"Figures and tables: artifact `{PAGE}` of this run."] if found.winner else []
+    return "\n\n".join([*summary_of(found).lines, about, *page, *notes])
 
 
 def check_model_name(name: str | None, uri: str | None, *, own_method: bool) -> None:

@@ -20,6 +20,7 @@ from rich.console import Console
 from safetensors.torch import load
 
 from sclsearch.errors import SclsearchError
+from sclsearch.exports.export import describe_winner
 from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.reports.report import report
 from sclsearch.search.run import rerun, run
@@ -132,8 +133,9 @@ def test_a_search_that_loses_a_worker_stores_all_results_and_reruns_are_bit_iden
         assert (one.origin["configuration"], one.origin["replicate"]) == place
         assert {"validation", "test"} == {*one.predictions}
         assert (one.environment["threads"], one.environment["gpus"]) == (1, 0.0)
-    ((key, path),) = report(workspace.storage, result.name).weights.items()  # of the best seed
-    assert [file.stem for file in Path(path).parent.glob("*.safetensors")] == [key]
+    best = describe_winner(report(workspace.storage, result.name))
+    weights = (workspace.storage / "studies" / result.name / "weights").glob("*.safetensors")
+    assert [file.stem for file in weights] == [best.key]
     for key in stored(workspace.storage):
         again = rerun(workspace.storage, key[:10])
         assert (again.key, again.same, again.now) == (key, True, None)

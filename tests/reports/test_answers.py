@@ -16,6 +16,7 @@ from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.differences import ScoredSeed, difference
 from sclsearch.reports.report import DamagedStudyError, Report, report
 from sclsearch.reports.summary import nearest_baseline, summarize, summarize_comparison
+from sclsearch.reports.words import order_of
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions
@@ -135,6 +136,10 @@ def test_a_careful_rule_keeps_the_start_unless_another_one_is_reliably_better(
         "start is kept." in summary.certainty
     )
     assert "#1 is the best of 2 configurations" in summarize(better).answer
+    assert [order_of(one) for one in (kept, better)] == [
+        "winner first, then by score",
+        "best first",
+    ]
 
 
 def test_a_start_with_failed_seeds_is_not_kept(write_study: WriteStudy) -> None:

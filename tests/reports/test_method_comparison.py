@@ -59,18 +59,18 @@ def test_methods_are_compared_over_tasks(
     found = compare(*names, storage=tmp_path)
     assert isinstance(found, MethodComparison)
     assert (found.methods, found.ranks, found.worse) == (("scl", "lacon", "ce"), (1, 2, 3), ("ce",))
-    assert found.frame().scl.tolist() == pytest.approx([0.735] * 3)
+    assert found.frame()["scl (points)"].tolist() == pytest.approx([73.5] * 3)
     assert found.answer == (
         "scl has the best mean rank, 1.0 of 3 methods over 3 tasks; the critical difference is "
         "1.9, and Friedman's p is 0.050, so ce is reliably worse."
     )
     show_methods(Console(width=80), found)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == "task scl lacon ce"
+    assert lines[0] == "task scl (points) lacon (points) ce (points)"
     assert lines[4] == "mean rank 1.00 2.00 3.00"
     latex = comparison_file(found, "latex").decode()
     assert r"task1 & \textbf{73.5 $\pm$ 2.4} & 69.5 $\pm$ 2.4 & 64.5 $\pm$ 2.4 \\" in latex
-    assert b"\ntask2,0.735,0.695," in comparison_file(found, "csv")
+    assert b"\ntask2,73.5,69.5," in comparison_file(found, "csv")
 
 
 def test_few_tasks_show_no_difference(write_study: WriteStudy, tmp_path: Path) -> None:
@@ -100,16 +100,16 @@ def test_a_method_without_a_task_is_refused(
 def test_files_have_pairs_and_winners(write_study: WriteStudy, tmp_path: Path) -> None:
     found = compare(*written(write_study, 1, ("ce", "scl")), storage=tmp_path)
     assert isinstance(found, StudyComparison)
-    assert comparison_file(found, "md").decode().splitlines()[2:] == [
+    assert comparison_file(found, "md").decode().splitlines() == [
+        "| better | other | difference (points) | 95 % (points) | p (Holm) | seeds | clear |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
         "| **scl** | **ce** | **+10.0** | **–** | **0.008** | **8** | **yes** |",
         "",
-        "| method | test accuracy | winner |",
-        "| --- | --- | --- |",
-        "| scl | **73.5 ± 2.4** | tau=0.1 |",
-        "| ce | 63.5 ± 2.4 | tau=0.1 |",
+        "| study | method | test accuracy | winner |",
+        "| --- | --- | --- | --- |",
+        "| ce-0 | ce | 0.6350 ± 0.0245 | #0 tau=0.1 |",
+        "| scl-0 | scl | **0.7350 ± 0.0245** | #0 tau=0.1 |",
     ]
-    csv = pd.read_csv(StringIO(comparison_file(found, "csv").decode()))
-    assert csv[["better", "other", "seeds", "clear"]].values.tolist() == [
-        ["scl-0", "ce-0", 8, True]
-    ]
-    assert csv.difference[0] == pytest.approx(0.1)
+    (pair,) = pd.read_csv(StringIO(comparison_file(found, "csv").decode())).to_dict("records")
+    assert (pair["better"], pair["other"], pair["clear"]) == ("scl-0", "ce-0", True)
+    assert pair["difference (points)"] == pytest.approx(10)

@@ -91,6 +91,7 @@ def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_dra
     text = run.data.tags["mlflow.note.content"]
     assert text.startswith("No configuration of scl is useful.")
     assert text.startswith("\n\n".join(summary_of(selection).lines))
+    assert "artifact `report.html`" in text
     assert not re.search("[0-9a-f]{12}", text)  # a hash or a key
     files = artifacts(shown, run)
     assert files.keys() == {"report.html", "report.json", "study.json"}

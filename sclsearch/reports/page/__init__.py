@@ -6,101 +6,47 @@ figures.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.reports import comparison_tables
 from sclsearch.reports.commands import study_command
-from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
-from sclsearch.reports.encoder_costs import encoder_name
+from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.page import figures, results, winner
 from sclsearch.reports.page.results import StudyResults, read_results
 from sclsearch.reports.page.trend import find_trend, summary_of_trend
 from sclsearch.reports.report import Report
-from sclsearch.reports.summary import Summary, name_of, summarize, summarize_comparison
-from sclsearch.reports.table import table_file
-from sclsearch.reports.words import rule_of
+from sclsearch.reports.summary import Summary, summarize_comparison, summary_of
+from sclsearch.reports.table import as_csv, table_file
+from sclsearch.reports.words import order_of, rule_of
 from sclsearch.store.storage import LocalPath, check_writable, new_folder
 from sclsearch.tasks.metrics import BINS
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from markupsafe import Markup
-    from matplotlib.figure import Figure
-
     from sclsearch.methods.base import Method
 
 PAGE = "index.html"
 FILES = ".files"
 """List of the files of a page, which a later page may delete."""
-LONGEST, SHORT = 300, 34
-"""Characters of a cell, and those up to which it is not wrapped."""
+Content = dict[str, dict[str, Any]]
+"""Tables, figures and sections that the template places on the page, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageOptions:
-    """Options of a page: whether to show texts of the task, and where its files are.
-
-    `data_dir` is the folder of the task's files, if they moved; `method` the custom method of the
-    studies, if it is in a file.
-    """
-
-    texts: bool = True
-    data_dir: Path | None = None
-    method: "str | type[Method] | None" = None
-
-
-@dataclass(slots=True)
-class Content:
-    """Tables, figures and sections that the template places on the page, by name."""
-
-    tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)
-    figures: dict[str, str] = field(default_factory=dict)
-    sections: dict[str, str] = field(default_factory=dict)
-
-    def table(self, name: str, cells: "pd.DataFrame", *, first: bool = False) -> "Markup":
-        """Return a table as HTML; `first` emphasizes its first row."""
-        from markupsafe import Markup
-
-        self.tables[name] = cells
-        row, cell = Markup("<tr>{}</tr>"), Markup("<td{}>{}</td>")
-        short = Markup(' class="short"')
-
-        def shown(value: object) -> Markup:
-            if isinstance(value, Markup):
-                return cell.format("", value)
-            text = str(value)
-            text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-            return cell.format(short if len(text) < SHORT else "", text)
-
-        head = Markup().join(map(Markup('<th scope="col">{}</th>').format, cells.columns))
-        rows = [row.format(Markup().join(map(shown, one))) for one in cells.to_numpy().tolist()]
-        return Markup('<div class="scroll"><table{}><thead>{}</thead>{}</table></div>').format(
-            Markup(' class="first"') if first else "", row.format(head), Markup().join(rows)
-        )
-
-    def figure(self, name: str, figure: "Figure", caption: str) -> "Markup":
-        """Return a figure as HTML with its caption."""
-        from markupsafe import Markup
-
-        self.figures[name] = figures.as_svg(figure, name)
-        label = Markup('<figure role="img" aria-label="{0}">{1}<figcaption>{0}</figcaption>')
-        return label.format(caption, Markup(self.figures[name])) + Markup("</figure>")
-
-    def section(self, name: str, title: str) -> str:
-        """Add a section to the list of contents; return an empty text."""
-        self.sections[name] = title
-        return ""
-
-
-def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) -> Path:
+def write_page(
+    reports: Sequence[Report],
+    folder: Path,
+    *,
+    texts: bool = True,
+    data_dir: Path | None = None,
+    method: "str | type[Method] | None" = None,
+) -> Path:
     """Write the page of studies with their figures and tables; return the path of the page.
 
     Equal stored results give equal files. The folder is missing, empty, or has an earlier page,
-    which is replaced.
+    which is replaced. `texts` shows texts of the task, whose files are in `data_dir` if they moved;
+    `method` is the custom method of the studies.
 
     Raises:
         SclsearchError: A study has no winner, or the folder has other content.
@@ -110,25 +56,25 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
     found = _read(reports)
     check_writable(LocalPath(folder.parent))
     with new_folder(folder, replace=True) as part:
-        page, content = _page(found, options)
+        page, content = _page(found, texts, data_dir, method)
         (part / PAGE).write_text(page, encoding="utf-8")
         (part / "figures").mkdir()
-        for name, text in content.figures.items():
+        for name, text in content["figures"].items():
             (part / "figures" / f"{_file_name(name)}.svg").write_text(text, encoding="utf-8")
         (part / "tables").mkdir()
         for rows in ("configurations", "seed-runs"):
             (part / "tables" / f"{rows}.csv").write_bytes(table_file(reports, rows, "csv"))
-        for name, cells in content.tables.items():
-            own = [column for column in cells if "…" not in str(column)]  # without the dots
-            cells[own].to_csv(part / "tables" / f"{_file_name(name)}.csv", index=False)
+        for name, cells in content["tables"].items():
+            own = cells[[column for column in cells if column != cells.attrs.get("dots")]]
+            (part / "tables" / f"{_file_name(name)}.csv").write_bytes(as_csv(own))
         (part / FILES).write_text("\n".join(sorted(_files(part))), encoding="utf-8")
         _check_folder(folder)  # its content is deleted now, and may have changed meanwhile
     return folder / PAGE
 
 
-def page_html(reports: Sequence[Report], options: PageOptions) -> str:
+def page_html(reports: Sequence[Report], *, texts: bool = True) -> str:
     """Return the page of studies as HTML text; it equals that of `write_page`."""
-    return _page(_read(reports), options)[0]
+    return _page(_read(reports), texts)[0]
 
 
 def _read(reports: Sequence[Report]) -> list[StudyResults]:
@@ -165,7 +111,12 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
-def _page(found: Sequence[StudyResults], options: PageOptions) -> tuple[str, Content]:
+def _page(
+    found: Sequence[StudyResults],
+    texts: bool,
+    data_dir: Path | None = None,
+    method: "str | type[Method] | None" = None,
+) -> tuple[str, Content]:
     """Return the page and its content."""
     from importlib.resources import files
 
@@ -185,39 +136,31 @@ def _page(found: Sequence[StudyResults], options: PageOptions) -> tuple[str, Con
         except SclsearchError as error:
             fault = f"The studies cannot be compared. {error}"
     if trend is not None:
-        question, summary = trend.question, summary_of_trend(trend)
+        summary = summary_of_trend(trend)
     elif fault:
-        question = " and ".join(one.name for one in found)
         summary = Summary("There is no answer for these studies together.", fault, "", "")
     else:
-        question, summary = _question(found, compared)
-    content = Content()
+        summary = summarize_comparison(compared) if compared else summary_of(reports[0])
+    content: Content = {"tables": {}, "figures": {}, "sections": {}}
     restored = {
-        one.report.study: winner.restore_winner(
-            one.report,
-            one.runs[winner.best_seed(one.report).key],
-            options.data_dir,
-            options.method,
-        )
-        for one in found
+        one.report.study: winner.restore_winner(one.report, data_dir, method) for one in found
     }
     with figures.style():
         page = environment.from_string(text).render(
             content=content,
-            question=question,
             summary=summary,
             trend=trend,
             compared=compared,
             studies=found,
-            encoders=dict.fromkeys(map(encoder_name, reports)),
+            encoders=dict.fromkeys(one.encoder for one in reports),
             restored=restored,
             tested=all(one.report.has_test for one in found),
             warnings=_warnings(found, compared),
-            texts=options.texts,
+            texts=texts,
             report_command=f"{study_command('report', *reports)} --output FOLDER",
             NO_TEST_ROWS=NO_TEST_ROWS,
             BINS=BINS,
-            name_of=name_of,
+            order_of=order_of,
             rule_of=rule_of,
             study_command=study_command,
             figures=figures,
@@ -226,20 +169,6 @@ def _page(found: Sequence[StudyResults], options: PageOptions) -> tuple[str, Con
             tables=comparison_tables,
         )
     return page, content
-
-
-def _question(
-    found: Sequence[StudyResults], compared: StudyComparison | None
-) -> tuple[str, Summary]:
-    report = found[0].report
-    size = f" with {report.size} training examples" if report.size else ""
-    if compared is None:
-        question = f"Which configuration of {report.method} is best on {report.task}{size}?"
-        return question, summarize(report, confirmed_score(report))
-    kind = "method" if len({one.report.method for one in found}) == len(found) else "study"
-    kind = "encoder" if compared.of_encoders else kind
-    question = f"Which {kind} is best on {report.task}{size}?"
-    return question, summarize_comparison(compared)
 
 
 def _warnings(found: Sequence[StudyResults], compared: StudyComparison | None) -> list[str]:

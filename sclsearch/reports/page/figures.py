@@ -108,7 +108,6 @@ def trend_plot(
     lines: Mapping[str, Mapping[str, tuple[float, float | None]]],
     setting: str,
     scored: str,
-    labels: Sequence[str],
 ) -> "Figure":
     """Return scores over a setting, with bands of ± the standard deviation; the last line is grey.
 
@@ -131,7 +130,7 @@ def trend_plot(
             low, high = mean - np.nan_to_num(std), mean + np.nan_to_num(std)
             axes.fill_between(at, low, high, color=color, alpha=0.15, lw=0)
             axes.plot(at, mean, color=color, marker=marker, ms=5, lw=1.6, ls=dashes, label=name)
-    axes.set_xticks(numbers, labels)
+    axes.set_xticks(numbers, values)
     axes.minorticks_off()
     axes.set(xlabel=setting, ylabel=f"{scored}, mean ± std")
     figure.legend(loc="outside lower center", ncols=3)
@@ -149,8 +148,10 @@ def curve_plot(rows: "pd.DataFrame", metric: str) -> "Figure":
     return figure
 
 
-def score_plot(true: Numbers, predicted: Numbers) -> "Figure":
-    """Return predicted over true scores, one dot per row and seed, with the line of equality."""
+def score_plot(predictions: "pd.DataFrame") -> "Figure":
+    """Return predicted over true scores of test rows and seeds, with the line of equality."""
+    test = predictions[predictions["split"] == "test"].dropna(subset=["label"])
+    true, predicted = (test[name].to_numpy(float) for name in ("label", "predicted"))
     figure, axes = _new(3.4)
     ends = [float(min(true.min(), predicted.min())), float(max(true.max(), predicted.max()))]
     axes.plot(ends, ends, color=INK, lw=1, ls="--")
@@ -186,11 +187,12 @@ def hyperparameter_plot(
     return figure
 
 
-def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
-    """Return a confusion matrix, colored by the share of each true class.
+def confusion_plot(confusions: Sequence[Numbers], labels: Sequence[str]) -> "Figure":
+    """Return the mean of confusion matrices, colored by the share of each true class.
 
-    `counts` has true classes in rows and predicted classes in columns, `[C, C]`.
+    True classes are in rows and predicted classes in columns, `[C, C]`.
     """
+    counts = np.mean(confusions, axis=0)
     figure, axes = _new(min(4.8, 1.4 + 0.42 * len(labels)))
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     places = np.arange(len(labels))

@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sclsearch.canonical import counted, settings
-from sclsearch.protocols import PROTOCOLS
-from sclsearch.reports.commands import as_setting, rerun_command, search_command
+from sclsearch.reports.commands import rerun_command, search_command
 from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.comparison_tables import points, text_frame
-from sclsearch.reports.page.winner import calibration, class_scores, confusions
-from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, tested_winner
-from sclsearch.reports.summary import name_of
+from sclsearch.reports.page.winner import calibration, class_scores
+from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
 from sclsearch.reports.table import stored_seed_runs
 from sclsearch.reports.words import (
     duration,
     race_statement,
-    rule_in_words,
     rule_of,
     test_result,
     validation_result,
     values_of,
     with_spread,
 )
-from sclsearch.selection.rules import mean_std, parse_rule, reported_test
+from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import signed_points
 from sclsearch.store.runs import SeedRun
+from sclsearch.tasks.metrics import MAXIMUM, METRICS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,13 +35,6 @@ MOST, MOST_IN_ANSWER = 20, 4
 """Number of configurations in the ranking, and on the first screen."""
 LONGEST_NAME = 40
 """Characters up to which the beginning of a fact, before its colon, is the name of a value."""
-STRIP = 200
-"""Width of the dots of a configuration's seeds, in pixels."""
-KINDS = {
-    "mean": "score to expect of one training",
-    "top-3": "score to expect of the 3 best of all seeds by validation",
-    "best": "score of the best of all seeds by validation: one value, without a spread",
-}
 
 
 @dataclass(frozen=True)
@@ -73,63 +64,55 @@ class StudyResults:
     @property
     def confusions(self) -> "list[np.ndarray]":
         """Confusion matrix of each seed of the winner on the test rows, `[C, C]`."""
-        return confusions([self.runs[seed.key] for seed in self.winner.seeds])
+        tests = [self.runs[seed.key].test for seed in self.winner.seeds]
+        return [np.array(one["confusion"], float) for one in tests if "confusion" in one]
+
+    @property
+    def clear(self) -> bool:
+        """True if the winner is useful, and reliably above the next configuration."""
+        following = self.report.over_next
+        return self.report.verdict is None and (following is None or following.reliable)
 
     def answer(self) -> "pd.DataFrame":
         """Return the winner, the next configurations and the baselines, with the winner's lead."""
-        report, winner = self.report, self.winner
-        others = [one for one in report.configurations if one is not winner and one.reported]
-        lines = [winner, *others[: MOST_IN_ANSWER - 1], *report.baselines]
-        leads = {one.name: one.lead for one in report.against}
-        rows = [
-            (
-                line.origin if line in report.baselines else f"#{line.number}",
-                *self._scores(line),
-                "" if lead is None else signed_points(lead.difference),
-                "" if lead is None else points(lead.interval),
-            )
-            for line in lines
-            for lead in [leads.get(line.origin) if line in report.baselines else None]
-        ]
-        cells = text_frame(rows, ("", *self._score_columns, "lead", "95 %"))
-        self._with_dots(cells, 3, lines)
-        return cells if leads else cells.drop(columns=["lead", "95 %"])
+        others = [one for one in self.report.configurations if one.reported]
+        lines = [self.winner, *(one for one in others if one is not self.winner)]
+        return self._table(lines[:MOST_IN_ANSWER], {"spread", "seeds", "failed", "configuration"})
 
     def ranking(self) -> "pd.DataFrame":
         """Return the best configurations and the baselines."""
-        lines = [*self.report.configurations[:MOST], *self.report.baselines]
-        rows = []
-        for line in lines:
+        return self._table(self.report.configurations[:MOST], {"lead", "95 %"})
+
+    def _table(self, found: Sequence[ConfigurationLine], without: set[str]) -> "pd.DataFrame":
+        """Return configurations and the baselines without empty and the named columns."""
+        report, rows = self.report, []
+        leads = {one.name: one.lead for one in report.against}
+        validation, test = f"validation {report.metric}", f"test {report.metric}"
+        for line in (*found, *report.baselines):
+            baseline = line in report.baselines
+            lead = leads.get(line.origin) if baseline else None
             std = mean_std(line.validations)[1] if line.validations else None
-            baseline = line in self.report.baselines
-            name = f"baseline: {line.origin}" if baseline else values_of(self.report, line)
-            validation, test = self._scores(line)
-            test = test if len(line.seeds) == self.report.seeds else "–"
-            seeds = f"{line.succeeded}/{self.report.seeds}"
-            spread = "–" if std is None else f"{std:.4f}"
-            number = "" if baseline else line.number
-            rows.append((number, validation, spread, test, seeds, line.failed or "", name))
-        validation, test = self._score_columns
-        header = ("#", validation, "spread", test, "seeds", "failed", "configuration")
-        cells = text_frame(rows, header)
-        self._with_dots(cells, 4, lines)
-        return cells if any(line.failed for line in lines) else cells.drop(columns="failed")
-
-    def _with_dots(
-        self, cells: "pd.DataFrame", column: int, lines: Sequence[ConfigurationLine]
-    ) -> None:
-        tested = self.report.has_test and not any(line.untested for line in lines)
+            some = f" ({line.succeeded} of {len(line.seeds)} seeds)" if line.failed else ""
+            row = {
+                "": line.origin if baseline else f"#{line.number}",
+                validation: validation_result(line, "–"),
+                "spread": "–" if std is None else f"{std:.4f}",
+                test: f"{test_result(line)}{some}" if len(line.seeds) == report.seeds else "–",
+                "seeds": f"{line.succeeded}/{report.seeds}",
+                "failed": line.failed or "",
+                "lead": signed_points(lead.difference) if lead else "",
+                "95 %": points(lead.interval) if lead else "",
+                "configuration": "" if baseline else values_of(report, line),
+            }
+            rows.append({name: cell for name, cell in row.items() if name not in without})
+        cells = text_frame([one.values() for one in rows], rows[0])
+        cells = cells.loc[:, (cells != "").any()]
+        lines = [*found, *report.baselines]
+        tested = report.has_test and not any(line.untested for line in lines)
         split = "test" if tested else "validation"
-        own = len(lines) - len(self.report.baselines)
-        with_dots(cells, column, [_seeds(line, split) for line in lines], split, own)
-
-    @property
-    def _score_columns(self) -> tuple[str, str]:
-        return f"validation {self.report.metric}", f"test {self.report.metric}"
-
-    def _scores(self, line: ConfigurationLine) -> tuple[str, str]:
-        seeds = f" ({line.succeeded} of {len(line.seeds)} seeds)" if line.failed else ""
-        return validation_result(line, "–"), f"{test_result(line)}{seeds}"
+        seeds = [_seeds(line, split) for line in lines]
+        with_dots(cells, list(cells).index(test) + 1, seeds, split, report.metric, len(found))
+        return cells
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield name and value of data, encoder, protocol, space and time."""
@@ -169,34 +152,6 @@ class StudyResults:
         rows = replace(self.report, configurations=(self.winner,)).curves()
         return rows[rows["name"] == f"validation.{self.report.metric}"]
 
-    def reported(self) -> "pd.DataFrame":
-        """Return the winner's test scores as papers report them: mean, top 3 and best seed."""
-        report, winner = self.report, self.winner
-        validation = [seed.validation for seed in winner.seeds]
-        tests = [seed.test for seed in winner.seeds]
-        own, rows = str(parse_rule(report.rule).report), []
-        for name in dict.fromkeys((*KINDS, own)):
-            rule = parse_rule(name)
-            if name != own and rule.least > winner.succeeded:
-                continue
-            seeds, mean, std = reported_test(rule, validation, tests)
-            papers = [
-                key
-                for key, one in PROTOCOLS.items()
-                if str(one.rule.report) == name and ":" not in key  # without the numbered ones
-            ]
-            rows.append(
-                (
-                    rule_in_words(name, report.seeds) + (" (this report)" if name == own else ""),
-                    "none" if mean is None else with_spread(mean, std),
-                    counted(len(seeds), "seed"),
-                    KINDS.get(name, f"score to expect of the {name} seeds by validation"),
-                    ", ".join(papers) or "–",
-                )
-            )
-        header = ("score", f"test {report.metric}", "seeds", "kind", "protocols that report it")
-        return text_frame(rows, header)
-
     def errors(self) -> "pd.DataFrame":
         """Return correlation and error of a regression's winner on the test rows."""
         runs = [self.runs[seed.key].test for seed in self.winner.seeds if seed.failure is None]
@@ -207,18 +162,6 @@ class StudyResults:
         }
         rows = [(kind, with_spread(*mean_std(values))) for kind, values in errors.items()]
         return text_frame(rows, ("", "score"))
-
-    def environment(self) -> Iterator[tuple[str, str]]:
-        """Yield the software and machines of the seed runs, and what the study trains on."""
-        found: dict[str, set[str]] = {}
-        for run in self.runs.values():
-            parts = {**run.environment, **run.environment.get("packages", {})}
-            for name, value in parts.items():
-                if name not in {"packages", "pid"} and value is not None:
-                    found.setdefault(name, set()).add(str(value))
-        yield from ((name, ", ".join(sorted(values))) for name, values in sorted(found.items()))
-        for name, value in sorted(self.report.record.training.items()):
-            yield f"study: {name}", as_setting(value)
 
     def commands(self) -> Iterator[str]:
         """Yield the commands that repeat the search and the winner's best seed run."""
@@ -246,19 +189,18 @@ def best_study(compared: StudyComparison) -> "pd.DataFrame":
     best = compared.ranked[0]
     score = f"{'test' if compared.tested else 'validation'} {compared.metric}"
     if not compared.tested:
-        names = [name_of(compared, one) for one in compared.ranked]
-        values = [f"{one.validation or 0.0:.4f}" for one in compared.ranked]
-        return text_frame(zip(names, values, strict=True), ("", score))
-    own = compared.report_of(best)
+        names = [(one.name, f"{one.score:.4f}") for one in compared.ranked]
+        return text_frame(names, ("", score))
+    own = best.report
     rows: list[tuple[str, ...]] = []
-    lines = [finished_winner(compared.report_of(one)) for one in compared.ranked]
+    lines = [one.winner for one in compared.ranked]
     for one in compared.ranked:
         pair = compared.pair(best, one) if one is not best else None
         found = None if pair is None else pair.comparison
         rows.append(
             (
-                name_of(compared, one),
-                with_spread(one.test_mean or 0.0, one.test_std),
+                one.name,
+                with_spread(one.score, one.test_std),
                 "" if found is None else signed_points(found.difference),
                 "" if found is None else points(found.interval),
                 "" if pair is None else f"{pair.adjusted:.3f}",
@@ -271,7 +213,7 @@ def best_study(compared: StudyComparison) -> "pd.DataFrame":
         lines.append(scores[against.name])
     cells = text_frame(rows, ("", score, "lead", "95 %", "p"))
     seeds = [_seeds(line, "test")[: compared.seeds] for line in lines]
-    with_dots(cells, 2, seeds, "test", len(compared.ranked))
+    with_dots(cells, 2, seeds, "test", compared.metric, len(compared.ranked))
     return cells
 
 
@@ -280,35 +222,31 @@ def with_dots(
     column: int,
     seeds: Sequence[Sequence[float]],
     split: str,
+    metric: str,
     count: int,
 ) -> None:
-    """Insert a column with one dot per seed on a shared axis, and a bar at their mean.
+    """Insert a column with the place of each seed on a shared axis of 200 pixels, a list per row.
 
-    The axis has the scores of the first `count` rows; arrows stand for scores beyond its ends.
+    The axis has the scores of the first `count` rows. Its ticks are in `cells.attrs`.
     """
     import pandas as pd
-    from markupsafe import Markup
+    from matplotlib.ticker import MaxNLocator
 
     scores = [score for own in seeds[:count] for score in own]
     if not scores:
         return
     margin = 0.05 * (max(scores) - min(scores)) or 0.01
-    low, high = min(scores) - margin, max(scores) + margin
+    low = max(min(scores) - margin, METRICS[metric].minimum)
+    high = min(max(scores) + margin, MAXIMUM)
 
-    def strip(own: Sequence[float]) -> Markup:
-        at = [STRIP * (one - low) / (high - low) for one in own]
-        mean = float(np.mean(at)) if own else 0.0
-        shapes = [f'<circle cx="{x:.0f}" cy="9" r="4"/>' for x in at]
-        if mean < 0:
-            shapes = ['<path d="M2 9l6 -5v10z"/>']
-        elif mean > STRIP:
-            shapes = [f'<path d="M{STRIP - 2} 9l-6 -5v10z"/>']
-        elif own:
-            shapes.append(f'<path class="mean" d="M{mean:.0f} 1v16"/>')
-        return Markup(f'<svg class="strip" viewBox="0 0 {STRIP} 18">{"".join(shapes)}</svg>')
+    def place(score: float) -> float:
+        return round(200 * (score - low) / (high - low), 1)
 
-    strips = pd.Series([*map(strip, seeds)], dtype=object)  # not texts, which would be escaped
-    cells.insert(column, f"{split} of each seed, {low:.2f} … {high:.2f}", strips)
+    marks = MaxNLocator(3, steps=[1, 2, 5, 10]).tick_values(low, high)
+    cells.attrs["ticks"] = {f"{one:g}": place(one) for one in marks if low <= one <= high}
+    cells.attrs["dots"] = f"{split} {metric} of each seed"
+    places = pd.Series([[*map(place, own)] for own in seeds], dtype=object)
+    cells.insert(column, cells.attrs["dots"], places)
 
 
 def _seeds(line: ConfigurationLine, split: str) -> list[float]:
@@ -319,35 +257,21 @@ def _seeds(line: ConfigurationLine, split: str) -> list[float]:
 def settings_table(
     found: Sequence[StudyResults], compared: StudyComparison | None
 ) -> "pd.DataFrame":
-    """Return data, encoder, protocol, space and time of the studies."""
-    facts = [one for one in (compared.notes if compared else ()) if one.kind == "fact"]
-    return _shared({one.name: [*one.facts()] for one in found}, [("note", one) for one in facts])
-
-
-def environment_table(found: Sequence[StudyResults]) -> "pd.DataFrame":
-    """Return the software and machines of the studies."""
-    return _shared({one.name: [*one.environment()] for one in found})
-
-
-def _shared(
-    values: Mapping[str, Sequence[tuple[str, str]]], more: Sequence[tuple[str, str]] = ()
-) -> "pd.DataFrame":
-    """Return names and values of several studies as a table; a shared value stands once."""
+    """Return data, encoder, protocol, space and time of the studies; a shared value stands once."""
     merged: dict[str, dict[str, list[str]]] = {}
-    for study, own in values.items():
-        for name, text in own:
-            merged.setdefault(name, {}).setdefault(text, []).append(study)
-    rows = [
-        (
-            name,
-            "; ".join(
-                text if len(studies) == len(values) else f"{', '.join(studies)}: {text}"
-                for text, studies in texts.items()
-            ),
-        )
-        for name, texts in merged.items()
-    ]
-    return text_frame([*rows, *more], ("what", "value"))
+    for one in found:
+        for name, text in one.facts():
+            merged.setdefault(name, {}).setdefault(text, []).append(one.name)
+    rows = []
+    for name, texts in merged.items():
+        values = [
+            text if len(studies) == len(found) else f"{', '.join(studies)}: {text}"
+            for text, studies in texts.items()
+        ]
+        rows.append((name, "; ".join(values)))
+    notes = compared.notes if compared else ()
+    rows += [("note", note) for note in notes if note.kind == "fact"]
+    return text_frame(rows, ("what", "value"))
 
 
 def classes_side_by_side(found: Sequence[StudyResults]) -> "pd.DataFrame":

@@ -2,28 +2,23 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from sclsearch.canonical import counted, shown
-from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import study_command
-from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.comparison_tables import text_frame
-from sclsearch.reports.encoder_costs import costs_in_words
-from sclsearch.reports.page.figures import as_number, trend_plot
+from sclsearch.reports.page.figures import as_number
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary
 from sclsearch.reports.words import with_spread
-from sclsearch.selection.significance import Comparison
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 NUMBERED = {"lacon-imbalance": "imbalance of the classes", "lacon-classes": "number of classes"}
 """Meaning of the number at the end of a protocol's name."""
@@ -53,25 +48,9 @@ class Trend:
                     found[one.report.study] = replace(one, name=name)
         return [*found.values()]
 
-    def differences(self, method: str, other: str) -> dict[str, Comparison]:
-        """Return the paired comparison of two methods, by value."""
-        found: dict[str, Comparison] = {}
-        own, its = self.lines[method], self.lines[other]
-        for value in (value for value in self.values if value in own and value in its):
-            with suppress(SclsearchError):  # no seed finished in both
-                pair = compare_studies([own[value].report, its[value].report]).pairs[0]
-                ahead = pair.better == own[value].report.study
-                found[value] = pair.comparison if ahead else pair.comparison.reversed()
-        return found
-
     @property
     def scored(self) -> str:
         return f"test {self.named()[0].report.metric}"
-
-    @property
-    def question(self) -> str:
-        task = self.named()[0].report.task
-        return f"How does the {self.scored} on {task} depend on the {self.setting}?"
 
     def scores(self) -> dict[str, dict[str, tuple[float, float | None]]]:
         """Return mean and standard deviation of each method, then of the best baseline."""
@@ -79,40 +58,22 @@ class Trend:
             name: {value: _score(one) for value, one in line.items()}
             for name, line in self.lines.items()
         }
-        found[BASELINE] = {value: (score, None) for value, (score, _) in self.baselines().items()}
+        found[BASELINE] = {}
+        for value in self.values:
+            reports = [line[value].report for line in self.lines.values() if value in line]
+            bases = [base.plain[0] for one in reports for base in one.baselines if base.plain]
+            found[BASELINE] |= {value: (max(bases), None)} if bases else {}
         return found
 
     def table(self) -> "pd.DataFrame":
         """Return one row per value of the setting, and one column per method."""
         columns = {name: own for name, own in self.scores().items() if own}
-        rows = [
-            (
-                value,
-                *(with_spread(*own[value]) if value in own else "–" for own in columns.values()),
-            )
-            for value in self.values
+        cells = [
+            [with_spread(*own[value]) if value in own else "–" for value in self.values]
+            for own in columns.values()
         ]
+        rows = zip(self.values, *cells, strict=True)
         return text_frame(rows, (self.setting.removeprefix("number of "), *columns))
-
-    def figure(self) -> "Figure":
-        """Return the scores over the setting; encoders have their size and speed."""
-        labels = self.values
-        if self.setting == "encoder":
-            of_value = {value: one for line in self.lines.values() for value, one in line.items()}
-            costs = {value: costs_in_words(one.report) for value, one in of_value.items()}
-            labels = [f"{Path(value).name}\n{costs[value]}" for value in labels]
-        return trend_plot(self.values, self.scores(), self.setting, self.scored, labels)
-
-    def baselines(self) -> dict[str, tuple[float, str]]:
-        """Return score and name of the best baseline, by value."""
-        found: dict[str, tuple[float, str]] = {}
-        for line in self.lines.values():
-            for value, one in line.items():
-                for base in one.report.baselines:
-                    if base.plain:
-                        score = base.plain[0], base.origin
-                        found[value] = max(score, found.get(value, score))
-        return found
 
 
 def find_trend(found: Sequence[StudyResults]) -> Trend | None:
@@ -167,7 +128,7 @@ def _settings(one: Report) -> dict[str, str]:
         f"{SIZE} per class" if per_class else SIZE: size,
         "number of unlabeled texts": one.record.identity.get("unlabeled"),
         "file of paraphrases": Path(paraphrases).name if paraphrases else None,
-        "encoder": one.model,
+        "encoder": one.encoder,
         **one.settings,
     }
     return {name: shown(value) for name, value in named.items() if value is not None}
@@ -187,48 +148,33 @@ def _score(one: StudyResults) -> tuple[float, float | None]:
 
 
 def summary_of_trend(trend: Trend) -> Summary:
-    """Return what the scores over the setting say."""
+    """Return which method has the best mean over the setting, and how the scores spread."""
     best, *others = trend.lines
-    scored = trend.scored
-    scores = {value: _score(one)[0] for value, one in trend.lines[best].items()}
+    scored, means = trend.scored, trend.scores()
+    scores = {value: mean for value, (mean, _) in means[best].items()}
+    means = {name: {v: one for v, one in own.items() if v in scores} for name, own in means.items()}
     at, low = max(scores, key=scores.__getitem__), min(scores, key=scores.__getitem__)
     text = f"The {scored} of {best} is highest at {at}, {scores[at]:.4f}, and lowest at {low}"
-    text, why = f"{text}, {scores[low]:.4f}.", "the best value"
+    text = f"{text}, {scores[low]:.4f}."
     if others:
-        parts = [_above(trend.differences(best, other), other) for other in others]
-        text = f"{best} has the best {scored} on average: it is {'; it is '.join(parts)}."
-        pairs = trend.differences(best, others[0])
-        at = max(pairs, key=lambda value: abs(pairs[value].difference), default=at)
-        why = f"the largest difference, at {at},"
-    baselines = {value: score for value, (score, _) in trend.baselines().items() if value in scores}
-    if below := [value for value, score in baselines.items() if score >= scores[value]]:
+        parts = []
+        for other in others:
+            leads = [scores[value] - mean for value, (mean, _) in means[other].items()]
+            where = f"{sum(lead > 0 for lead in leads)} of {len(leads)} values"
+            parts.append(f"{100 * fmean(leads):.1f} points above {other} (higher at {where})")
+        text = f"{best} has the best {scored} on average, {' and '.join(parts)}."
+    if below := [value for value, (mean, _) in means[BASELINE].items() if mean >= scores[value]]:
         text += f" A baseline does as well or better at {', '.join(below)}."
-    certainty = " ".join(_certainty(trend))
-    if any(one.report.repeats for one in trend.named()):
-        return Summary(text, certainty, "", "")
-    reports = [line[at].report for line in trend.lines.values() if at in line]
-    why = f"measure {why} on new seeds, which chose no winner:"
-    return Summary(text, certainty, why, study_command("confirm", *reports))
-
-
-def _above(pairs: Mapping[str, Comparison], other: str) -> str:
-    below = [value for value, one in pairs.items() if one.difference <= 0]
-    of = f"{len(pairs) - len(below)} of {len(pairs)}" if below else f"all {len(pairs)}"
-    mean = 100 * sum(one.difference for one in pairs.values()) / max(len(pairs), 1)
-    but = f" (not at {', '.join(below)})" if below else ""
-    return f"above {other} at {of} values{but}, by {mean:.1f} points on average"
-
-
-def _certainty(trend: Trend) -> Iterator[str]:
-    if len(trend.lines) > 1:
-        best, second, *_ = trend.lines
-        pairs = trend.differences(best, second).values()
-        sure = sum(one.interval is not None and one.interval[0] > 0 for one in pairs)
-        lead = f"{best} - {second}"
-        yield f"The 95 % interval of {lead} is above 0 at {sure} of {len(pairs)} values."
     found = trend.named()
     spread = 100 * max(_score(one)[1] or 0.0 for one in found)
     seeds = counted(min(one.report.seeds for one in found), "seed")
-    yield f"Each point has at least {seeds}, whose scores spread by up to {spread:.1f} points."
+    certainty = (
+        f"Each point has at least {seeds}; their scores spread by up to {spread:.1f} points."
+    )
     if len({_inputs(one.report) for one in found}) > 1:
-        yield "The test rows differ between values."
+        certainty += " The test rows differ between values."
+    if any(one.report.repeats for one in found):
+        return Summary(text, certainty, "", "")
+    reports = [line[at].report for line in trend.lines.values() if at in line]
+    why = f"measure the scores at {at} on new seeds, which chose no winner:"
+    return Summary(text, certainty, why, study_command("confirm", *reports))

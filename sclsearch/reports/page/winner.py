@@ -16,7 +16,7 @@ from sclsearch.reports.page import figures
 from sclsearch.reports.report import Report, SeedLine, tested_winner
 from sclsearch.reports.words import with_spread
 from sclsearch.selection.rules import mean_std
-from sclsearch.store.runs import SeedRun
+from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.tasks.metrics import bins_of, scores_by_class
@@ -53,23 +53,15 @@ def best_seed(report: Report) -> SeedLine:
 
 
 def restore_winner(
-    report: Report, run: SeedRun, data_dir: Path | None, method: "str | type[Method] | None"
+    report: Report, data_dir: Path | None, method: "str | type[Method] | None"
 ) -> Restored:
     """Return the winner's best seed run, restored with the task's rows and the encoder."""
+    run = RunStore(report.storage).get(best_seed(report).key)
+    assert run is not None
     try:
         return restore_seed_run(run, data_dir, method if is_own(report.method_place) else None)
     except SclsearchError as error:
         return f"The task's rows, the encoder or the method are not available. {error}"
-
-
-def confusions(runs: Sequence[SeedRun]) -> list[Numbers]:
-    """Return the confusion matrices of seed runs on the test rows, `[C, C]` each."""
-    return [np.array(run.test["confusion"], float) for run in runs if "confusion" in run.test]
-
-
-def confusion_of(counts: Sequence[Numbers], labels: Sequence[str]) -> "Figure":
-    """Return the mean of confusion matrices as a figure."""
-    return figures.confusion_plot(np.mean(counts, axis=0), labels)
 
 
 def class_table(counts: Sequence[Numbers], labels: Sequence[str]) -> "pd.DataFrame":
@@ -103,27 +95,20 @@ def calibration(
     test = predictions[predictions["split"] == "test"].dropna(subset=names)
     if not names or test.empty:
         return None
-    sure = test[names].max(axis=1).astype(float)
-    right = (test["label"] == test["predicted"]).astype(float)
     rows = test[["replicate"]].assign(
-        sure=sure, right=right, bin=bins_of(np.array(sure, np.float64))
+        sure=test[names].max(axis=1).astype(float), right=test["label"] == test["predicted"]
     )
+    rows["bin"] = bins_of(rows["sure"].to_numpy())
 
-    def binned(own: "pd.DataFrame") -> "pd.DataFrame":
-        groups = own.groupby("bin")
-        return groups.agg(sure=("sure", "mean"), right=("right", "mean"), rows=("bin", "size"))
+    def binned(own: "pd.DataFrame") -> list[Bin]:
+        groups = own.groupby("bin").agg({"sure": "mean", "right": "mean", "bin": "size"})
+        return [*groups.itertuples(index=False, name=None)]
 
-    errors = []
-    for _, own in rows.groupby("replicate"):
-        bins = binned(own)
-        errors.append(float(np.average(abs(bins["sure"] - bins["right"]), weights=bins["rows"])))
-    return [*binned(rows).itertuples(index=False, name=None)], mean_std(errors)
-
-
-def scores_of(predictions: "pd.DataFrame") -> "Figure":
-    """Return the predicted over the true scores of a regression's test rows."""
-    test = predictions[predictions["split"] == "test"].dropna(subset=["label"])
-    return figures.score_plot(test["label"].to_numpy(float), test["predicted"].to_numpy(float))
+    errors = [
+        sum(count * abs(sure - right) for sure, right, count in binned(own)) / len(own)
+        for _, own in rows.groupby("replicate")
+    ]
+    return binned(rows), mean_std(errors)
 
 
 def mistake_table(predictions: "pd.DataFrame", study: "Study") -> "pd.DataFrame":

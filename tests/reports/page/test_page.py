@@ -19,7 +19,7 @@ from sclsearch import SclsearchError
 from sclsearch.cli import app
 from sclsearch.objectives.lacon import label_scores
 from sclsearch.reports.comparison import compare_studies
-from sclsearch.reports.page import PageOptions, page_html
+from sclsearch.reports.page import page_html
 from sclsearch.reports.page.results import StudyResults, best_study, read_results
 from sclsearch.reports.page.winner import embed_test_rows
 from sclsearch.reports.report import finished_winner
@@ -185,19 +185,6 @@ def test_a_regression_has_no_sections_of_classes(regression: Path, tmp_path: Pat
     assert "ridge regression on the frozen encoder" in sections["answer"]
 
 
-def test_test_scores_are_shown_as_papers_report_them_even_if_seeds_failed(
-    write_study: WriteStudy,
-) -> None:
-    seeds = [(60, 50), (61, 52), (62, 54), "nan", "nan"]
-    (results,) = results_of(write_study(seeds, rule="top-4"))
-    assert [row[1:3] for row in results.reported().values.tolist()] == [
-        ["0.5200 ± 0.0200", "3 seeds"],
-        ["0.5200 ± 0.0200", "3 seeds"],
-        ["0.5400", "1 seed"],
-        ["0.5200 ± 0.0200", "3 seeds"],
-    ]
-
-
 def test_the_ranking_ends_with_the_number_of_further_configurations(
     write_study: WriteStudy,
 ) -> None:
@@ -205,9 +192,9 @@ def test_the_ranking_ends_with_the_number_of_further_configurations(
     results = results_of(write_study(*rows, [(99, 99), None], [None, None], labels=["no", "yes"]))
     cells = results[0].ranking().values.tolist()
     assert len(cells) == 20
-    assert cells[0][:4] == ["0", "0.8500", "0.0707", "0.5000 ± 0.0000"]
+    assert cells[0][:4] == ["#0", "0.8500", "0.0707", "0.5000 ± 0.0000"]
     assert cells[0][5] == "2/2"
-    assert "and 5 further configurations" in page_html([results[0].report], PageOptions())
+    assert "and 5 further configurations" in page_html([results[0].report])
 
 
 def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy) -> None:
@@ -225,17 +212,18 @@ def test_a_comparison_has_intervals_limits_and_baselines(write_study: WriteStudy
         ["ce", "0.6000 ± 0.0000", "+4.0"],
         [LOGISTIC, "0.5000 ± 0.0000", "+14.0"],
     ]
-    dots = [str(row[2]).count("<circle") for row in cells.values.tolist()]
-    assert dots == [7, 7, 0]  # the baseline is beyond the axis
-    text = page_html(reports, PageOptions())
+    assert [len(row[2]) for row in cells.values.tolist()] == [7, 7, 7]
+    assert max(cells.values.tolist()[2][2]) < 0  # the baseline is beyond the axis
+    text = page_html(reports)
     assert "Which method is best on cola with 100 training examples?" in text
     assert found.pairs[0].search_interval is not None
     low, high = found.pairs[0].search_interval
     for cell in (f"{100 * low:+.1f} … {100 * high:+.1f}", "95 %, search"):
         assert cell in text
-    assert "With 7 pairs the smallest possible p is 0.0156." in text
+    assert 'class="first"' in text  # the best row of a clear result alone is bold
+    assert 'class="first"' not in page_html(reports[1:])
     other = replace(reports[1], metric="macro_f1")
-    assert "The studies cannot be compared" in page_html([reports[0], other], PageOptions())
+    assert "The studies cannot be compared" in page_html([reports[0], other])
 
 
 def test_the_commands_of_the_page_repeat_the_search_and_the_page(studies: Path, page: Path) -> None:
