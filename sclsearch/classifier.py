@@ -86,8 +86,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         labels = np.array([] if y is None else y, object)  # the check makes text of a NaN
         if pd.isna(labels).any():
             row = int(pd.isna(labels).argmax())
-            got = labels.flat[row]
-            raise ValueError(f"y: row {row} must have a label, got {got}. Leave the row out.")
+            raise ValueError(f"y: row {row} lacks a label, got {labels.flat[row]}. Leave it out.")
         X, y = check_X_y(X, y, dtype=object, ensure_2d=False, estimator=self)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)

@@ -25,12 +25,7 @@ from sclsearch.store.storage import (
 from sclsearch.store.studies import study_names
 from sclsearch.study.spec import NO_TRACKING
 from sclsearch.tasks import CORPORA, DATA_VARIABLE, data_folder
-from sclsearch.tracking.server import (
-    connect,
-    masked,
-    sqlite_file,
-    tracking_uri,
-)
+from sclsearch.tracking.server import connect, masked, sqlite_file, tracking_uri
 
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 
@@ -164,9 +159,7 @@ def _tracking(tracking: str | None, storage: Storage) -> str:
 
 
 def doctor(
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
+    storage: o.Storage = DEFAULT_STORAGE, data_dir: o.DataDir = None, tracking: o.Tracking = None
 ) -> None:
     """Check this machine: packages, GPUs, model, hub, data, storage and tracking.
 

@@ -167,7 +167,7 @@ LAYER_KEYS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 POSITION_KEYS = ("max_position_embeddings", "n_positions")
 SENTENCE_POOLING, SENTENCE_MODULES = "1_Pooling/config.json", "modules.json"
 """Files in which sentence-transformers keeps the pooling of a sentence encoder and its layers."""
-POOLING_MODES: Mapping[str, Literal["mean", "cls"]] = {
+POOLING_MODES: Mapping[str, Literal["mean", "cls", ""]] = {
     **{"mean": "mean", "cls": "cls"},
     **{"mean_tokens": "mean", "cls_token": "cls"},  # before sentence-transformers 6
 }
@@ -235,7 +235,8 @@ def encoder_traits(folder: Path) -> EncoderTraits:
         switches = [key.partition("pooling_mode_")[2] for key, on in stored.items() if on is True]
         modes = stored.get("pooling_mode", [*filter(None, switches)])
         modes = [modes] if isinstance(modes, str) else modes
-        pooling = next((POOLING_MODES[one] for one in modes if one in POOLING_MODES), "")
+        known = (POOLING_MODES[one] for one in modes if one in POOLING_MODES)
+        pooling: Literal["mean", "cls", ""] = next(known, "")
         left_out = [f"pooling {one}" for one in modes if POOLING_MODES.get(one) != pooling]
         file = folder / SENTENCE_MODULES
         if file.is_file() and b"Dense" in file.read_bytes():

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import sys
@@ -32,6 +33,7 @@ from ray.exceptions import RayError
 from sclsearch.errors import SclsearchError, first_sentence, suggestion
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.custom import own_modules
+from sclsearch.ray_backend.signals import restored_signal_handlers
 
 RAYLET, GCS = ray_constants.PROCESS_TYPE_RAYLET, ray_constants.PROCESS_TYPE_GCS_SERVER
 PREFIX = "sclsearch-ray-"
@@ -132,8 +134,10 @@ def started_ray(address: str | None) -> Iterator[Path]:
     try:
         # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
         with redirect_stdout(sys.stderr):
-            # Ray's own handler of SIGTERM ends this process without a message.
-            with _replaced(ray_utils, "set_sigterm_handler", lambda _: None):
+            # Ray's own handlers of SIGTERM end this process without a message.
+            again = partial(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+            unhandled = _replaced(ray_utils, "set_sigterm_handler", lambda _: again())
+            with restored_signal_handlers(), unhandled:
                 if address is not None:
                     _join(address, quiet)
                 session = _start(quiet) if address is None else None

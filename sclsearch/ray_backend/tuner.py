@@ -22,6 +22,7 @@ from ray import tune
 from ray.air._internal import usage
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayTaskError
+from ray.tune import registry as tune_registry
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 from ray.tune.progress_reporter import TrialProgressCallback
@@ -99,6 +100,18 @@ def patch_tune() -> None:
 def _keep_error(trial: Trial, error: Exception | None = None) -> None:
     trial.run_metadata.num_failures += 1
     trial.failure = classified(error) if error else WorkerFailure("worker-lost", "no reason given")
+
+
+@contextmanager
+def _cached_trainable() -> Iterator[None]:
+    """Let Tune ask Ray for its trainable once, instead of several times for each trial."""
+    registry: Any = tune_registry._global_registry
+    registry.get = found = cache(registry.get)
+    registry.contains = lambda *key: found(*key) is not None
+    try:
+        yield
+    finally:
+        del registry.get, registry.contains
 
 
 def _patched(handle: Callable[..., None]) -> Callable[..., None]:
@@ -383,7 +396,8 @@ def fit(
             failure_config=tune.FailureConfig(max_failures=0),
         ),
     )
-    tuner.fit()
+    with _cached_trainable():
+        tuner.fit()
     if searcher.fault is not None:
         raise searcher.fault
     if scheduler.complete:

@@ -17,17 +17,14 @@ class Estimate:
 
     seconds: float | None  # wall-clock; None without a stored seed run
     at_once: int  # seed runs at a time
-    basis: str  # its source, or why there is none; empty if nothing is missing
+    basis: str  # its source, or why there is none
 
 
 def estimate(scheduler: Scheduler) -> Estimate:
     """Return the time of the missing seed runs by that of the stored ones, after `refill`."""
     at_once = scheduler.at_once
     waves, again = (math.ceil(n / at_once) for n in (scheduler.remaining, scheduler.repeated))
-    stored = scheduler.state.seed_runs.values()
-    seconds = [run.seconds for run in stored if run.failure is None]
-    if not waves + again:
-        return Estimate(0.0, at_once, "")
+    seconds = [one.seconds for one in scheduler.state.seed_runs.values() if one.failure is None]
     if not seconds:
         return Estimate(None, at_once, "no seed run is stored")
     return Estimate((waves + again) * statistics.fmean(seconds), at_once, "stored seed runs")

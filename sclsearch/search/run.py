@@ -233,13 +233,6 @@ def complete_baselines(scheduler: Scheduler, console: Console) -> None:
         console.print(f"Baselines not evaluated: {error}", markup=False, soft_wrap=True)
 
 
-def free_slots_warning(slots: int, concurrency: int, missing: int) -> str:
-    """Return a warning if a cluster has room for more seed runs than can run at a time."""
-    most = min(concurrency, missing)
-    remedy = "Use a smaller cluster." if missing <= concurrency else "Raise --concurrency."
-    return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {remedy}"
-
-
 def worker_context(scheduler: Scheduler) -> "WorkerContext":
     """Return the data that Ray passes to every trial.
 
@@ -290,13 +283,7 @@ def _train(
                 options.concurrency, cpus, gpus, accelerator, joined=joined
             )
             if joined:
-                slots = start.fitting(cpus, gpus, accelerator)
-                progress.no_room = not slots
-                missing = scheduler.remaining
-                if slots > min(concurrency, missing):
-                    progress.console.print(
-                        free_slots_warning(slots, concurrency, missing), soft_wrap=True
-                    )
+                progress.no_room = not start.fitting(cpus, gpus, accelerator)
 
             begun = time.monotonic()
 

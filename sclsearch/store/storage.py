@@ -223,7 +223,7 @@ def check_no_mount(folder: "StoragePath") -> None:
     with suppress(OSError):  # other systems than Linux
         mounts = [line.split()[4] for line in MOUNTS.read_text(encoding="utf-8").splitlines()]
     for point in mounts:
-        inside = Path(point.encode().decode("unicode_escape"))
+        inside = Path(re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), point))
         if place is not None and place in inside.parents:
             raise SclsearchError(f"{inside}: is mounted there. Nothing is deleted: unmount it.")
 

@@ -7,7 +7,7 @@ import logging
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,13 @@ def load_corpora(toml: str) -> Mapping[str, Corpus]:
         for name, own in tasks.items():
             hub = shared.get("hub", {}) | own.get("hub", {})
             keys = {**shared, **own, "hub": hub}
+            if unknown := keys.keys() - _KEYS:
+                raise ValueError(f"corpora.toml: {name}: unknown keys: {sorted(unknown)}")
             corpora[name] = _fields(name, keys)
     return TypeAdapter(dict[str, Corpus]).validate_python(corpora)
+
+
+_KEYS = frozenset(one.name for kind in (Task, Corpus) for one in fields(kind)) | {"first_number"}
 
 
 def _fields(name: str, keys: dict[str, Any]) -> dict[str, Any]:

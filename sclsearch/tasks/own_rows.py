@@ -56,7 +56,7 @@ def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
     if classes is not None:
         _check_classes(files, classes)
         if files.label in classes:
-            notes.append(f"column {files.label!r} has the name of a class: is it the header?")
+            notes.append(f"column {files.label!r} has the name of a class: is there a header?")
     splits: dict[str, Split] = {}
     for name, part in parts.items():
         where, rest = str(files.paths.get(name, files.path)), part[part[files.label] != ""]
@@ -173,6 +173,14 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
             f"{where}: the training rows must have at least two classes, got "
             f"{reprlib.repr(classes)}."
         )
+    seen: dict[str, str] = {}
+    for name in classes:
+        other = seen.setdefault(_visible(name), name)
+        if other != name:
+            raise SclsearchError(
+                f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
+                "Make them one."
+            )
     if all(QUOTES.fullmatch(name.strip()) for name in classes):
         raise SclsearchError(
             f"{where}: all classes are in quotes, such as {reprlib.repr(classes[0])}. Remove the "
@@ -225,7 +233,7 @@ def _doubtful_classes(labels: Sequence[str]) -> Iterator[str]:
     counts = Counter(folded)
     named = [*zip(map(reprlib.repr, labels), folded, strict=True)]
     if alike := [name for name, one in named if counts[one] > 1]:
-        yield f"classes that differ in case, spaces or invisible characters: {listed(alike)}"
+        yield f"classes that differ in case or spaces alone: {listed(alike)}"
     if missing := [name for name, one in named if one in MISSING]:
         yield f"classes that may mean no label: {listed(missing)}. Empty these cells to drop them"
 

@@ -146,7 +146,7 @@ def _read_csv(
         frame[frame.columns[-1]] = frame.iloc[:, -1].str.removesuffix("\r")
     if header is None:
         header, frame = frame.iloc[0].tolist(), frame[1:].reset_index(drop=True)
-    return frame.set_axis(header, axis=1)
+    return frame.set_axis([*header], axis=1)
 
 
 def _needs_quotes(text: bytes) -> bool:

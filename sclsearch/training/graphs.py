@@ -51,10 +51,7 @@ class GraphedUpdates:
     """
 
     def __init__(
-        self,
-        update: Update,
-        chunk_tokens: int = 0,
-        zero_grad: Callable[[], object] = lambda: None,
+        self, update: Update, chunk_tokens: int = 0, zero_grad: Callable[[], object] = lambda: None
     ) -> None:
         self._update = update
         self._chunk_tokens = chunk_tokens

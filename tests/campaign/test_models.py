@@ -80,7 +80,7 @@ DENSE = "encoder.layer.0.output.dense.weight"
 CASES: dict[str, tuple[Change, str]] = {
     "quantization_config": (config(quantization_config={"bits": 4}), "quantization config"),
     "unknown type": (config(model_type="nonesuch"), "nonesuch"),
-    "decoder": (config(is_decoder=True), "bert is a decoder"),
+    "decoder": (config(is_decoder=True), "bert is like a decoder"),
     "pad_token_id beyond the vocabulary": (config(pad_token_id=9999), "Padding_idx"),
     "config cut": (text(CONFIG, '{"model_type": "be'), "config.json"),
     "hidden_size 0": (config(hidden_size=0), "hidden_size"),

@@ -222,7 +222,8 @@ def test_the_beginning_of_a_long_text_has_the_first_tokens_of_the_whole(kind: st
     tokenizer.train_from_iterator(
         words, trainer(vocab_size=400, special_tokens=special, show_progress=False, **options)
     )
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
+    fast: Any = transformers.PreTrainedTokenizerFast
+    fast = fast(tokenizer_object=tokenizer, unk_token="[UNK]")
     texts = [separator.join(draw.choices(words, k=4_000)) for separator in (" ", "", "  ,\n")]
     texts += [" " * 20_000 + "a b c", "good", ""]
     found = beginnings(fast, texts, 16)

@@ -187,13 +187,13 @@ def test_a_removal_refuses_links_that_lead_out_of_the_storage(
 def test_a_removal_refuses_what_is_mounted_in_the_storage(
     victim: Path, before: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = tmp_path / "my storage"
+    storage = tmp_path / "größe mine"
     StudyStore(storage, "k").create(RECORD)
     place = f"{storage}/studies/k/x".replace(" ", r"\040")
     monkeypatch.setattr(storage_module, "MOUNTS", tmp_path / "mounts")
     (tmp_path / "mounts").write_text(f"42 27 254:0 {victim} {place} rw - ext4 /dev/vda rw\n")
     victim.rename(storage / "studies/k/x")
-    with pytest.raises(SclsearchError, match=r"my storage/studies/k/x: is mounted there"):
+    with pytest.raises(SclsearchError, match=r"größe mine/studies/k/x: is mounted there"):
         remove("k", storage=storage)
     (storage / "studies/k/x").rename(victim)
     assert sorted(victim.rglob("*")) == before
