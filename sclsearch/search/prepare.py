@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -46,6 +46,8 @@ FEW_CUT = 0.1
 """Share of truncated texts below which no note is needed."""
 FEW_UNKNOWN = 0.05
 """Share of unknown tokens below which no note is needed."""
+FEW_LABELS = 8
+"""Training texts of a class up to which its name helps (`benchmarks/few.md`)."""
 FAR = 10.0
 """Mean or standard deviation of scores above which a regression trains badly."""
 NARROW = 0.1
@@ -244,7 +246,7 @@ def gpus_each(study: Study, options: RunOptions) -> float:
 
 def reading_notes(study: Study, splits: Splits) -> list[str]:
     """Return notes on labels, and from a sample of the texts on truncation and unknown tokens."""
-    notes = [*_score_notes(study, splits), *_alone_notes(study, splits)]
+    notes = [*_score_notes(study, splits), *_class_notes(study, splits)]
     try:
         texts = study.sampled_ids(splits)
         unknown_token = load_tokenizer(study.model).unk_token_id
@@ -266,15 +268,22 @@ def reading_notes(study: Study, splits: Splits) -> list[str]:
     return notes
 
 
-def _alone_notes(study: Study, splits: Splits) -> list[str]:
-    fields = study.fields({})
-    if study.data.task.regression or fields.get("rows_per_class") != 1:
-        return []
-    alone = share_alone(splits.train.labels(study.data), int(str(fields["batch_size"])))
-    return [
-        f"about {alone:.0%} of the texts of a batch are alone in their class, and the contrast "
-        "leaves them out: --set rows_per_class=2 balances the batches"
-    ] * (alone > MOST_ALONE)
+def _class_notes(study: Study, splits: Splits) -> Iterator[str]:
+    fields, task, y = study.fields({}), study.data.task, splits.train.labels(study.data)
+    if task.regression:
+        return
+    alone = share_alone(y, int(str(fields["batch_size"])))
+    if fields.get("rows_per_class") == 1 and alone > MOST_ALONE:
+        yield (
+            f"about {alone:.0%} of the texts of a batch are alone in their class, and the contrast "
+            "leaves them out: --set rows_per_class=2 balances the batches"
+        )
+    each = len(y) / len(task.labels)
+    if task.own and each <= FEW_LABELS and not study.data.splits["train"].extra:
+        yield (
+            f"a class has {each:.0f} training texts on average: with so few, a text that names "
+            "each class may add several points (--extra FILE)"
+        )
 
 
 def _score_notes(study: Study, splits: Splits) -> list[str]:
