@@ -147,7 +147,7 @@ def test_every_seed_trains_on_the_extra_rows_which_nothing_validates(
             assert len(splits.train.index) == 33
             assert max(splits.validation.index.max(), splits.test.index.max()) < 40
         keys.add(study.seed_run_spec({}, 0).key)
-        assert not any("--extra" in note for note in reading_notes(study, splits))
+        assert not any("--extra" in note for note in reading_notes(study, study.splits(0)))
     assert len(keys) == 2
     few = tmp_path / "few.csv"
     few.write_text("\n".join(["text,label", *rows[:16]]), encoding="utf-8")
@@ -155,5 +155,6 @@ def test_every_seed_trains_on_the_extra_rows_which_nothing_validates(
     notes = reading_notes(study, study.splits(0))
     assert any(note.startswith("a class has 6 training texts on average") for note in notes)
     extra.write_text("text,label\nabout neither,c\n", encoding="utf-8")
+    task = CustomTask(file, "text", "label", extra=extra)
     with pytest.raises(SclsearchError, match=r"names\.csv: row 1: the label must be one of a, b"):
         resolved(method="scl", task=task, space="practical")
