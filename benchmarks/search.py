@@ -220,14 +220,12 @@ def page() -> Iterator[str]:
 
 def pairs(file: str, better: str, than: str) -> Iterator[str]:
     """Yield the mean scores of seed runs in two ways, by case, and the gain of one of them."""
-    rows = []
-    for name, runs in pd.read_csv(TABLES / file).groupby("case"):
-        scores, gain = (
-            runs.drop(columns=["case", "seed"]),
-            signed(np.array(runs[better] - runs[than])),
-        )
-        rows.append((str(name), str(len(runs)), *map(percent, scores.mean()), gain))
-    yield from markdown(("case", "seed runs", *scores, "gain"), rows)
+    frame, rows = pd.read_csv(TABLES / file), []
+    columns = [*frame.columns[2:]]
+    for name, runs in frame.groupby("case"):
+        gain = signed(np.array(runs[better] - runs[than]))
+        rows.append((str(name), str(len(runs)), *map(percent, runs[columns].mean()), gain))
+    yield from markdown(("case", "seed runs", *columns, "gain"), rows)
 
 
 def of_sampler(sampler: str) -> list[str]:
