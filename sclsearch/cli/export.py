@@ -208,7 +208,8 @@ def predict(
     where = "standard input" if file == STDIN else str(file)
     raw = _rows(file, where, format_, delimiter)
     others = [*(keep or ()), id_]
-    columns = tuple(text or record.columns or obvious_columns(raw, where, others=others)[0] or ())
+    trained = record.columns if {*record.columns} <= {*map(str, raw.columns)} else ()
+    columns = tuple(text or trained or obvious_columns(raw, where, others=others)[0] or ())
     if len(columns) != 1 + record.pair:
         count, twice = ("two columns", " twice") if record.pair else ("one column", "")
         raise SclsearchError(

@@ -326,7 +326,7 @@ def _check(base: Report, other: Report, seeds: int) -> None:
                 f"compare: {base.study} (task {base.task}, protocol {base.protocol}, "
                 f"{base.metric}) and {other.study} (task {other.task}, protocol {other.protocol}, "
                 f"{other.metric}) differ in their {what}. Train both on one --task with one "
-                "--protocol."
+                "--protocol, and with the same --extra or none."
             )
 
 

@@ -278,7 +278,7 @@ def _loaded_space(
     if usual[0] == PRACTICAL:
         found = default_values(method.kind, traits, length, _alone(data))
         fixed = {name: value for name, value in found.items() if name not in space.parameters}
-    return replace(space, fixed={**fixed, **space.fixed}, note=f"{space.file}, {reason}")
+    return replace(space, fixed={**fixed, **space.fixed}, note=space.file)
 
 
 def _alone(data: TaskData) -> float:

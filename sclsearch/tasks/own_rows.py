@@ -69,6 +69,7 @@ def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
     drawn = files.drawn(len(splits["train"]), on_folds=on_folds)
     if drawn:
         splits |= draw_splits(splits["train"], drawn, f"{files.path}: column {files.label}")
+    _check_extra(files, splits)
     extra = splits.pop("extra", None)
     splits["train"] = _with_others(files, splits["train"], parts["train"][train == ""], extra)
     notes += _notes(task, splits)
@@ -82,6 +83,17 @@ def _with_others(
     if len(unlabeled):
         train = train.with_unlabeled(_texts(files, unlabeled), _ids(files, unlabeled))
     return train if extra is None else train.with_extra(extra)
+
+
+def _check_extra(files: CustomTask, splits: Mapping[str, Split]) -> None:
+    """Raise SclsearchError if a text of `--extra` is validated or tested."""
+    held = {text for name, split in splits.items() if name != "extra" for text in split.texts}
+    if "extra" in splits and (repeated := [t for t in splits["extra"].texts if t in held]):
+        raise SclsearchError(
+            f"--extra {files.extra}: {len(repeated)} of its texts are also in the task's rows, the "
+            f"first {reprlib.repr(repeated[0][0])}. Remove them: every seed would train on rows "
+            "that it validates."
+        )
 
 
 def _texts(files: CustomTask, part: "pd.DataFrame") -> list[Texts]:

@@ -154,7 +154,11 @@ def test_every_seed_trains_on_the_extra_rows_which_nothing_validates(
     study = resolved(method="scl", task=CustomTask(few, "text", "label"), space="practical")
     notes = reading_notes(study, study.splits(0))
     assert any(note.startswith("a class has 6 training texts on average") for note in notes)
-    extra.write_text("text,label\nabout neither,c\n", encoding="utf-8")
     task = CustomTask(file, "text", "label", extra=extra)
-    with pytest.raises(SclsearchError, match=r"names\.csv: row 1: the label must be one of a, b"):
-        resolved(method="scl", task=task, space="practical")
+    for row, fault in (
+        ("about neither,c", r"names\.csv: row 1: the label must be one of a, b"),
+        ("text number 4,a", r"--extra .*: 1 of its texts are also in the task's rows, the first"),
+    ):
+        extra.write_text(f"text,label\n{row}\n", encoding="utf-8")
+        with pytest.raises(SclsearchError, match=fault):
+            resolved(method="scl", task=task, space="practical")
