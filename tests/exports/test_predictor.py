@@ -185,6 +185,14 @@ def test_rows_with_an_empty_text_are_left_out_and_counted(winner: Path) -> None:
         assert f"standard input: 2 rows with an empty text left out: {empty}\n" in messages
 
 
+def test_texts_are_in_the_column_of_the_training_or_else_in_the_only_one(exported: Path) -> None:
+    card = json.loads((exported / CARD).read_text())
+    (exported / CARD).write_text(json.dumps({**card, "columns": ["message"]}))
+    for content in ("message,text\nthe film was good,-\n", "body\nthe film was good\n"):
+        lines, _ = predict(exported, "-", texts=content)
+        assert next(csv.reader(lines[1:]))[:2] == ["1", "the film was good"]
+
+
 def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
     for content, options, message in (
         (
