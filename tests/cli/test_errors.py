@@ -15,7 +15,7 @@ from tests.studies import SPACE
 UNUSABLE = [
     ("--model minlm", "Did you mean 'minilm'?"),
     ("--train-size 9 --shots 9", "--train-size: cannot be combined with --shots."),
-    ("--task none.csv", "none.csv: the columns of text and label are not clear."),
+    ("--task none.csv", "none.csv: cannot be read: it is empty."),
     ("--data-dir glue", "--data-dir glue: must come with a published task, got demo."),
     ("--set max_length=161", "max_length"),
     ("--set epochs=2 --epochs 3", "--set epochs: is set twice"),

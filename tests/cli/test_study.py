@@ -163,7 +163,7 @@ def test_several_methods_end_with_a_comparison_and_their_dry_run_with_totals(
     ]
     found = json.loads(sclsearch(*both, "--json").stdout)
     assert [report["study"] for report in found["reports"]] == ["both-ce", "both-scl"]
-    assert [one["seed_runs"] for one in found["studies"]] == [4, 4]
+    assert [one["study"] for one in found["studies"]] == ["both-ce", "both-scl"]
     assert found["errors"] == {}
     rows = rows_of(sclsearch(*both, "--dry-run", "--configs", "3").stdout)
     assert [row.rpartition(" 2 ")[0] for row in rows[-3:-1]] == ["ce 3 x 2 6 4", "scl 3 x 2 6 4"]

@@ -237,7 +237,7 @@ def test_each_kind_of_cluster_has_a_study_command_and_submitted_ones_request_a_g
     commands = [line for line in lines if re.search(r"\btune\b|sbatch", line)]
     assert len(commands) >= 4
     for line in commands:
-        words = shlex.split(re.split(r"\btune|sclsearch\.sbatch", line)[1])
+        words = shlex.split(re.split(r"\btune|sclsearch\.sbatch", line)[-1])
         options = {word for word in words if word.startswith("--")}
         assert {"--method", "--task"} <= options <= tune_options()
         if line.startswith("ray job submit"):

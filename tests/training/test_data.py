@@ -120,7 +120,7 @@ def test_scl_with_lambda_0_equals_cross_entropy_to_the_bit(
 @given(
     counts=st.lists(st.integers(1, 9), min_size=1, max_size=12),
     size=st.integers(1, 40),
-    own=st.integers(1, 8),
+    own=st.integers(2, 8),
 )
 def test_balanced_batches_have_as_many_rows_of_each_of_their_classes_and_leave_none_out(
     counts: list[int], size: int, own: int
@@ -129,6 +129,7 @@ def test_balanced_batches_have_as_many_rows_of_each_of_their_classes_and_leave_n
     stage = Stage("own", Training(batch_size=size, epochs=60), lambda *_: {})
     stage = replace(stage, batches=balanced_batches(own))
     found = [*batches_in_order(y, stage, 0, 0, None)]
+    assert balanced_batches(1) is None
     assert len(found) == 60 * -(-len(y) // size)
     expected = min(max(size // own, 1), len(counts))
     for batch in found:
