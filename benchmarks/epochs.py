@@ -114,7 +114,7 @@ def pruned(
 ) -> tuple[int, float]:
     """Return the choice of an Optuna study whose trials report means over some seeds."""
     values = scores[:, :seeds].mean(1)  # [C, T]
-    study = optuna.create_study(direction="maximize", pruner=make())
+    study = optuna.create_study(direction="maximize", pruner=make(), study_name="replay")
     best, cost = {}, 0
     for number, curve in enumerate(values):
         trial = study.ask()
