@@ -225,3 +225,9 @@ def _reason(fault: "ErrorDetails") -> str:
     for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)
     return f"{message[0].lower()}{message[1:]}"
+
+
+def option_words(options: Mapping[str, object]) -> list[str]:
+    """Return the words of a command line for options by name, without those that are None."""
+    given = ((name, str(value)) for name, value in options.items() if value is not None)
+    return [word for pair in given for word in pair]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from sclsearch.arguments import fields_of
+from sclsearch.arguments import fields_of, option_words
 from sclsearch.cli import options as o
 from sclsearch.cli.options import repeat_options
 from sclsearch.cli.output import print_json, write
@@ -213,8 +213,8 @@ def augment(
         "--paraphrases": path,
         "--data-dir": texts["data_dir"],
     }
-    told = [word for one in options.items() if one[1] is not None for word in map(str, one)]
-    write(f"Use it: {shlex.join(['sclsearch', 'tune', *as_options(task), *told])}\n")
+    command = ["sclsearch", "tune", *as_options(task), *option_words(options)]
+    write(f"Use it: {shlex.join(command)}\n")
 
 
 def _backend(

@@ -4,13 +4,13 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from sclsearch.arguments import option_words
 from sclsearch.canonical import canonical
 from sclsearch.encoders.load import load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
@@ -223,8 +223,7 @@ def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: i
         "--replicates": replicates,
         "--unlabeled": spec.unlabeled,
     }
-    told = [(name, str(value)) for name, value in given.items() if value is not None]
-    return shlex.join([*as_options(spec.task), *chain.from_iterable(told)])
+    return shlex.join([*as_options(spec.task), *option_words(given)])
 
 
 def _room(study: Study, options: RunOptions) -> tuple[int, Sequence[str]]:
