@@ -50,8 +50,8 @@ line, over cells.
 
 
 NAMES = """
-Accuracy of `scl` with 2 or 8 labels of each class, without and with a training row for each class
-that names it, `--extra`: "This text is about NAME." A seed is a draw of the rows.
+Accuracy of `scl` (`rows_per_class=2`) with 2 or 8 labels of each class, without and with a training
+row for each class that names it: "This text is about NAME." A seed is a draw of the rows.
 """
 
 
