@@ -153,8 +153,8 @@ def test_a_folder_is_absolute_a_uri_has_no_trailing_slash_and_options_are_quoted
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.store", None)
-    with pytest.raises(SclsearchError, match=r"^--storage gs://bucket/….*'sclsearch\[cloud\]'"):
-        storage_folder("gs://bucket/folder")
+    with pytest.raises(SclsearchError, match=r"^--storage gs://nobody/….*'sclsearch\[cloud\]'"):
+        storage_folder("gs://nobody/folder")
 
 
 @pytest.mark.parametrize("bucket", ["gs://bucket/", "az://bucket/"])
