@@ -117,7 +117,7 @@ def export(
     )
     found = select(study, rule=rule, storage=storage)
     verdict = [] if found.verdict is None or record.baseline else found.verdict.lines
-    lines = [*verdict, f"{folder}: {_exported(record)}", _scores(record, found)]
+    lines = [*verdict, f"{folder}: {_exported(record, found)}", _scores(record, found)]
     lines += [*calibration_lines(record), *record.onnx_lines]
     write("".join(f"{line}\n" for line in lines))
     if push is not None:
@@ -125,7 +125,7 @@ def export(
     write(_usage(record, folder))
 
 
-def _exported(record: "ExportRecord") -> str:
+def _exported(record: "ExportRecord", found: "Report") -> str:
     what = f"{record.base} fine-tuned on {record.task} by {record.method}"
     if record.baseline:
         what = f"{record.method} on the frozen {record.base} for {record.task}"
@@ -133,7 +133,7 @@ def _exported(record: "ExportRecord") -> str:
         models = f"{len(record.members)} models, each " if record.members else ""
         return f"{what}: {models}trained after the search on {record.refit}"
     scores = f"{record.metric} {record.validation:.4f}"
-    if record.test is not None:
+    if record.test is not None and found.tests_apart:
         scores += f", test {record.test:.4f}"
     if record.members:
         seeds = f"{len(record.members)} seeds"
@@ -148,7 +148,7 @@ def _scores(record: "ExportRecord", found: "Report") -> str:
     if found.estimate is not None and not record.baseline:
         return f"Expected {record.metric} on new texts: {found.estimate}. {found.choice}"
     seeds = left_out(finished_winner(found).failed)
-    shown = f"Over all seeds, {seeds}, test {record.metric} is {record.mean_test:.4f}"
+    shown = f"Over all seeds, {seeds}, {found.tested_on} {record.metric} is {record.mean_test:.4f}"
     if record.refit:
         shown += ", the estimate of the search; the exported model itself was not tested"
     if record.baseline:

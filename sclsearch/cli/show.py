@@ -139,9 +139,9 @@ def compare(
 
     Options:
         studies: Two or more studies of one task and protocol, or of each of several tasks.
-        --format: terminal: tables, notes and a summary. md (or markdown) or latex: all pairs and
-            the winners as papers print them, clear differences and the best bold; of several
-            tasks the scores and mean ranks. csv: one row per pair, or per task.
+        --format: terminal: tables, notes and a summary. md (or markdown) or latex: all pairs,
+            the winners and the notes, what is clearly better in bold; of several tasks the scores
+            and mean ranks. csv: one row per pair, or per task.
         --output: File to write. Default: standard output. Example: pairs.tex.
     """
     if output is not None and format_ == "terminal":

@@ -78,6 +78,7 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
         record=record,
         found=found,
         metric=found.metric,
+        on=found.tested_on,
         winner=winner,
         fresh=fresh,
         exported=set() if record.refit else exported,

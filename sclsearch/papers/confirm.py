@@ -88,7 +88,7 @@ def show_confirmation(console: Console, chosen: Report, fresh: Report) -> None:
         return
     plain = with_spread(*winner.plain) if winner.plain else "none"
     console.print(
-        f"[bold]Winner #{winner.number}[/] of {chosen.study}, test {chosen.metric}",
+        f"[bold]Winner #{winner.number}[/] of {chosen.study}, {chosen.tested_on} {chosen.metric}",
         soft_wrap=True,
     )
     console.print(f"  as chosen      {test_result(winner)}, rule {chosen.rule}")

@@ -146,6 +146,10 @@ class StudyComparison:
         return self.reports[0].has_test
 
     @property
+    def tested_on(self) -> str:
+        return self.reports[0].tested_on
+
+    @property
     def of_encoders(self) -> bool:
         """True if the studies have one method, and each has another encoder."""
         return _of_encoders(self.reports)
@@ -160,6 +164,11 @@ class StudyComparison:
         """The studies that the best one is not clearly better than."""
         best, *others = self.ranked
         return [one for one in others if not (self.tested and self.pair(best, one).clear)]
+
+    @property
+    def clearly_best(self) -> ComparedStudy | None:
+        """The study that is clearly better than all others; None without one."""
+        return None if self.tied else self.ranked[0]
 
     def pair(self, better: ComparedStudy, other: ComparedStudy) -> Pair:
         """Return the test of two studies in the order of `ranked`."""

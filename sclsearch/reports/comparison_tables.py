@@ -35,8 +35,8 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
     """Print the winners of several studies and the best one minus the others."""
     failed = sum(finished_winner(one).failed for one in found.reports)
     what = (
-        f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
-        f"{found.seeds} seeds, {left_out(failed)}"
+        f"{found.tested_on} {found.metric} on [bold]{escape(found.task)}[/], the winners over the "
+        f"first {found.seeds} seeds, {left_out(failed)}"
     )
     if not found.tested:
         what = f"winners on [bold]{escape(found.task)}[/], not compared: {NO_TEST_ROWS}"
@@ -81,13 +81,16 @@ def comparison_file(
     if form == "csv":
         return as_csv(found.frame())
     write = latex if form == "latex" else markdown
-    return "\n".join(write(*one) for one in paper_tables(found)).encode()
+    start = "%" if form == "latex" else "-"
+    notes = "".join(f"{start} {note}\n" for note in found.notes)
+    parts = [*(write(*one) for one in paper_tables(found)), notes]
+    return "\n".join(filter(None, parts)).encode()
 
 
 def paper_tables(
     found: StudyComparison | MethodComparison,
 ) -> "list[tuple[pd.DataFrame, ArrayLike]]":
-    """Return tables of text cells, each with True where a cell is bold.
+    """Return tables of text cells, each with True where a cell is bold: clear differences.
 
     Several tasks have one table, scores by task and method; one task has its pairs and winners.
     """
@@ -101,8 +104,9 @@ def paper_tables(
             for one in found.comparisons
         ]
         rows.append(["mean rank", *(f"{rank:.2f}" for rank in found.ranks)])
-        values = np.array([*found.scores, np.negative(found.ranks)])
-        bold = values == values.max(axis=1, keepdims=True)
+        bold = [[one is each.clearly_best for one in each.studies] for each in found.comparisons]
+        clear = len(found.worse) == len(found.methods) - 1  # the first one is reliably better
+        bold.append([clear, *(False for _ in found.methods[1:])])
         columns = [*found.frame()]
         return [(text_frame(rows, columns), np.pad(bold, ((0, 0), (1, 0))))]
     names = {one.study: one.name for one in found.studies}
@@ -114,11 +118,11 @@ def paper_tables(
         )
         for one in found.pairs
     ]
-    winners, best = winner_table(found), found.ranked[0].test_mean
-    score = winners.columns == f"test {found.metric}"
+    winners = winner_table(found)
+    score = winners.columns == f"{found.tested_on} {found.metric}"
     return [
         (text_frame(pairs, PAIR), [[one.clear] * len(PAIR) for one in found.pairs]),
-        (winners, np.outer([one.test_mean == best for one in found.studies], score)),
+        (winners, np.outer([one is found.clearly_best for one in found.studies], score)),
     ]
 
 
@@ -139,13 +143,15 @@ def text_frame(rows: Iterable[Iterable[object]], columns: Iterable[str]) -> "pd.
 
 def winner_table(found: StudyComparison) -> "pd.DataFrame":
     """Return one row per study: its winner and its test scores; without test rows validation."""
-    score = f"{'test' if found.tested else 'validation'} {found.metric}"
+    score = f"{found.tested_on if found.tested else 'validation'} {found.metric}"
     rows = []
     for one in found.studies:
         row = {"study": one.study, "method": one.report.method}
         if found.of_encoders:
             row = {"study": one.study, "encoder": one.report.encoder, **costs(one.report)}
         row[score] = with_spread(one.score, one.test_std)
+        if any(other.report.estimate for other in found.studies):
+            row["estimated on new texts"] = str(one.report.estimate or "")
         if any(other.confirmed for other in found.studies):
             row["on new seeds"] = str(one.confirmed or "")
         winner = f"#{one.winner.number} {values_of(one.report, one.winner)}"

@@ -50,7 +50,7 @@ class AgainstBaseline:
 
     name: str
     lead: Difference
-    split: Split  # validation if the winner has not been tested
+    split: str  # `test`, `fold`, or `validation` if the winner has not been tested
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,8 @@ def with_leads(report: "Report", state: "SearchState", stored: Mapping[int, Any]
         its = _rows_of_baseline(line.origin, own, stored, split, digests)
         found = lead(line, split, own, its) if len(line.seeds) == len(replicates) else None
         if found is not None:
-            against.append(AgainstBaseline(line.origin, found, split))
+            name = report.tested_on if split == "test" else split
+            against.append(AgainstBaseline(line.origin, found, name))
     return replace(report, against=tuple(against), over_next=over_next)
 
 

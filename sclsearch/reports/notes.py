@@ -203,7 +203,7 @@ def _above_baselines(report: Report) -> str:
     split = report.against[0].split if report.against else "validation"
 
     def score(line: ConfigurationLine) -> float:
-        known = line.test_mean if split == "test" and line.score is not None else line.score
+        known = line.test_mean if split != "validation" and line.score is not None else line.score
         return known or 0.0
 
     highest = max(map(score, report.baselines), default=math.inf)

@@ -195,6 +195,11 @@ class Report:
         return all(rows.get("test") != rows.get("validation") for rows in self.rows)
 
     @property
+    def tested_on(self) -> str:
+        """`fold` if the folds that chose the winner also give the test scores, else `test`."""
+        return "fold" if self.record.origin.get("folds") and not self.tests_apart else "test"
+
+    @property
     def choice(self) -> str:
         """Sentence on the part of the test rows in the choice of the winner."""
         if self.tests_apart:

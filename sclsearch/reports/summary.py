@@ -122,7 +122,7 @@ def _score(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | Non
     score = f"{words.test_result(winner)}, {words.seeds_in_words(found, winner)}"
     if fresh is not None:
         score = f"{words.with_spread(fresh.mean, fresh.std)} on {counted(fresh.seeds, 'new seed')}"
-    return f"test {found.metric} {score}"
+    return f"{found.tested_on} {found.metric} {score}"
 
 
 def _certainty(found: Report, leaders: Lines, fresh: ConfirmedScore | None) -> Iterator[str]:
@@ -257,7 +257,7 @@ def _smallest(found: StudyComparison) -> Iterator[str]:
 def _best(found: StudyComparison, what: str) -> str:
     """Return which study is best, or that several may be."""
     (best, *others), tied = found.ranked, found.tied
-    score = f"test {found.metric} {words.with_spread(best.score, best.test_std)}"
+    score = f"{found.tested_on} {found.metric} {words.with_spread(best.score, best.test_std)}"
     if not tied:
         points = in_points(found.pair(best, others[0]).comparison.difference)
         second = f"{points} points above {others[0].name}"

@@ -69,17 +69,19 @@ def _table() -> Table:
 
 def _ranking(report: Report, most: int) -> Table:
     table = _table()
-    for heading in ("#", f"validation\n{report.metric}", f"test\n{report.metric}", "seeds"):
+    names = ["validation"] * (report.tested_on == "test") + [report.tested_on]
+    for heading in ("#", *(f"{name}\n{report.metric}" for name in names), "seeds"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("configuration", overflow="fold")
     for line in report.configurations[:most]:
         first = line.origin in {"published", "start"}
         origin = f" [dim]({line.origin})[/]" if first else ""
-        missing = len(line.seeds) < report.seeds
+        validation, test = words.validation_result(line), words.test_result(line)
+        if len(line.seeds) < report.seeds:
+            test = "…" if report.tested_on == "test" else validation
         table.add_row(
             str(line.number),
-            words.validation_result(line),
-            "…" if missing else words.test_result(line),
+            *(validation, test)[-len(names) :],
             f"{line.succeeded}/{report.seeds}",
             escape(words.values_of(report, line)) + origin,
             style="bold" if line is report.winner else None,
@@ -87,7 +89,7 @@ def _ranking(report: Report, most: int) -> Table:
     for line in report.baselines:
         name = f"[dim]baseline: {line.origin}[/]"
         scores = words.validation_result(line, "–"), words.test_result(line)
-        table.add_row("", *scores, "", name)
+        table.add_row("", *scores[-len(names) :], "", name)
     return table
 
 
@@ -95,7 +97,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     console.print(f"\nValidation {report.metric}: {words.rule_of(report)} (rule {report.rule})")
     if winner.plain and 0 < len(winner.reported) < winner.succeeded:
         every, without = words.with_spread(*winner.plain), words.left_out(winner.failed)
-        console.print(f"  test {report.metric} {every} over all seeds, {without}")
+        console.print(f"  {report.tested_on} {report.metric} {every} over all seeds, {without}")
     if winner.failed:
         cause = next(seed.failure for seed in winner.seeds if seed.failure)
         seeds = f"{winner.succeeded} of {report.seeds} seeds; first failure: {escape(cause)}"

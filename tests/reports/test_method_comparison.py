@@ -113,3 +113,17 @@ def test_files_have_pairs_and_winners(write_study: WriteStudy, tmp_path: Path) -
     (pair,) = pd.read_csv(StringIO(comparison_file(found, "csv").decode())).to_dict("records")
     assert (pair["better"], pair["other"], pair["clear"]) == ("scl-0", "ce-0", True)
     assert pair["difference (points)"] == pytest.approx(10)
+
+
+def test_files_have_the_notes_and_no_bold_without_a_clear_difference(
+    write_study: WriteStudy, tmp_path: Path
+) -> None:
+    write_study([(50, 60)] * 8, [(40, 60)] * 8, name="two")
+    write_study([(50, 60)] * 8, name="one", method="ce")
+    found = compare("one", "two", storage=tmp_path)
+    markdown, latex = (comparison_file(found, form).decode() for form in ("md", "latex"))
+    assert "**" not in markdown
+    assert "\\textbf" not in latex
+    note = "unequal budgets: configurations, seed runs; larger searches tend to win. "
+    assert f"\n- {note}" in markdown
+    assert f"\n% {note}" in latex

@@ -77,6 +77,17 @@ def test_folds_are_the_test_and_give_an_estimate_that_is_corrected_for_the_choic
     assert "sclsearch export folds" in shown
 
 
+def test_scores_on_folds_are_never_called_test_scores(folder: Path, tmp_path: Path) -> None:
+    invoke("report", "folds", "--output", str(tmp_path / "page"))
+    exported = invoke("export", "folds", str(tmp_path / "model"), "--force")
+    pages = (tmp_path / "page" / "index.html", tmp_path / "model" / "README.md")
+    for text in (invoke("show", "folds"), *(one.read_text() for one in pages)):
+        words = " ".join(text.split())
+        assert "fold" in words
+        assert "test accuracy" not in words
+    assert ", test " not in exported
+
+
 def invoke(*arguments: str) -> str:
     result = CliRunner().invoke(app, [*arguments, "--storage", "storage"])
     assert result.exit_code == 0, result.output

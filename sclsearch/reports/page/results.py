@@ -87,17 +87,20 @@ class StudyResults:
         """Return configurations and the baselines without empty and the named columns."""
         report, rows = self.report, []
         leads = {one.name: one.lead for one in report.against}
-        validation, test = f"validation {report.metric}", f"test {report.metric}"
+        validation, test = f"validation {report.metric}", f"{report.tested_on} {report.metric}"
+        if report.tested_on == "fold":  # the test scores are the validation scores
+            without = without | {validation, "spread"}
         for line in (*found, *report.baselines):
             baseline = line in report.baselines
             lead = leads.get(line.origin) if baseline else None
             std = mean_std(line.validations)[1] if line.validations else None
+            missing = validation_result(line, "–") if report.tested_on == "fold" else "–"
             some = f" ({line.succeeded} of {len(line.seeds)} seeds)" if line.failed else ""
             row = {
                 "": line.origin if baseline else f"#{line.number}",
                 validation: validation_result(line, "–"),
                 "spread": "–" if std is None else f"{std:.4f}",
-                test: f"{test_result(line)}{some}" if len(line.seeds) == report.seeds else "–",
+                test: f"{test_result(line)}{some}" if len(line.seeds) == report.seeds else missing,
                 "seeds": f"{line.succeeded}/{report.seeds}",
                 "failed": line.failed or "",
                 "lead": signed_points(lead.difference) if lead else "",
@@ -109,8 +112,8 @@ class StudyResults:
         cells = cells.loc[:, (cells != "").any()]
         lines = [*found, *report.baselines]
         tested = report.has_test and not any(line.untested for line in lines)
-        split = "test" if tested else "validation"
-        seeds = [_seeds(line, split) for line in lines]
+        seeds = [_seeds(line, "test" if tested else "validation") for line in lines]
+        split = report.tested_on if tested else "validation"
         with_dots(cells, list(cells).index(test) + 1, seeds, split, report.metric, len(found))
         return cells
 
@@ -187,7 +190,7 @@ def read_results(reports: Sequence[Report]) -> list[StudyResults]:
 def best_study(compared: StudyComparison) -> "pd.DataFrame":
     """Return the compared winners, best first, and the baselines of the first, with its lead."""
     best = compared.ranked[0]
-    score = f"{'test' if compared.tested else 'validation'} {compared.metric}"
+    score = f"{compared.tested_on if compared.tested else 'validation'} {compared.metric}"
     if not compared.tested:
         names = [(one.name, f"{one.score:.4f}") for one in compared.ranked]
         return text_frame(names, ("", score))
@@ -213,7 +216,7 @@ def best_study(compared: StudyComparison) -> "pd.DataFrame":
         lines.append(scores[against.name])
     cells = text_frame(rows, ("", score, "lead", "95 %", "p"))
     seeds = [_seeds(line, "test")[: compared.seeds] for line in lines]
-    with_dots(cells, 2, seeds, "test", compared.metric, len(compared.ranked))
+    with_dots(cells, 2, seeds, compared.tested_on, compared.metric, len(compared.ranked))
     return cells
 
 

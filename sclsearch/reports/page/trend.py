@@ -50,20 +50,33 @@ class Trend:
 
     @property
     def scored(self) -> str:
-        return f"test {self.named()[0].report.metric}"
+        report = self.named()[0].report
+        return f"{report.tested_on} {report.metric}"
+
+    @property
+    def best_baselines(self) -> dict[str, tuple[float, str]]:
+        """Mean test score and name of the best baseline at each value."""
+        found = {}
+        for value in self.values:
+            reports = [line[value].report for line in self.lines.values() if value in line]
+            bases = [(b.plain[0], b.origin) for one in reports for b in one.baselines if b.plain]
+            found |= {value: max(bases)} if bases else {}
+        return found
+
+    @property
+    def baseline(self) -> str:
+        """Label of the best baselines: which they are, from the first value to the last."""
+        names = dict.fromkeys(name for _, name in self.best_baselines.values())
+        return f"{BASELINE}: {', then '.join(names)}" if names else BASELINE
 
     def scores(self) -> dict[str, dict[str, tuple[float, float | None]]]:
         """Return mean and standard deviation of each method, then of the best baseline."""
-        found = {
+        found: dict[str, dict[str, tuple[float, float | None]]] = {
             name: {value: _score(one) for value, one in line.items()}
             for name, line in self.lines.items()
         }
-        found[BASELINE] = {}
-        for value in self.values:
-            reports = [line[value].report for line in self.lines.values() if value in line]
-            bases = [base.plain[0] for one in reports for base in one.baselines if base.plain]
-            found[BASELINE] |= {value: (max(bases), None)} if bases else {}
-        return found
+        best = {value: (mean, None) for value, (mean, _) in self.best_baselines.items()}
+        return found | {self.baseline: best}
 
     def table(self) -> "pd.DataFrame":
         """Return one row per value of the setting, and one column per method."""
@@ -163,7 +176,8 @@ def summary_of_trend(trend: Trend) -> Summary:
             where = f"{sum(lead > 0 for lead in leads)} of {len(leads)} values"
             parts.append(f"{100 * fmean(leads):.1f} points above {other} (higher at {where})")
         text = f"{best} has the best {scored} on average, {' and '.join(parts)}."
-    if below := [value for value, (mean, _) in means[BASELINE].items() if mean >= scores[value]]:
+    bases = means[trend.baseline].items()
+    if below := [value for value, (mean, _) in bases if mean >= scores[value]]:
         text += f" A baseline does as well or better at {', '.join(below)}."
     found = trend.named()
     spread = 100 * max(_score(one)[1] or 0.0 for one in found)

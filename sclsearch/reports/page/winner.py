@@ -71,7 +71,7 @@ def class_table(counts: Sequence[Numbers], labels: Sequence[str]) -> "pd.DataFra
         (label, *(with_spread(*score) for score in scores), f"{number:g}")
         for label, scores, number in zip(labels, class_scores(counts), rows, strict=True)
     ]
-    return text_frame(cells, ("class", "precision", "recall", "F1", "test rows"))
+    return text_frame(cells, ("class", "precision", "recall", "F1", "rows"))
 
 
 def class_scores(counts: Sequence[Numbers]) -> list[list[tuple[float, float | None]]]:
