@@ -299,14 +299,13 @@ def sentences(records: Records) -> str:
         text += f"\nThe median inconclusive interval is {half}: smaller differences stay hidden."
     full = [place for place in CASES if all((*place, name) in records for name in ALL)]
     best = [highest({name: records[(*place, name)] for name in ALL}) for place in full]
-    won = ", ".join(f"{n} in {count}" for n, count in Counter(n for n, _ in best).most_common())
-    alone = Counter(name for name, equal in best if not equal)
-    reliable = ", ".join(f"{name} in {count}" for name, count in alone.items()) or "none"
-    return text + (
-        f" The highest score of {len(full)} cases: {won}; reliably above all others: {reliable}."
-        if full
-        else ""
-    )
+    parts = []
+    for name, count in Counter(name for name, _ in best).most_common():
+        sure = sum(one == name and not equal for one, equal in best)
+        where = f"reliably above all others in {sure}" if sure else "within noise of others"
+        parts.append(f"{name} in {count}, {where}")
+    won = f" The highest score of {len(full)} cases: {'; '.join(parts)}." if full else ""
+    return text + won
 
 
 def filled(text: str, records: Records) -> str:

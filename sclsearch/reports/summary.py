@@ -88,7 +88,7 @@ def _tie_break(found: Report, winner: ConfigurationLine, tied: Lines) -> str:
     """Return what decides between tied configurations."""
     losses = [one.loss for one in tied if one.loss is not None]
     if parse_rule(found.rule).margin and winner.origin in {"published", "start"}:
-        return f"#{winner.number} is the start"
+        return f"#{winner.number} is the recommended start"
     lower = winner.loss is not None and bool(losses) and winner.loss < min(losses)
     return f"#{winner.number} has the {'lowest validation loss' if lower else 'lowest number'}"
 
@@ -110,8 +110,18 @@ def _answer(found: Report, leaders: Lines, fresh: ConfirmedScore | None) -> str:
     if tied:
         answer += f"; {_tie_break(found, winner, tied)}"
     answer += f": {_score(found, winner, fresh)}."
+    if hurt := _hurt_by_failures(found, winner):
+        higher = f"over its finished seeds, {words.joined(hurt)} has a higher mean"
+        answer += f" It wins because seed runs failed: {higher} validation {found.metric}."
     nearest = nearest_baseline(found)
     return answer if nearest is None else f"{answer} {_lead(nearest, 'Its', found.metric)}"
+
+
+def _hurt_by_failures(found: Report, winner: ConfigurationLine) -> list[str]:
+    """Return the configurations with failed seeds whose finished seeds have a higher mean."""
+    least = winner.partial or 0.0
+    lines = [one for one in found.configurations if one.failed and one.score is not None]
+    return [f"#{one.number}" for one in lines if (one.partial or 0.0) > least]
 
 
 def _score(found: Report, winner: ConfigurationLine, fresh: ConfirmedScore | None) -> str:
@@ -213,7 +223,8 @@ def _baseline(found: Report) -> str:
         return ""
     if best.lead.difference > 0 and best.lead.reliable:
         return ""
-    good = "may be as good" if best.lead.difference > 0 else "is as good or better"
+    good = "is better" if best.lead.reliable else "scores at least as high"
+    good = "may be as good" if best.lead.difference > 0 else good
     return f"; `export --baseline` saves the baseline, which {good}"
 
 
