@@ -121,6 +121,8 @@ def difference(
     variance = of_seeds + of_rows
     freedom = others * (variance / of_seeds) ** 2 if of_seeds else math.inf
     half = float(stdtrit(freedom, 1 - ALPHA / 2)) * math.sqrt(variance)
+    if for_rows:  # equal predictions of a few rows do not exclude a difference of one row
+        half = max(half, 1 / min(len(one.rows[0]) for one in ours if one.rows))
     interval = max(value - half, -span), min(value + half, span)
     return Difference(value, interval, known, for_rows)
 
