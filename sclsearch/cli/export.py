@@ -207,16 +207,7 @@ def predict(
     record = read_record(folder)
     where = "standard input" if file == STDIN else str(file)
     raw = _rows(file, where, format_, delimiter)
-    others = [*(keep or ()), id_]
-    trained = record.columns if {*record.columns} <= {*map(str, raw.columns)} else ()
-    columns = tuple(text or trained or obvious_columns(raw, where, others=others)[0] or ())
-    if len(columns) != 1 + record.pair:
-        count, twice = ("two columns", " twice") if record.pair else ("one column", "")
-        raise SclsearchError(
-            f"{where}: must have {count} of text, as {record.task}, got "
-            f"{', '.join(columns) or 'none that is clear'}. Pass --text COLUMN{twice}; the columns "
-            f"are {column_names(raw)}."
-        )
+    columns = _text_columns(record, raw, where, text, [*(keep or ()), id_])
     first = ROW if id_ is None else id_
     printed = [first, *(() if no_text else columns), *(keep or ())]
     header = _header(record, [first, *columns, *(keep or ())], format_, proba=proba)
@@ -241,6 +232,26 @@ def predict(
         _write_csv(header, results, proba=proba, safe=safe_cells)
     else:
         _write_json_lines(header, results, proba=proba)
+
+
+def _text_columns(
+    record: "ExportRecord",
+    raw: "pd.DataFrame",
+    where: str,
+    text: Sequence[str] | None,
+    others: Sequence[str | None],
+) -> tuple[str, ...]:
+    """Return the given columns of text, or those of the training file, or the obvious ones."""
+    trained = record.columns if {*record.columns} <= {*map(str, raw.columns)} else ()
+    columns = tuple(text or trained or obvious_columns(raw, where, others=others)[0] or ())
+    if len(columns) != 1 + record.pair:
+        count, twice = ("two columns", " twice") if record.pair else ("one column", "")
+        raise SclsearchError(
+            f"{where}: must have {count} of text, as {record.task}, got "
+            f"{', '.join(columns) or 'none that is clear'}. Pass --text COLUMN{twice}; the columns "
+            f"are {column_names(raw)}."
+        )
+    return columns
 
 
 def _warn_of_empty_texts(source: str, column: str, names: Sequence[object]) -> None:

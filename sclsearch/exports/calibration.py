@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sclsearch.exports.export import ExportOptions
     from sclsearch.exports.predictor import ExportRecord
     from sclsearch.reports.report import Report, SeedLine
+    from sclsearch.store.runs import RowResults
 
 Probabilities = npt.NDArray[Any]
 LOWEST, HIGHEST = 0.05, 20.0
@@ -54,29 +55,11 @@ def calibrate(
         SclsearchError: Task or metric do not fit, the seed runs have different validation rows, or
             their probabilities are not stored.
     """
-    from sclsearch.store.runs import RunStore
-
-    classes, metric = len(found.record.origin.get("labels", ())), METRICS[found.metric]
-    rows = [found.rows[seed.replicate] for seed in seeds]
-    runs = RunStore(found.storage)
-    trained = [run for run in runs.get_all([seed.key for seed in seeds]) if run]
-    stored = [of for of in runs.rows(trained) if of]
-    fault = ""
-    if not classes or (options.threshold and (classes != 2 or metric.needs != "classes")):
-        need = "two classes, and a metric of predicted ones" if options.threshold else "classes"
-        fault = f"{found.task} must have {need}, got {classes or 'no'} classes and {metric.name}"
-    elif len({(of["validation"], of.get("test")) for of in rows}) > 1:
-        # A validation row of one seed may have trained another.
-        fault = "the seeds of an ensemble must have the same validation and test rows"
-    elif len(stored) < len(seeds):
-        fault = f"{found.study} does not have the probabilities of its validation rows"
-    if fault:
-        option = "--calibrate" if options.calibrate else "--threshold"
-        raise SclsearchError(f"{option}: {fault}. Leave it out.")
+    metric, stored = METRICS[found.metric], _stored_rows(found, seeds, options)
     labels = {
         split: y.astype(np.int64)
         for split, y in stored[0].labels.items()
-        if split == "validation" or rows[0]["test"] != rows[0]["validation"]
+        if split == "validation" or found.tests_apart
     }
     before = {split: np.mean([of.probabilities[split] for of in stored], 0) for split in labels}
     y, p = labels["validation"], before["validation"]
@@ -95,6 +78,31 @@ def calibrate(
             values = [metric.function(confusion(y, one, 2)) for one in predicted]
             scores[f"{split} {metric.name}"] = values
     return Calibration(temperature, threshold, len(labels["validation"]), scores)
+
+
+def _stored_rows(
+    found: "Report", seeds: "Sequence[SeedLine]", options: "ExportOptions"
+) -> "list[RowResults]":
+    """Return the stored probabilities of seed runs, or raise SclsearchError if they do not fit."""
+    from sclsearch.store.runs import RunStore
+
+    classes, metric = len(found.record.origin.get("labels", ())), METRICS[found.metric]
+    rows = [found.rows[seed.replicate] for seed in seeds]
+    runs = RunStore(found.storage)
+    trained = [run for run in runs.get_all([seed.key for seed in seeds]) if run]
+    stored, fault = [of for of in runs.rows(trained) if of], ""
+    if not classes or (options.threshold and (classes != 2 or metric.needs != "classes")):
+        need = "two classes, and a metric of predicted ones" if options.threshold else "classes"
+        fault = f"{found.task} must have {need}, got {classes or 'no'} classes and {metric.name}"
+    elif len({(of["validation"], of.get("test")) for of in rows}) > 1:
+        # A validation row of one seed may have trained another.
+        fault = "the seeds of an ensemble must have the same validation and test rows"
+    elif len(stored) < len(seeds):
+        fault = f"{found.study} does not have the probabilities of its validation rows"
+    if fault:
+        option = "--calibrate" if options.calibrate else "--threshold"
+        raise SclsearchError(f"{option}: {fault}. Leave it out.")
+    return stored
 
 
 def scaled(probabilities: Probabilities, temperature: float | None) -> Probabilities:

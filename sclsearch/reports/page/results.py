@@ -85,37 +85,39 @@ class StudyResults:
 
     def _table(self, found: Sequence[ConfigurationLine], without: set[str]) -> "pd.DataFrame":
         """Return configurations and the baselines without empty and the named columns."""
-        report, rows = self.report, []
-        leads = {one.name: one.lead for one in report.against}
-        validation, test = f"validation {report.metric}", f"{report.tested_on} {report.metric}"
+        report, lines = self.report, [*found, *self.report.baselines]
+        test, rows = f"{report.tested_on} {report.metric}", [*map(self._cells, lines)]
         if report.tested_on == "fold":  # the test scores are the validation scores
-            without = without | {validation, "spread"}
-        for line in (*found, *report.baselines):
-            baseline = line in report.baselines
-            lead = leads.get(line.origin) if baseline else None
-            std = mean_std(line.validations)[1] if line.validations else None
-            missing = validation_result(line, "–") if report.tested_on == "fold" else "–"
-            some = f" ({line.succeeded} of {len(line.seeds)} seeds)" if line.failed else ""
-            row = {
-                "": line.origin if baseline else f"#{line.number}",
-                validation: validation_result(line, "–"),
-                "spread": "–" if std is None else f"{std:.4f}",
-                test: f"{test_result(line)}{some}" if len(line.seeds) == report.seeds else missing,
-                "seeds": f"{line.succeeded}/{report.seeds}",
-                "failed": line.failed or "",
-                "lead": signed_points(lead.difference) if lead else "",
-                "95 %": points(lead.interval) if lead else "",
-                "configuration": "" if baseline else values_of(report, line),
-            }
-            rows.append({name: cell for name, cell in row.items() if name not in without})
-        cells = text_frame([one.values() for one in rows], rows[0])
+            without = without | {f"validation {report.metric}", "spread"}
+        cells = text_frame([one.values() for one in rows], rows[0]).drop(columns=[*without])
         cells = cells.loc[:, (cells != "").any()]
-        lines = [*found, *report.baselines]
         tested = report.has_test and not any(line.untested for line in lines)
         seeds = [_seeds(line, "test" if tested else "validation") for line in lines]
         split = report.tested_on if tested else "validation"
         with_dots(cells, list(cells).index(test) + 1, seeds, split, report.metric, len(found))
         return cells
+
+    def _cells(self, line: ConfigurationLine) -> dict[str, object]:
+        """Return the cells of a configuration, or of a baseline, by column."""
+        report, baseline = self.report, line in self.report.baselines
+        leads = {one.name: one.lead for one in report.against}
+        lead = leads.get(line.origin) if baseline else None
+        std = mean_std(line.validations)[1] if line.validations else None
+        some = f" ({line.succeeded} of {len(line.seeds)} seeds)" if line.failed else ""
+        validation, test = validation_result(line, "–"), f"{test_result(line)}{some}"
+        if len(line.seeds) < report.seeds:
+            test = validation if report.tested_on == "fold" else "–"
+        return {
+            "": line.origin if baseline else f"#{line.number}",
+            f"validation {report.metric}": validation,
+            "spread": "–" if std is None else f"{std:.4f}",
+            f"{report.tested_on} {report.metric}": test,
+            "seeds": f"{line.succeeded}/{report.seeds}",
+            "failed": line.failed or "",
+            "lead": signed_points(lead.difference) if lead else "",
+            "95 %": points(lead.interval) if lead else "",
+            "configuration": "" if baseline else values_of(report, line),
+        }
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield name and value of data, encoder, protocol, space and time."""

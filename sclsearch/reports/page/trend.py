@@ -94,25 +94,15 @@ def find_trend(found: Sequence[StudyResults]) -> Trend | None:
 
     At each value the methods have the same data, metric and test rows.
     """
-    known = {one.report.study: _settings(one.report) for one in found}
     lines: dict[str, list[StudyResults]] = {}
     for one in found:
         lines.setdefault(one.report.method, []).append(one)
-    differing = {
-        name
-        for own in lines.values()
-        for name in {name for one in own for name in known[one.report.study]}
-        if len({known[one.report.study].get(name) for one in own}) > 1
-    }
-    if SIZE in differing:
-        differing.discard("protocol")  # a paper's protocol of few rows differs from that of all
-    # Another encoder would count as a difference of the methods.
-    differing |= {"encoder"} if len({one.report.model for one in found}) > 1 else set()
+    differing = _differing([[one.report for one in own] for own in lines.values()])
     if len(differing) != 1 or not all(one.report.has_test for one in found):
         return None
     (setting,) = differing
     placed = {
-        method: {known[one.report.study].get(setting, ""): one for one in own}
+        method: {_settings(one.report).get(setting, ""): one for one in own}
         for method, own in lines.items()
     }
     values = sorted({value for line in placed.values() for value in line} - {""}, key=_order)
@@ -128,6 +118,19 @@ def find_trend(found: Sequence[StudyResults]) -> Trend | None:
         return None
     ranked = sorted(placed, key=lambda name: -sum(_score(placed[name][v])[0] for v in shared))
     return Trend(setting, values, {name: placed[name] for name in ranked})
+
+
+def _differing(by_method: Sequence[Sequence[Report]]) -> set[str]:
+    """Return the settings in which studies of one method differ."""
+    found = set[str]()
+    for reports in by_method:
+        pairs = [{*_settings(one).items()} for one in reports]
+        found |= {name for name, _ in set().union(*pairs) - set.intersection(*pairs)}
+    if SIZE in found:
+        found.discard("protocol")  # a paper's protocol of few rows differs from that of all
+    # Another encoder would count as a difference of the methods.
+    models = {one.model for reports in by_method for one in reports}
+    return found | {"encoder"} if len(models) > 1 else found
 
 
 def _settings(one: Report) -> dict[str, str]:
