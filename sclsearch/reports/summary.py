@@ -114,7 +114,8 @@ def _answer(found: Report, leaders: Lines, fresh: ConfirmedScore | None) -> str:
         higher = f"over its finished seeds, {words.joined(hurt)} has a higher mean"
         answer += f" It wins because seed runs failed: {higher} validation {found.metric}."
     nearest = nearest_baseline(found)
-    return answer if nearest is None else f"{answer} {_lead(nearest, 'Its', found.metric)}"
+    whose = "Its" if fresh is None or found.estimate else "On the seeds of the search, its"
+    return answer if nearest is None else f"{answer} {_lead(nearest, whose, found.metric)}"
 
 
 def _hurt_by_failures(found: Report, winner: ConfigurationLine) -> list[str]:
