@@ -24,7 +24,7 @@ from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import Report
 from sclsearch.reports.summary import Summary, summarize_comparison, summary_of
 from sclsearch.reports.terminal import Terminal, grid, show, show_savings, show_summary
-from sclsearch.reports.words import duration, race_sentence
+from sclsearch.reports.words import duration, expected_time, race_sentence
 from sclsearch.search.plan import plan_prepared
 from sclsearch.search.prepare import prepare_several, unequal_rates
 from sclsearch.search.run import run, run_several
@@ -89,10 +89,8 @@ def _show_work(console: Console, plan: Plan) -> None:
         why = "its weights" if plan["test_scores"] == "all" else "test scores and weights"
         seed_runs = counted(plan["repeated"], "seed run")
         console.print(f"then to train again: {seed_runs} of the winner, for {why}")
-    if plan["missing"] and plan["time"].seconds is not None:
-        at_once = counted(plan["time"].at_once, "seed run")
-        by = f"{at_once} at a time, by {plan['time'].basis}"
-        console.print(f"time: {duration(plan['time'].seconds)}; {by}", soft_wrap=True)
+    if plan["missing"]:
+        console.print(f"time: {expected_time([plan['seconds']], plan['at_once'])}")
 
 
 def _total(plan: Plan) -> str:
@@ -108,7 +106,7 @@ def print_plans(
 ) -> None:
     """Print what each of several studies searches, its seed runs and time, and their sums."""
     studies = prepare_several(given, spec, options, dry=True)
-    plans = [plan_prepared(one, timed=True) for one in studies.values()]
+    plans = [plan_prepared(one) for one in studies.values()]
     warning, console = unequal_rates(studies), Terminal()
     if as_json:
         print_json({"plans": plans, "warning": warning})
@@ -129,7 +127,7 @@ def print_plans(
         for note in (note for note in one["notes"] if note not in notes):
             console.print(f"  {note}", markup=False, soft_wrap=True)
     counts = [[one[name] for name in ("seed_runs", "stored", "missing")] for one in plans]
-    seconds = [one["time"].seconds for one in plans]
+    seconds = [one["seconds"] for one in plans]
     rows = [
         (name, f"{one['configurations']} x {one['seeds']}", *map(str, count), duration(time))
         for name, one, count, time in zip(studies, plans, counts, seconds, strict=True)

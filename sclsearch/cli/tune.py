@@ -102,7 +102,7 @@ def _train(values: o.Values, spec: StudySpec, options: RunOptions) -> None:
     from sclsearch.search.plan import plan_prepared
     from sclsearch.search.prepare import prepare_study
 
-    planned = plan_prepared(prepare_study(spec, options, dry=True), timed=True)
+    planned = plan_prepared(prepare_study(spec, options, dry=True))
     print_plan(planned, as_json=values["json_"])
 
 
@@ -131,4 +131,4 @@ def confirm(
         return
     for study in studies:
         _, prepared = prepare_confirmation(study, seeds, options, dry=True)
-        print_plan(plan_prepared(prepared, timed=True), as_json=resources["json_"])
+        print_plan(plan_prepared(prepared), as_json=resources["json_"])

@@ -33,6 +33,7 @@ from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
 from sclsearch.tasks.paraphrases import paraphrase_source
 
+COSTS = ("study", "seed_runs", "missing", "seconds", "at_once")
 ABOUT_CELL = ("warning", "doubt")
 """Kinds of notes that name the cell."""
 OUT_OF_TIME = "the time budget is used up; the same command resumes"
@@ -214,7 +215,7 @@ class CellScore:
 
 
 def cost_of(one: PlannedCell) -> dict[str, Any]:
-    """Return a study's name, its `seed_runs`, those that are `missing`, and their `time`.
+    """Return the values of a study's plan that `COSTS` names.
 
     The name is empty until the encoder from which the study starts is trained. A study that cannot
     be planned has a `reason` instead.
@@ -227,18 +228,18 @@ def cost_of(one: PlannedCell) -> dict[str, Any]:
             # The encoder is not trained yet, so no stored seed run uses it.
             with TemporaryDirectory() as empty:
                 nowhere = replace(one.options, storage=Path(empty))
-                found = {**_plan(one.spec, nowhere, timed=True), "study": ""}
+                found = {**_plan(one.spec, nowhere), "study": ""}
         else:
             spec = one.spec if folder is None else replace(one.spec, model=str(folder))
-            found = _plan(spec, one.options, timed=True)
-        return {name: found[name] for name in ("study", "seed_runs", "missing", "time")}
+            found = _plan(spec, one.options)
+        return {name: found[name] for name in COSTS}
     except SclsearchError as error:
         return {"reason": first_line(error)}
 
 
-def _plan(spec: StudySpec, options: RunOptions, *, timed: bool = False) -> dict[str, Any]:
+def _plan(spec: StudySpec, options: RunOptions) -> dict[str, Any]:
     prepared = replace(prepare_study(spec, options, dry=True), weights=False)
-    return plan_prepared(prepared, timed=timed)
+    return plan_prepared(prepared)
 
 
 def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:

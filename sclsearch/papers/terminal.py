@@ -6,12 +6,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from sclsearch.canonical import counted
 from sclsearch.papers.reproduce import CellScore, PlannedCell, compare_rows
 from sclsearch.papers.tables import Cell, Table
 from sclsearch.reports.comparison_tables import COLUMNS, COMPARED, compared
 from sclsearch.reports.terminal import grid
-from sclsearch.reports.words import duration
+from sclsearch.reports.words import duration, expected_time
 from sclsearch.store.storage import Storage, storage_option
 
 
@@ -30,7 +29,7 @@ def show_costs(
                 str(one.spec and one.spec.task),
                 str(cost["seed_runs"]),
                 str(cost["missing"]),
-                duration(cost["time"].seconds if cost["time"] else None),
+                duration(cost["seconds"]),
             )
             for one, cost in possible
         ]
@@ -46,19 +45,11 @@ def show_costs(
 
 def _show_total(console: Console, costs: Sequence[Mapping[str, Any]]) -> None:
     runs, missing = (sum(cost[name] for cost in costs) for name in ("seed_runs", "missing"))
-    times = [cost["time"] for cost in costs if cost["time"] is not None and cost["missing"]]
-    known = dict.fromkeys(time.basis for time in times if time.seconds is not None)
-    unknown = dict.fromkeys(time.basis for time in times if time.seconds is None)
-    total = duration(sum(time.seconds or 0.0 for time in times) if known or not times else None)
-    if known:
-        least, at_once = "at least " if unknown else "", counted(times[0].at_once, "seed run")
-        total = f"{least}{total}, {at_once} at a time, by {' or '.join(known)}"
+    seconds = [cost["seconds"] for cost in costs if cost["missing"]]
     console.print(
         f"\n{'1 study' if len(costs) == 1 else f'{len(costs)} studies'}, {runs} seed runs, "
-        f"{missing} of them to train; time: {total}."
+        f"{missing} of them to train; time: {expected_time(seconds, costs[0]['at_once'])}."
     )
-    for reason in unknown:
-        console.print(f"- time unknown: {escape(reason)}", soft_wrap=True)
 
 
 def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> None:

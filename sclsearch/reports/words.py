@@ -30,6 +30,18 @@ def duration(seconds: float | None) -> str:
     return f"{minutes:.0f} min" if minutes >= 1 or not seconds else "under 1 min"
 
 
+def expected_time(seconds: Sequence[float | None], at_once: int) -> str:
+    """Return the time of several searches, each None before its first stored seed run.
+
+    `at_once` is the number of seed runs at a time.
+    """
+    known = [one for one in seconds if one is not None]
+    if seconds and not known:
+        return "shown after the first seed runs"
+    least = "at least " if len(known) < len(seconds) else ""
+    return f"{least}{duration(sum(known))}, {counted(at_once, 'seed run')} at a time"
+
+
 def with_spread(mean: float, std: float | None) -> str:
     """Return a mean with its standard deviation, `0.6493 ± 0.0142`, or the mean alone."""
     return f"{mean:.4f}" + ("" if std is None else f" ± {std:.4f}")

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from sclsearch.search.prepare import check_new
@@ -11,30 +11,24 @@ from sclsearch.study.study import Study
 from sclsearch.tracking.server import find_tracking_uri, masked, prepare_database
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Estimated time of training and tests."""
+def estimated_seconds(scheduler: Scheduler) -> float | None:
+    """Return the wall-clock time of the missing seed runs, after `refill`.
 
-    seconds: float | None  # wall-clock; None without a stored seed run
-    at_once: int  # seed runs at a time
-    basis: str  # its source, or why there is none
-
-
-def estimate(scheduler: Scheduler) -> Estimate:
-    """Return the time of the missing seed runs by that of the stored ones, after `refill`."""
-    at_once = scheduler.at_once
-    waves, again = (math.ceil(n / at_once) for n in (scheduler.remaining, scheduler.repeated))
-    seconds = [one.seconds for one in scheduler.state.seed_runs.values() if one.failure is None]
+    It is that of the study's stored seed runs; None if none is stored.
+    """
+    seconds = [run.seconds for run in scheduler.state.seed_runs.values() if run.failure is None]
     if not seconds:
-        return Estimate(None, at_once, "no seed run is stored")
-    return Estimate((waves + again) * statistics.fmean(seconds), at_once, "stored seed runs")
+        return None
+    counts = (scheduler.remaining, scheduler.repeated)
+    waves = sum(math.ceil(count / scheduler.at_once) for count in counts)
+    return waves * statistics.fmean(seconds)
 
 
-def plan_prepared(scheduler: Scheduler, *, timed: bool = False) -> dict[str, Any]:
+def plan_prepared(scheduler: Scheduler) -> dict[str, Any]:
     """Return the plan of a study that was prepared with `dry=True`, as `--json` prints it.
 
     In a race, `missing` is an estimate. `repeated` counts the winner's seed runs that train again
-    at the end, for test scores or weights. Only if `timed` has the plan an estimate of the time.
+    at the end, for test scores or weights. `seconds` is None before the first stored seed run.
     """
     study, storage, splits = scheduler.study, scheduler.storage, scheduler.splits[0]
     tracking = find_tracking_uri(scheduler.options.tracking, storage)
@@ -42,7 +36,6 @@ def plan_prepared(scheduler: Scheduler, *, timed: bool = False) -> dict[str, Any
         prepare_database(tracking, dry=True)
     check_new(scheduler)
     scheduler.refill()
-    time = estimate(scheduler) if timed else None
     searched, task = study.space.parameters, study.data.task
     rows = (splits.train, splits.validation, splits.test, splits.unlabeled)
     return {
@@ -69,7 +62,8 @@ def plan_prepared(scheduler: Scheduler, *, timed: bool = False) -> dict[str, Any
         "stored": scheduler.done,
         "test_scores": "all" if scheduler.tests_all else "winner",
         "repeated": scheduler.repeated,
-        "time": time,
+        "seconds": estimated_seconds(scheduler),
+        "at_once": scheduler.at_once,
         "storage": str(storage),
         "tracking": tracking and masked(tracking),
         "seed_runs": scheduler.configs * study.seeds,

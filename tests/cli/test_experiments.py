@@ -63,7 +63,7 @@ def test_a_dry_run_lists_the_studies_and_writes_none(sclsearch: Call, storage: P
     assert result.returncode == 0
     text = " ".join(result.stdout.split())
     assert " LCL cola 6 6 " in text
-    assert "6 studies, 36 seed runs, 36 of them to train; time: " in text
+    assert "6 studies, 36 seed runs, 36 of them to train; time: shown after" in text
     assert "- full, ICL, RTE: " in text
     assert "RTE/train.tsv: the file is missing." in text
     assert study_names(storage) == []

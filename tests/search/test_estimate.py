@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sclsearch.search.plan import Estimate, estimate
+from sclsearch.search.plan import estimated_seconds
 from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
@@ -20,22 +20,22 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sclsearch.ray_backend.start.cores", lambda: 4)
 
 
-def estimated(prepared: Scheduler) -> Estimate:
+def estimated(prepared: Scheduler) -> float | None:
     scheduler = replace(prepared, dry=True)
     scheduler.refill()
-    return estimate(scheduler)
+    return estimated_seconds(scheduler)
 
 
 def test_the_time_of_the_missing_seed_runs_is_that_of_the_stored_ones(
     prepare: Prepare,
 ) -> None:
-    assert estimated(prepare(seeds=3)).seconds is None
+    assert estimated(prepare(seeds=3)) is None
     scheduler, workers = prepare(seeds=3).begin(), Workers(seconds=60.0)
     for task in workers.running(scheduler, 2):
         workers.finish(scheduler, task)
     assert (scheduler.remaining, scheduler.repeated) == (10, 0)
     for concurrency, seconds in ((1, 600.0), (2, 300.0), (4, 180.0)):
-        assert estimated(prepare(seeds=3, concurrency=concurrency)).seconds == seconds
+        assert estimated(prepare(seeds=3, concurrency=concurrency)) == seconds
 
 
 SECONDS = 90.0

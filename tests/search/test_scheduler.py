@@ -13,7 +13,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.failures import RETRIES, WorkerFailure, WorkerFailures
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.search.callbacks import Callback
-from sclsearch.search.plan import estimate, plan_prepared
+from sclsearch.search.plan import estimated_seconds, plan_prepared
 from sclsearch.search.proposals import ObservedConfiguration, Proposals
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, RunStore, SeedRun
@@ -397,7 +397,7 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_the_full_search(
     again = replace(prepared(prepare), dry=True)
     again.refill()
     assert (again.skipped, again.remaining) == (scheduler.skipped, 0)
-    assert estimate(again).seconds == 0.0
+    assert estimated_seconds(again) == 0.0
     plan = plan_prepared(prepared(prepare, study="new", storage=tmp_path / "new", tracking="none"))
     assert (plan["race"], plan["stages"]) == (BAND, (2, 4, 8))
     assert (plan["seed_runs"], plan["missing"]) == (CONFIGS * SEEDS, 8 * 2 + 3 * 8)
