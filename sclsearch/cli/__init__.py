@@ -14,7 +14,7 @@ from sclsearch.cli.export import export, predict
 from sclsearch.cli.ls import ls, rm
 from sclsearch.cli.options import Commands, HomeCommand, grouped
 from sclsearch.cli.output import write
-from sclsearch.cli.reproduce import augment, reproduce
+from sclsearch.cli.reproduce import reproduce
 from sclsearch.cli.show import compare, report, show
 from sclsearch.cli.tune import confirm, rerun, train, tune
 from sclsearch.cli.ui import ui
@@ -31,7 +31,6 @@ app = typer.Typer(
 COMMANDS = (
     *(tune, train, show, compare, confirm, rerun),
     *(report, export, predict, reproduce),
-    augment,
     *(ls, rm, ui, doctor),
 )
 

@@ -53,7 +53,7 @@ def export(
     baseline: bool = False,
     refit: Annotated[
         Literal["validation", "all"] | None,
-        typer.Option("--refit", metavar="[all]", rich_help_panel=REFIT),
+        typer.Option("--refit", metavar="validation|all", rich_help_panel=REFIT),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS, rich_help_panel=REFIT)] = 1,
     calibrate: bool = False,
@@ -77,9 +77,9 @@ def export(
             Default: the seed with the best validation score.
         --baseline: Export the baseline logistic regression on the frozen encoder (ridge regression
             for scores) instead of the winner.
-        --refit: Train the winner once more and export that model: on all training and validation
-            rows, or with `--refit all` also on the test rows. Its score is then the estimate of the
-            search. Default: a model of the search.
+        --refit: Train the winner once more and export that model: with `validation` on all training
+            and validation rows, with `all` also on the test rows. Its score is then the estimate of
+            the search. Default: a model of the search.
         --seeds: Number of models that --refit trains. Several are exported as one that averages
             their probabilities.
         --calibrate: Divide the logits by a temperature fitted on the validation rows, for

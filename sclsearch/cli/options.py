@@ -20,7 +20,6 @@ from sclsearch.arguments import declared, entries, expanded, fields_of
 from sclsearch.canonical import printable
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.methods import check_method_name
-from sclsearch.papers.augmentation import Marian
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Size
 from sclsearch.selection.rules import parse_rule
@@ -31,8 +30,6 @@ from sclsearch.study.spec import SEARCH, SEARCH_OPTIONS, RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 
 HELP_ALL = "--help-all"
-OPTIONAL = {"--refit": ("validation", "all")}
-"""Options whose value may be left out, with their values; the first is the default."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,7 +81,7 @@ def _described(one: Parameter, helps: Mapping[str, tuple[str, str]]) -> Paramete
 
 
 class HomeCommand(TyperCommand):
-    """Command with `--help-all`, `--refit` without a value, and checks of all values.
+    """Command with `--help-all` and checks of all values.
 
     It expands `~` in paths, because shells do not expand `--option=~/folder`.
     """
@@ -94,11 +91,6 @@ class HomeCommand(TyperCommand):
             for parameter in self.params:
                 parameter.hidden = False  # type: ignore[attr-defined]
             args = ["--help"]
-        following = [*args, ""][1:]
-        args = [
-            f"{word}={OPTIONAL[word][0]}" if after not in OPTIONAL.get(word, [after]) else word
-            for word, after in zip(args, following, strict=True)
-        ]
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:  # of a choice that Typer checks with pydantic
@@ -158,8 +150,7 @@ def _one_line_on_ctrl_c() -> Iterator[None]:
         sys.exit(INTERRUPTED)
 
 
-_STUDY = declared(StudySpec, RunOptions, CustomTask)
-_FIELDS = {**_STUDY, **declared(Marian)}
+_FIELDS = declared(StudySpec, RunOptions, CustomTask)
 _KEYWORD = Parameter.KEYWORD_ONLY
 
 
@@ -226,7 +217,7 @@ _SETTINGS = (
         ("learning_rate", float | None, "Fixed learning rate; the same as --set learning_rate=X."),
     )
 )
-_TUNE = _group(*_STUDY, *_SETTINGS, *_RESOURCES)
+_TUNE = _group(*_FIELDS, *_SETTINGS, *_RESOURCES)
 _TRAIN = {
     **{name: one for name, one in _TUNE.items() if name not in {*SEARCH_OPTIONS, "space"}},
     "task": _parameter("task", help=f"{_FIELDS['task'][2]} Required without --from.").replace(
@@ -241,10 +232,6 @@ _TRAIN = {
 TuneOptions = Annotated[Values, _TUNE]
 TrainOptions = Annotated[Values, _TRAIN]
 ResourceOptions = Annotated[Values, _group(*_RESOURCES)]
-TextOptions = Annotated[
-    Values, _group("task", "train_size", "shots", "unlabeled", "data_dir", *declared(CustomTask))
-]
-TranslationOptions = Annotated[Values, _group(*declared(Marian))]
 
 StudyName = Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")]
 OwnMethod = Annotated[

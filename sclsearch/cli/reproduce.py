@@ -1,32 +1,22 @@
-"""Commands about papers: `reproduce` repeats a table, `augment` writes paraphrases."""
+"""Command `reproduce`, which repeats a published table or figure."""
 
-import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
 import typer
-from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from sclsearch.arguments import fields_of, option_words
 from sclsearch.cli import options as o
 from sclsearch.cli.options import repeat_options
 from sclsearch.cli.output import print_json, write
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
-from sclsearch.papers.augmentation import EDA, Marian, drawn_texts
-from sclsearch.papers.augmentation import write as write_paraphrases
 from sclsearch.papers.tables import Table, published_tables, select_cells
-from sclsearch.protocols.base import Size
 from sclsearch.reports.terminal import Terminal
-from sclsearch.study.spec import MOST_SEEDS, RunOptions, StudySpec
-from sclsearch.tasks import CORPORA, as_task, check_data_dir, load_task
-from sclsearch.tasks.base import Texts
-from sclsearch.tasks.custom import CustomTask, as_options
-from sclsearch.tasks.paraphrases import READ, paraphrase_source
+from sclsearch.study.spec import RunOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sclsearch.papers.reproduce import PlannedCell
 
 
@@ -130,134 +120,3 @@ def _train_and_show(
     wanted = [score for score, one in zip(scores, planned, strict=True) if one.spec is not None]
     incomplete = not wanted or any(None in (score.mean, *score.tests) for score in wanted)
     sys.exit(INCOMPLETE if incomplete else 0)
-
-
-PLAIN_SECONDS = 30.0
-MOST_VIEWS = 100
-
-
-def augment(
-    texts: o.TextOptions,
-    translation: o.TranslationOptions,
-    backend: Literal["marian", "eda"],
-    protocol: str | None = None,
-    replicates: Annotated[int | None, typer.Option(min=1, max=MOST_SEEDS)] = None,
-    views: Annotated[int | None, typer.Option(min=2, max=MOST_VIEWS)] = None,
-    out: Path | None = None,
-) -> None:
-    """Write paraphrases of training texts to a file for the option --paraphrases.
-
-    Run the same command again to resume.
-
-    Options:
-        --backend: Paraphrasing back-end: marian (translation) or eda.
-        --protocol: Protocol that draws the training texts. Default: CSSL's few-shot protocol with a
-            training size, plain for your own file, else all training texts.
-        --replicates: Number of replicates that draw texts. Default: the protocol's number.
-        --views: Paraphrases per text. Default: 2, or the number that the protocol adds to each
-            training row if it is higher.
-        --out: Output file. Default: a file in the current folder, named after the texts and the
-            back-end.
-    """
-    from sclsearch.methods.cmlm import CSSL
-    from sclsearch.study.resolve import find_study_protocol
-
-    task = as_task(texts["task"], **fields_of(CustomTask, o.changed_options(texts)))
-    spec = StudySpec(task=task, protocol=protocol, unlabeled=texts["unlabeled"])
-    size = Size.of(texts["train_size"], texts["shots"])
-    rules = None
-    if protocol or size or not isinstance(task, str):
-        rules = find_study_protocol(spec, CSSL, size)
-    elif replicates is not None:
-        raise SclsearchError(
-            "--replicates: does not apply to all training texts. Leave it out, or give a training "
-            "size or a protocol."
-        )
-    joined, count = (rules.joined, replicates or rules.replicates) if rules else (0, 0)
-    if views is not None and views < joined:
-        raise SclsearchError(
-            f"--views: must be at least {joined}, the number that {protocol} adds to each training "
-            f"row, got {views}. Leave it out."
-        )
-    check_data_dir(task, texts["data_dir"])
-    made = _backend(backend, views or max(READ, joined), o.changed_options(translation), task)
-    source = made.header()
-    on_folds = rules is None or rules.name == "plain"
-    data = load_task(task, texts["data_dir"], on_folds=on_folds)
-    rows = drawn_texts(data, rules, size, count, spec.unlabeled)
-    about = {
-        **source,
-        "backend": backend,
-        "views": made.views,
-        "task": data.task.name,
-        "size": str(size or "full"),
-        "protocol": rules and rules.name,
-        "replicates": count,
-        **({"unlabeled": spec.unlabeled} if spec.unlabeled else {}),
-        "data": data.digest,
-    }
-    pool = spec.unlabeled and f"unlabeled-{spec.unlabeled}"
-    words = filter(None, (data.task.name, about["size"], protocol, pool, backend))
-    path = out or Path(f"paraphrases-{'-'.join(words)}.jsonl")
-    what = f"{len(rows)} texts of {data.task.name} ({data.source}): {source['source']}"
-    Terminal(stderr=True).print(what, soft_wrap=True)
-    _write(path, about, rows, made)
-    options = {
-        "--method": "cssl" if not joined else "ce" if data.task.regression else "scl",
-        "--protocol": protocol,
-        "--train-size": texts["train_size"],
-        "--shots": texts["shots"],
-        "--unlabeled": spec.unlabeled,
-        "--seeds": count if rules and count < rules.replicates else None,
-        "--rule": "mean" if rules and count < rules.rule.least else None,
-        "--paraphrases": path,
-        "--data-dir": texts["data_dir"],
-    }
-    command = ["sclsearch", "tune", *as_options(task), *option_words(options)]
-    write(f"Use it: {shlex.join(command)}\n")
-
-
-def _backend(
-    name: str, views: int, options: Mapping[str, Any], task: str | CustomTask
-) -> EDA | Marian:
-    if name == "eda":
-        if options:
-            named = ", ".join(f"--{option.replace('_', '-')}" for option in options)
-            raise SclsearchError(f"{named}: does not apply to --backend eda. Leave it out.")
-        return EDA(views)
-    if isinstance(task, str) and task in CORPORA and not CORPORA[task].english:
-        raise SclsearchError(
-            f"--backend marian: needs English texts, but those of {task} are Chinese. Take "
-            "--backend eda."
-        )
-    return Marian(views=views, **options)
-
-
-def _write(
-    path: Path, about: Mapping[str, Any], rows: Sequence[Texts], backend: EDA | Marian
-) -> None:
-    """Write the paraphrases with a live bar or, without a terminal, a line now and then."""
-    console, shown = Terminal(stderr=True), time.monotonic()
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    counts = write_paraphrases(path, about, rows, backend)
-    earlier = next(counts)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        line = bar.add_task("texts", total=len(rows), completed=earlier)
-        for done in counts:
-            bar.update(line, completed=done)
-            if not console.is_terminal and time.monotonic() - shown > PLAIN_SECONDS:
-                shown = time.monotonic()
-                console.print(f"{done}/{len(rows)} texts")
-    found = paraphrase_source(path, about["views"]).rows
-    pairs = [(row, view) for row, views in found.items() for view in views]
-    parts = [part for row, view in pairs for part in zip(row, view, strict=True)]
-    same = sum(text.split() == view.split() for text, view in parts)
-    equal = sum(views[0] == views[1] for views in found.values())
-    before = f", {earlier} of them from before" if earlier else ""
-    write(
-        f"{path}: {len(found)} texts with {about['views']} paraphrases each{before}.\n{same} of "
-        f"{len(parts)} paraphrases are the text itself; of {equal} texts the first two are the "
-        "same.\n"
-    )
-    if "note" in about:
-        write(f"Reports will say: {about['note']}\n")

@@ -1,5 +1,7 @@
 """Paraphrase files: EDA, or back-translation by Marian models with random sampling.
 
+python -m sclsearch.papers.augmentation --help
+
 Back-translation follows Edunov et al. (2018). The models are opus-mt (Tiedemann & Thottingal,
 2020); Gunel et al. use fairseq's WMT'18 models.
 """
@@ -9,7 +11,11 @@ import importlib.util
 import json
 import os
 import reprlib
+import shlex
+import sys
+import time
 import warnings
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,14 +25,19 @@ from typing import Annotated, Any
 
 from annotated_types import Gt
 
-from sclsearch.arguments import Option, check_fields
+from sclsearch.arguments import Option, check_fields, declared, fields_of, option_words
 from sclsearch.canonical import NotARegularFileError, digest, file_digest, read_file
 from sclsearch.errors import SclsearchError, first_line
+from sclsearch.methods.cmlm import CSSL
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.rows import Unlabeled, check_unlabeled, draw_rows
 from sclsearch.protocols.variants import for_rows, fresh
 from sclsearch.randomness import seed_for
+from sclsearch.study.resolve import find_study_protocol
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks import CORPORA, as_task, check_data_dir, load_task
 from sclsearch.tasks.base import TaskData, Texts
+from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tasks.paraphrases import (
     EDA_NOTE,
     EDA_VERSION,
@@ -329,3 +340,127 @@ def _open(path: Path, first: Mapping[str, Any]) -> set[Texts]:
 
 def _line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
+
+
+SHOW_SECONDS = 30.0
+TEXTS = ("task", "train_size", "shots", "unlabeled", "protocol", "seeds", "data_dir")
+"""Options that `sclsearch tune` has too."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write paraphrases of training texts to a file for the option --paraphrases of a search.
+
+    Run the same command again to resume.
+    """
+    parser = ArgumentParser("python -m sclsearch.papers.augmentation", description=main.__doc__)
+    own = declared(CustomTask, Marian)
+    options = {name: declared(StudySpec, RunOptions)[name] for name in TEXTS} | own
+    kinds: Mapping[str, dict[str, Any]] = {
+        "task": {"required": True},
+        "text": {"action": "append"},
+        "regression": {"action": "store_const", "const": True},
+    }
+    for name, (_, _, text) in options.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, help=text.replace("%", "%%"), **kinds.get(name, {}))
+    parser.add_argument("--backend", required=True, choices=("marian", "eda"))
+    parser.add_argument(
+        "--views",
+        type=int,
+        help="Paraphrases per text. Default: 2, or 3 for a "
+        "protocol that adds them to the training rows.",
+    )
+    parser.add_argument("--out", default="paraphrases.jsonl", type=Path, help="Output file.")
+    given = vars(parser.parse_args(arguments))
+    try:
+        _augment({name: value for name, value in given.items() if value is not None})
+    except SclsearchError as error:
+        parser.exit(error.code, f"{error}\n")
+
+
+def _augment(values: Mapping[str, Any]) -> None:
+    task = as_task(values["task"], **fields_of(CustomTask, values))
+    spec = StudySpec(**{**fields_of(StudySpec, values), "task": task})
+    size = Size.of(spec.train_size, spec.shots)
+    options = RunOptions(**fields_of(RunOptions, values))
+    rules = None
+    if spec.protocol or size or not isinstance(task, str):
+        rules = find_study_protocol(spec, CSSL, size)
+    elif options.seeds is not None:
+        raise SclsearchError("--seeds: needs a training size or a protocol. Give one of them.")
+    count = options.seeds or rules.replicates if rules else 0
+    check_data_dir(task, options.data_dir)
+    backend = _backend(values, rules.joined if rules else 0, task)
+    source = backend.header()
+    data = load_task(task, options.data_dir, on_folds=rules is None or rules.name == "plain")
+    rows = drawn_texts(data, rules, size, count, spec.unlabeled)
+    about = {
+        **source,
+        "backend": values["backend"],
+        "views": backend.views,
+        "task": data.task.name,
+        "size": str(size or "full"),
+        "protocol": rules and rules.name,
+        "replicates": count,
+        **({"unlabeled": spec.unlabeled} if spec.unlabeled else {}),
+        "data": data.digest,
+    }
+    sys.stderr.write(f"{len(rows)} texts of {data.task.name}: {source['source']}\n")
+    shown = time.monotonic()
+    for done in write(values["out"], about, rows, backend):
+        if time.monotonic() - shown > SHOW_SECONDS:
+            shown = time.monotonic()
+            sys.stderr.write(f"{done}/{len(rows)} texts\n")
+    _show(values["out"], backend.views, source)
+    method = "cssl"
+    if rules and rules.joined:
+        method = "ce" if data.task.regression else "scl"
+    given = {
+        "--method": method,
+        **{f"--{name.replace('_', '-')}": values.get(name) for name in TEXTS[1:]},
+        "--seeds": count if rules and count < rules.replicates else None,
+        "--rule": "mean" if rules and count < rules.rule.least else None,
+        "--paraphrases": values["out"],
+    }
+    command = ["sclsearch", "tune", *as_options(task), *option_words(given)]
+    sys.stdout.write(f"Use it: {shlex.join(command)}\n")
+
+
+def _backend(values: Mapping[str, Any], joined: int, task: str | CustomTask) -> EDA | Marian:
+    options = fields_of(Marian, values)
+    views = options.pop("views", max(READ, joined))
+    if views < max(READ, joined):
+        raise SclsearchError(
+            f"--views: must be at least {max(READ, joined)}, the number that a method or the "
+            f"protocol reads, got {views}. Leave it out."
+        )
+    if values["backend"] == "eda":
+        if options:
+            named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+            raise SclsearchError(f"{named}: does not apply to --backend eda. Leave it out.")
+        return EDA(views)
+    if isinstance(task, str) and task in CORPORA and not CORPORA[task].english:
+        raise SclsearchError(
+            f"--backend marian: needs English texts, but those of {task} are Chinese. Take "
+            "--backend eda."
+        )
+    return Marian(views=views, **options)
+
+
+def _show(path: Path, views: int, source: Mapping[str, Any]) -> None:
+    """Print the numbers of texts, of unchanged paraphrases and of equal pairs of a file."""
+    found = paraphrase_source(path, views).rows
+    pairs = [
+        part for row, made in found.items() for one in made for part in zip(row, one, strict=True)
+    ]
+    same = sum(text.split() == one.split() for text, one in pairs)
+    equal = sum(made[0] == made[1] for made in found.values())
+    note = f"Reports will say: {source['note']}\n" if "note" in source else ""
+    sys.stdout.write(
+        f"{path}: {len(found)} texts with {views} paraphrases each.\n{same} of {len(pairs)} "
+        f"paraphrases are the text itself; of {equal} texts the first two are the same.\n{note}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -209,8 +209,8 @@ def _check_paraphrases(
             needed = f"{error} The file must have those of {count} replicates."
             raise SclsearchError(needed) from error
         raise SclsearchError(
-            f"{error} `sclsearch augment {_augmented(spec, options, study, count)} --backend …` "
-            "writes those that are missing."
+            f"{error} `python -m sclsearch.papers.augmentation "
+            f"{_augmented(spec, options, study, count)} --backend …` writes those that are missing."
         ) from error
 
 
@@ -220,7 +220,7 @@ def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: i
         "--train-size": spec.train_size,
         "--shots": spec.shots,
         "--protocol": study.protocol.name,
-        "--replicates": replicates,
+        "--seeds": replicates,
         "--unlabeled": spec.unlabeled,
     }
     return shlex.join([*as_options(spec.task), *option_words(given)])

@@ -133,8 +133,8 @@ class StudySpec:
         unlabeled: Number of texts for stages that read no labels, including the training examples,
             or all. Further texts may be unlabeled rows of your file. Default: the training
             examples. Example: 500.
-        paraphrases: File written by `sclsearch augment`. Default: paraphrases by EDA (easy data
-            augmentation).
+        paraphrases: File written by `python -m sclsearch.papers.augmentation`. Default: paraphrases
+            by EDA (easy data augmentation).
         space: Search space: practical (any encoder and data), paper (its grid), or a YAML file.
             Default: paper if encoder, task and amount of data are the paper's, else practical.
         sampler: Sampler used after the published configurations: gp, tpe, random, grid, or

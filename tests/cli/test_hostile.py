@@ -18,11 +18,9 @@ REFUSED = [
     ("predict model rows.csv --batch-size", HUGE),
     ("predict model rows.csv --device", RED),
     ("predict model", "pipe.csv"),
-    ("export mine out --refit --seeds", HUGE),
+    ("export mine out --refit all --seeds", HUGE),
     ("export mine out --push", RED),
     ("confirm mine --seeds", HUGE),
-    ("augment --backend eda --task demo --views", HUGE),
-    ("augment --backend eda --task demo --train-size 8 --out", "pipe.csv"),
     ("train --method scl --task demo --model", "loop"),
     ("reproduce lacon/table-6 --cells", "x" * 9_999),
 ]
@@ -50,7 +48,6 @@ def test_control_characters_of_names_and_data_reach_no_terminal(
     own = ("--task", "own.csv", "--text", "text", "--label", "label")
     for arguments in (
         (*SEARCH, *own, "--dry-run"),
-        ("augment", "--backend", "eda", *own, "--out", RED),
         (*SEARCH, "--data-dir", RED),
     ):
         result = sclsearch(*arguments)

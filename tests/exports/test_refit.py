@@ -74,8 +74,8 @@ def chosen_epochs(storage: Path) -> float:
 def test_a_refit_trains_on_the_rows_of_the_search_for_the_epochs_that_validation_chose(
     scl: Path, tmp_path: Path
 ) -> None:
-    given = ["export", "--storage", str(scl), "mine", str(tmp_path / "validation"), "--refit"]
-    result = CliRunner().invoke(app, given)
+    given = ["export", "--storage", str(scl), "mine", str(tmp_path / "validation")]
+    result = CliRunner().invoke(app, [*given, "--refit", "validation"])
     assert (result.exit_code, result.stderr) == (0, "Training the winner again …\n")
     assert "the exported model itself was not tested" in result.stdout
     records = {

@@ -137,7 +137,7 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
 
     write(some, "a")
     name = finish(noisy, replace(options, configs=1, seeds=10))
-    with pytest.raises(SclsearchError, match="--replicates 13"):
+    with pytest.raises(SclsearchError, match="--seeds 13"):
         confirmed(name, options)
     write(every, "a")
     finish(repeated_spec(options.storage, name, fresh=3, first_fresh=10), options)

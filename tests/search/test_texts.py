@@ -96,7 +96,7 @@ def test_augment_writes_the_texts_that_a_study_and_its_repetition_read(
     assert read <= set(augmentation.drawn_texts(*options, 15 + (fresh or 0), unlabeled))
     with pytest.raises(SclsearchError) as raised:
         prepare(replace(spec, paraphrases=write(())), seeds=fresh or 1, study="other")
-    assert f" --replicates {15 + fresh if fresh else 1} " in str(raised.value)
+    assert f" --seeds {15 + fresh if fresh else 1} " in str(raised.value)
 
 
 def test_changed_paraphrases_of_a_text_that_is_read_give_another_study_and_more_do_not(
