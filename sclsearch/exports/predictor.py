@@ -18,7 +18,7 @@ from sclsearch.canonical import as_tuples, check_regular, counted, read_file
 from sclsearch.encoders.models import CARD, encoder_folder
 from sclsearch.errors import SclsearchError, first_line
 from sclsearch.exports.calibration import Calibration, scaled
-from sclsearch.store.schema import Count, Like, Number, Text, Value
+from sclsearch.store.schema import Count, Number, Text, Value
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.tables import character_fault, has_blank
 
@@ -85,7 +85,7 @@ class ExportRecord:
     validation: Number | None
     test: Number | None
     # Every hyperparameter of method and training.
-    fields: Annotated[Mapping[str, Any], Like(dict[Text, Value])]
+    fields: Mapping[Text, Value]
     # Name of the method, or `FILE.py:CLASS` with the SHA-256 of that file.
     place: Text = ""
     method_digest: Text = ""

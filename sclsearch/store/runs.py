@@ -5,24 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.schema import (
-    Environment,
-    Evaluated,
-    Like,
-    Number,
-    Reading,
-    Scores,
-    SeedRunOrigin,
-    Text,
-    Time,
-)
+from sclsearch.store.schema import Text, Time
 from sclsearch.store.storage import (
     DamagedError,
     Storage,
@@ -100,22 +89,22 @@ class SeedRun:
     key: Text  # SHA-256 of the identity
     identity: Mapping[str, Any]  # all fields that determine the results
     # The study that trained it first, and how to train it again.
-    origin: Annotated[Mapping[str, Any], Like(SeedRunOrigin)]
+    origin: Mapping[str, Any]
     notes: tuple[Text, ...] = ()  # on method and encoder, for readers of the scores
     # Losses of all stages before the last.
-    stages: tuple[Annotated[Evaluation, Like(Reading)], ...] = ()
+    stages: tuple[Evaluation, ...] = ()
     # Validation results and mean losses, by epoch and update.
-    evaluations: tuple[Annotated[Evaluation, Like(Evaluated)], ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
     kept: int = -1  # index of the evaluation that counts
     # Empty if it is still to come.
-    test: Annotated[Evaluation, Like(Scores)] = field(default_factory=dict)
+    test: Evaluation = field(default_factory=dict)
     # By split, at the kept evaluation.
-    predictions: Mapping[Text, list[Annotated[float, Like(Number)]]] = field(default_factory=dict)
+    predictions: Mapping[str, Any] = field(default_factory=dict)
     rows: Text = ""  # digest of the file of labels and probabilities; empty for a failed seed run
     started: Time = 0.0  # Unix seconds
     seconds: Time = 0.0  # wall-clock time of training, validation and test
     # Versions, threads and device.
-    environment: Annotated[Mapping[str, Any], Like(Environment)] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
     failure: Failure | None = None
 
     @property
@@ -167,12 +156,8 @@ class SeedRun:
         return value(metric, self.test) if self.test else None
 
     def check(self, path: str) -> None:
-        if not path.rpartition("/")[2].startswith(self.key) or digest(self.identity) != self.key:
+        if not path.rpartition("/")[2].startswith(self.key):
             raise ValueError(f"it holds the seed run {self.key[:12]}")
-        if self.failure is None and not -1 <= self.kept < len(self.evaluations):
-            raise ValueError(f"kept must be an evaluation, got {self.kept}")
-        for evaluation in self.counted.values():
-            value(str(self.identity.get("metric")), evaluation)
 
 
 class RunStore:

@@ -14,20 +14,7 @@ from pydantic import Field
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.selection.race import Band
-from sclsearch.store.schema import (
-    Baseline,
-    Count,
-    Fields,
-    Identity,
-    Like,
-    Origin,
-    Rows,
-    Seed,
-    Text,
-    Time,
-    Training,
-    Value,
-)
+from sclsearch.store.schema import Count, Text, Time
 from sclsearch.store.storage import (
     DamagedError,
     Storage,
@@ -65,11 +52,11 @@ class StudyRecord:
 
     name: Text
     # Settings that must stay the same when the study resumes.
-    identity: Annotated[Mapping[str, Any], Like(Identity)]
+    identity: Mapping[str, Any]
     # Identity that all seed runs share; it must stay the same too.
-    training: Annotated[Mapping[str, Any], Like(Training)]
+    training: Mapping[str, Any]
     # What may differ between machines, such as the paths of data and model.
-    origin: Annotated[Mapping[str, Any], Like(Origin)]
+    origin: Mapping[str, Any]
     created: Time  # Unix seconds
 
     @property
@@ -91,9 +78,8 @@ class ConfigurationRecord:
     """Stored configuration: one point of the search space."""
 
     number: Count  # within the study, from 0
-    values: Annotated[Mapping[str, Any], Like(dict[Text, Value])]  # of the space's parameters
-    # All fields of the method and of `Training`.
-    fields: Annotated[Mapping[str, Any], Like(Fields)]
+    values: Mapping[str, Any]  # of the space's parameters
+    fields: Mapping[str, Any]  # all of the method and of `Training`
     origin: Text  # published, start (differs from the published one), sampled, or given
 
     def check(self, path: str) -> None:
@@ -106,8 +92,8 @@ class ReplicateRecord:
 
     number: Count  # from 0
     # SHA-256 of its training, validation and test rows, and other inputs.
-    rows: Annotated[Mapping[str, str], Like(Rows)]
-    seeds: Mapping[Text, Annotated[int, Like(Seed)]]  # random seeds by purpose
+    rows: Mapping[str, str]
+    seeds: Mapping[str, int]  # random seeds by purpose
     notes: tuple[Text, ...]  # about the split, for readers of the scores
 
     def check(self, path: str) -> None:
@@ -207,7 +193,7 @@ class Baselines:
     """Baselines of a study, and the speed of its encoder."""
 
     # Results by split, by name of the baseline, by replicate.
-    replicates: Mapping[int, Mapping[Text, Annotated[Mapping[str, Any], Like(Baseline)]]]
+    replicates: Mapping[int, Mapping[str, Mapping[str, Any]]]
     texts_per_second: Time = 0.0  # of the encoder; 0 if unknown
 
 
