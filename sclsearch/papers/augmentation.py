@@ -412,18 +412,21 @@ def _augment(values: Mapping[str, Any]) -> None:
             shown = time.monotonic()
             sys.stderr.write(f"{done}/{len(rows)} texts\n")
     _show(values["out"], backend.views, source)
-    method = "cssl"
-    if rules and rules.joined:
-        method = "ce" if data.task.regression else "scl"
-    given = {
-        "--method": method,
-        **{f"--{name.replace('_', '-')}": values.get(name) for name in TEXTS[1:]},
-        "--seeds": count if rules and count < rules.replicates else None,
-        "--rule": "mean" if rules and count < rules.rule.least else None,
-        "--paraphrases": values["out"],
-    }
+    given: dict[str, object] = {"--method": "cssl"}
+    given |= {f"--{name.replace('_', '-')}": values.get(name) for name in TEXTS[1:]}
+    if rules:
+        given |= _fewer(rules, count)
+        if rules.joined:
+            given["--method"] = "ce" if data.task.regression else "scl"
+    given["--paraphrases"] = values["out"]
     command = ["sclsearch", "tune", *as_options(task), *option_words(given)]
     sys.stdout.write(f"Use it: {shlex.join(command)}\n")
+
+
+def _fewer(protocol: Protocol, seeds: int) -> dict[str, object]:
+    """Return the options of a search with fewer seeds than the protocol has."""
+    rule = "mean" if seeds < protocol.rule.least else None
+    return {"--seeds": seeds if seeds < protocol.replicates else None, "--rule": rule}
 
 
 def _backend(values: Mapping[str, Any], joined: int, task: str | CustomTask) -> EDA | Marian:
