@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -49,18 +50,20 @@ def ui(
 
 
 def _write_missing_runs(storage: str, uri: str) -> None:
+    from sclsearch.tracking.process import WriterProcess
     from sclsearch.tracking.publish import track_study
 
     names = study_names(storage)
     if names:
         write("Writing to MLflow the studies that it lacks …\n", error=True)
-    for name in names:
-        try:
-            warning = track_study(storage, name, uri)
-        except SclsearchError as error:
-            warning = str(error)
-        if warning:
-            write(f"{warning}\n", error=True)
+    with closing(WriterProcess(uri, storage)) as writer:
+        for name in names:
+            try:
+                warning = track_study(storage, name, writer)
+            except SclsearchError as error:
+                warning = str(error)
+            if warning:
+                write(f"{warning}\n", error=True)
 
 
 def _check_free(port: int) -> None:

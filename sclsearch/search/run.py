@@ -107,7 +107,7 @@ def _started_logger(uri: str | None, scheduler: Scheduler, stack: ExitStack) -> 
     if uri is None:
         return None
     logger = MLflowLogger(uri, scheduler.storage)
-    stack.callback(logger.writer.end)
+    stack.callback(logger.writer.close)
     scheduler.callbacks = [*scheduler.callbacks, _LiveCurves(logger, scheduler.state)]
     logger.sync(scheduler.state, ended=False)  # starts its process
     return logger
@@ -179,7 +179,7 @@ def _publish(logger: MLflowLogger, scheduler: Scheduler, console: Console) -> No
     missing = [scheduler.tracking, name and f"the winner is not registered as {name}"]
     try:
         if logger.answers:
-            registered, warning = publish(logger, found, registered_name=name)
+            registered, warning = publish(logger.writer, found, registered_name=name)
             missing[1:] = []
             if warning is not None:
                 console.print(warning, style="yellow", markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sclsearch.store.storage import Storage
 from sclsearch.study.state import SearchState, SeedRunTask
-from sclsearch.tracking.process import WriterProcess
+from sclsearch.tracking.process import TrackingError, WriterProcess
 from sclsearch.tracking.records import RunRecord, counts, live_record, new_records
 from sclsearch.tracking.server import masked
 
@@ -84,7 +84,7 @@ class MLflowLogger:
             self._thread.join(timeout)
         late = f"no answer for {timeout:g} s" if self._thread.is_alive() else ""
         if end or late:
-            self.writer.end()
+            self.writer.close()
         missing = self._put - self._written
         if not missing:
             return None
@@ -100,9 +100,10 @@ class MLflowLogger:
     def _write(self, record: RunRecord) -> bool:
         if self._server_down and self._closing.is_set():
             return False
-        fault = self.writer.write(record)
-        if fault is not None:
-            self._reason, self._server_down = fault
+        try:
+            self.writer.write(record)
+        except TrackingError as error:
+            self._reason, self._server_down = str(error), error.unreachable
             return False
         self._server_down = False
         self._written += 1

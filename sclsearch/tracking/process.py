@@ -17,16 +17,21 @@ from sclsearch.tracking.writer import Writer, failure_reason, is_unreachable
 
 Fault = tuple[str, bool]
 """Reason why a call failed, and whether MLflow was unreachable."""
+ENDED = "the process that writes to MLflow ended"
 
 
 class TrackingError(SclsearchError):
     """Error of MLflow in the process that writes to it."""
 
+    def __init__(self, reason: str, unreachable: bool) -> None:
+        super().__init__(reason)
+        self.unreachable = unreachable
+
 
 class WriterProcess:
     """`Writer` in a process of its own.
 
-    It begins with the first call, and ends with this process or with `end`.
+    It begins with the first call, and ends with this process or with `close`.
     """
 
     def __init__(self, uri: str, storage: Storage) -> None:
@@ -35,31 +40,26 @@ class WriterProcess:
         self._pipe: Connection | None = None
         self._ended = False
 
-    def write(self, record: RunRecord) -> Fault | None:
-        """Write a record, with the stored results of a seed run; return a fault or None."""
-        return self._answer(_write, record, self._storage)[1]
+    def write(self, record: RunRecord) -> None:
+        """Write a record, with the results of a stored seed run; raise TrackingError on a fault."""
+        self.call(_write, record, self._storage)
 
     def call(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Return `function(writer, *arguments)` of the process; raise TrackingError for a fault."""
-        result, fault = self._answer(function, *arguments)
-        if fault is not None:
-            raise TrackingError(fault[0])
-        return result
-
-    def _answer(self, *call: object) -> tuple[Any, Fault | None]:
-        ended = None, ("the process that writes to MLflow ended", True)
         if self._ended:
-            return ended
+            raise TrackingError(ENDED, unreachable=True)
         try:
             pipe = self._pipe = self._pipe or self._start()
-            pipe.send(call)
-            answer: tuple[Any, Fault | None] = pipe.recv()
-        except (OSError, EOFError):  # the next call starts another one
+            pipe.send((function, *arguments))
+            result, fault = pipe.recv()
+        except (OSError, EOFError) as error:  # the next call starts another one
             self._kill()
-            return ended
-        return answer
+            raise TrackingError(ENDED, unreachable=True) from error
+        if fault is not None:
+            raise TrackingError(*fault)
+        return result
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the process, also while it waits for MLflow."""
         self._ended = True
         self._kill()
@@ -70,7 +70,7 @@ class WriterProcess:
             self._process.kill()
             self._process.wait()
 
-    def _start(self) -> "Connection":
+    def _start(self) -> Connection:
         ours, theirs = Pipe()
         # Not `multiprocessing`: it would run the user's script again, in the new process.
         with theirs:

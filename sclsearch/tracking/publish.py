@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,10 +21,15 @@ from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import DamagedError, Storage, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
 from sclsearch.study.state import stored_state
-from sclsearch.tracking.logger import MLflowLogger
-from sclsearch.tracking.process import TrackingError
-from sclsearch.tracking.records import RunRecord, experiment_name, json_text, short_settings
-from sclsearch.tracking.server import LEVEL, connect, masked, quietly, sqlite_uri, write_view
+from sclsearch.tracking.process import TrackingError, WriterProcess
+from sclsearch.tracking.records import (
+    RunRecord,
+    experiment_name,
+    json_text,
+    new_records,
+    short_settings,
+)
+from sclsearch.tracking.server import LEVEL, connect, quietly, sqlite_uri, write_view
 from sclsearch.tracking.serving import LABEL, score_columns, text_columns
 from sclsearch.tracking.writer import Writer, failure_reason, runs_of
 
@@ -36,9 +41,9 @@ PAGE_SOURCE = "sclsearch.page"
 
 
 def publish(
-    logger: MLflowLogger, found: Report, *, registered_name: str | None = None
+    writer: WriterProcess, found: Report, *, registered_name: str | None = None
 ) -> tuple[str | None, str | None]:
-    """Write the result of a study to MLflow by its closed logger; a repeated call changes nothing.
+    """Write the result of a study to MLflow, after its records; a repeated call changes nothing.
 
     The study's run gets the winner, the report and its HTML page; its experiment gets a table of
     all configurations. The winner becomes a model if its weights are stored, its method belongs to
@@ -49,16 +54,16 @@ def publish(
         lacks the HTML page, if it does.
     """
     results = _report_record(found)
-    shown = logger.writer.call(_write_report, results)
-    warning = _write_page(logger, results, shown, found)
+    shown = writer.call(_write_report, results)
+    warning = _write_page(writer, results, shown, found)
     own_method = bool(found.record.training.get("method_file"))
     winner = found.winner
     unready = winner is None or winner.untested or not found.finished or not _weights(found)
     registered = None
     if registered_name is not None or not (own_method or unready):
-        model_id = _log_winner(logger, found)
+        model_id = _log_winner(writer, found)
         if registered_name is not None:
-            number = logger.writer.call(_register, results.study, registered_name, model_id)
+            number = writer.call(_register, results.study, registered_name, model_id)
             registered = f"{registered_name} version {number}"
     return registered, warning
 
@@ -78,7 +83,7 @@ def _write_report(writer: Writer, results: RunRecord) -> object:
 
 
 def _write_page(
-    logger: MLflowLogger, results: RunRecord, source: object, found: Report
+    writer: WriterProcess, results: RunRecord, source: object, found: Report
 ) -> str | None:
     """Write the HTML page to a study's run, unless MLflow has a page of the same data.
 
@@ -94,21 +99,17 @@ def _write_page(
         page = page_html([found], texts=False)
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
-    logger.writer.call(
-        Writer.write,
-        RunRecord(
-            results.study,
-            tags={PAGE_SOURCE: shown},
-            artifacts={PAGE: page},
-            experiment=results.experiment,
-            part="html",
-        ),
-    )
+    tags, files = {PAGE_SOURCE: shown}, {PAGE: page}
+    writer.write(replace(results, tags=tags, artifacts=files, description="", part="html"))
     return None
 
 
-def track_study(storage: Storage, name: str, uri: str) -> str | None:
-    """Log a stored study to MLflow, without duplicates; return what MLflow lacks, if anything."""
+def track_study(storage: Storage, name: str, writer: WriterProcess) -> str | None:
+    """Log a stored study to MLflow, without duplicates; return why its page is missing, if it is.
+
+    Raises:
+        SclsearchError: MLflow does not accept the study, or a search writes it now.
+    """
     store, record = existing_study(storage, name)
     replicates, configurations = store.replicates(), store.configurations()
     rule = parse_rule(record.origin["rule"])
@@ -118,20 +119,15 @@ def track_study(storage: Storage, name: str, uri: str) -> str | None:
     state, damaged = stored_state(runs, record, replicates, configurations, rule, band)
     if damaged:
         raise DamagedError("\n".join(damaged))
-    logger = MLflowLogger(uri, storage)
-    logger.sync(state)
     try:
-        missing = logger.close(timeout=None, end=False)
-        if missing and not logger.answers:
-            raise SclsearchError(f"{missing}. Start or repair the server, then repeat the command.")
-        _, warning = publish(logger, report(storage, store.name))
+        for one in new_records(state):
+            writer.write(one)
+        return publish(writer, report(storage, store.name))[1]
     except TrackingError as error:
         raise SclsearchError(
-            f"{masked(uri)}: lacks the report of {store.name}: {error}. Repeat the command."
+            f"MLflow lacks {store.name} or its report: {error}. Repair the server, then repeat the "
+            "command."
         ) from error
-    finally:
-        logger.writer.end()
-    return missing or warning
 
 
 def _report_record(found: Report) -> RunRecord:
@@ -182,16 +178,16 @@ def check_model_name(name: str | None, uri: str | None, *, own_method: bool) -> 
         )
 
 
-def _log_winner(logger: MLflowLogger, found: Report) -> str:
+def _log_winner(writer: WriterProcess, found: Report) -> str:
     """Return the id of the winner's model; log it if MLflow lacks it."""
     winner, study = finished_winner(found), found.record.mlflow_name
-    if model_id := logger.writer.call(_find_model, study, winner.seeds[winner.reported[0]].key):
+    if model_id := writer.call(_find_model, study, winner.seeds[winner.reported[0]].key):
         return str(model_id)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "export"
         # Also a useless winner: the run's description has the warning.
         record = export(found, folder, ExportOptions(force=True))
-        return str(logger.writer.call(_log_model, study, winner, record, folder))
+        return str(writer.call(_log_model, study, winner, record, folder))
 
 
 def _find_model(writer: Writer, study: str, key: str) -> str | None:

@@ -31,8 +31,7 @@ class RunRecord:
     artifacts: Mapping[str, str] = field(default_factory=dict)
     # Metrics of a seed run: pairs of update number and metrics, in order.
     history: tuple[tuple[int, Mapping[str, float]], ...] = ()
-    # Current metrics of a configuration or study. A value that differs from the written one becomes
-    # the metric's next step.
+    # Current metrics of a configuration or study.
     metrics: Mapping[str, float] = field(default_factory=dict)
     # MLflow's status at the end of the run: `FINISHED` or `FAILED`; None while it goes on.
     status: str | None = None

@@ -7,10 +7,9 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import get_ident
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
@@ -49,7 +48,6 @@ PARAMETERS = "workflowType=machine_learning"
 """Without it the UI opens its pages for language model applications."""
 _VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 _METRICS = ("val", "test", "seeds", "test_std", "val_loss")
-_LOGGERS = ("mlflow", "alembic")
 _URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
 _SQLITE_START = b"SQLite format 3\0"
@@ -193,20 +191,18 @@ def artifact_location(uri: str) -> str | None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Make MLflow time out early, and log nothing in this thread; errors still raise.
+    """Make MLflow time out early, and disable logging in the body; errors still raise.
 
     The settings stay in the environment of this process.
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    import mlflow  # noqa: F401  # creates the log handlers
-
-    with ExitStack() as stack:
-        thread = get_ident()
-        for handler in {h for name in _LOGGERS for h in logging.getLogger(name).handlers}:
-            handler.addFilter(others := lambda record: record.thread != thread)
-            stack.callback(handler.removeFilter, others)
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
         yield
+    finally:
+        logging.disable(before)
 
 
 def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
@@ -259,8 +255,7 @@ def pages(uri: str, server: str) -> list[tuple[str, str]]:
 
     `server` is the address of the UI, such as `http://127.0.0.1:5000`.
     """
-    with quietly():
-        found = connect(uri).search_experiments(order_by=["last_update_time DESC"])
+    found = connect(uri).search_experiments(order_by=["last_update_time DESC"])
     return [
         (
             one.name,

@@ -16,14 +16,12 @@ from sclsearch.tracking.server import (
     connect,
     masked,
     prepare_database,
-    quietly,
 )
 
 ID = "sclsearch.id"
 LEVELS = ("study", "configuration", "seed run")
 PARENT = "mlflow.parentRunId"
 DESCRIPTION = "mlflow.note.content"
-RESERVED = ("sclsearch.", "mlflow.")
 # Without this tag the UI opens an experiment as one of language model applications.
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 
@@ -47,15 +45,14 @@ class Writer:
 
     def write(self, record: RunRecord) -> None:
         """Update the run of a record."""
-        with quietly():
-            if self.client is None:
-                prepare_database(self._uri)
-                self.client = connect(self._uri)
-            try:
-                self._write(record)
-            except Exception:  # the server may have done what it did not answer
-                self._studies.pop(record.study, None)
-                raise
+        if self.client is None:
+            prepare_database(self._uri)
+            self.client = connect(self._uri)
+        try:
+            self._write(record)
+        except Exception:  # the server may have done what it did not answer
+            self._studies.pop(record.study, None)
+            raise
 
     def run_of(self, study: str) -> tuple[str, str]:
         """Return the ids of the experiment and of the run of a study that `write` has written."""
@@ -78,8 +75,9 @@ class Writer:
         tags = {**record.tags, **mark}
         if record.description:
             tags[DESCRIPTION] = record.description
-        if len(record.path) == 2:
-            self._delete_outdated_tags(run, tags)
+        if len(record.path) == 2 and "failure" in run.data.tags.keys() - tags.keys():
+            self.client.delete_tag(run_id, "failure")  # the seed run was trained again
+            del run.data.tags["failure"]
         self._log(run, record, tags)
         run.data.tags.update(tags)
         if record.status is not None:
@@ -103,24 +101,11 @@ class Writer:
             for name, value in record.metrics.items()
             if math.isfinite(value) and run.data.metrics.get(name) != value
         }
-        metrics += [
-            Metric(name, value, now, self._next_step(run, name)) for name, value in changed.items()
-        ]
+        metrics += [Metric(name, value, now, 0) for name, value in changed.items()]
         params = [Param(name, str(value)) for name, value in record.params.items()]
         run_tags = [RunTag(name, text) for name, text in tags.items()]
         self.client.log_batch(run.info.run_id, metrics=metrics, params=params, tags=run_tags)
         run.data.metrics.update(changed)
-
-    def _next_step(self, run: Any, name: str) -> int:
-        # MLflow shows the value of the highest step, independently of the drivers' clocks.
-        there = name in run.data.metrics
-        return len(self.client.get_metric_history(run.info.run_id, name)) if there else 0
-
-    def _delete_outdated_tags(self, run: Any, tags: Mapping[str, str]) -> None:
-        """Delete tags, such as a failure, of a seed run that was trained again."""
-        for name in run.data.tags.keys() - tags.keys() - {LEVEL}:
-            if not name.startswith(RESERVED):
-                self.client.delete_tag(run.info.run_id, name)
 
     def _find(self, record: RunRecord, path: tuple[int, ...]) -> Any:
         study = record.study
@@ -129,19 +114,12 @@ class Writer:
         known, identity = self._studies[study], _identity(record, path)
         if identity not in known.runs:
             tags = {ID: identity, LEVEL: LEVELS[len(path)]}
-            start = None if record.started is None else round(1000 * record.started)
+            start, name = None, identity
             if path:
-                parent = self._find(record, path[:-1])
-                tags[PARENT] = parent.info.run_id
-                if len(path) == 1:
-                    # MLflow sorts ties by start time, latest first: earlier ones get later times.
-                    start = parent.info.start_time - path[0]
-            name = identity.partition("@")[0]
+                tags[PARENT] = self._find(record, path[:-1]).info.run_id
             if path == record.path:
-                tags |= record.tags
-                if record.status is not None:
-                    tags |= _mark(record)  # the run is complete only once it has this status
-                name = record.name or name
+                start = None if record.started is None else round(1000 * record.started)
+                name = record.name or identity
             known.runs[identity] = self.client.create_run(
                 known.experiment_id, start, tags=tags, run_name=name
             )
@@ -153,11 +131,6 @@ class Writer:
         location = artifact_location(self._uri)
         if found is None:
             return _Study(self.client.create_experiment(experiment, location, tags=KIND), {})
-        if found.lifecycle_stage != "active":
-            raise SclsearchError(
-                f"the experiment {experiment!r} is deleted there; restore it: "
-                f"mlflow experiments restore -x {found.experiment_id}"
-            )
         place = found.artifact_location
         if location is not None and place != location and place.startswith("file:"):
             raise SclsearchError(

@@ -1,6 +1,7 @@
 """Tests of studies whose task has no test rows: reports show validation scores alone."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import NO_TEST_ROWS
 from sclsearch.protocols.variants import laptop, with_folds
 from sclsearch.tasks import as_task, load_task
+from sclsearch.tracking.process import WriterProcess
 from sclsearch.tracking.publish import track_study
 from sclsearch.tracking.server import LEVEL, connect
 from tests.studies import in_process
@@ -125,7 +127,8 @@ def test_commands_tables_exports_the_page_and_mlflow_have_no_test_scores(
     assert "misclassified" not in page
     assert "sclsearch confirm" not in page
     tracking = f"sqlite:///{folder}/mlflow.db"
-    track_study(folder / "storage", "first", tracking)
+    with closing(WriterProcess(tracking, folder / "storage")) as writer:
+        track_study(folder / "storage", "first", writer)
     client = connect(tracking)
     experiments = [one.experiment_id for one in client.search_experiments()]
     (run,) = client.search_runs(experiments, f"tags.{LEVEL} = 'study' and run_name = 'first'")

@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -18,7 +19,7 @@ from sclsearch.reports.report import finished_winner, report
 from sclsearch.reports.summary import summary_of
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
-from sclsearch.tracking.logger import MLflowLogger
+from sclsearch.tracking.process import WriterProcess
 from sclsearch.tracking.publish import (
     check_model_name,
     delete_runs,
@@ -45,7 +46,8 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def track(storage: Path, uri: str) -> str | None:
     """Write to MLflow what it lacks of the study."""
-    return track_study(storage, "mine", uri)
+    with closing(WriterProcess(uri, storage)) as writer:
+        return track_study(storage, "mine", writer)
 
 
 def study_run(shown: Shown) -> Any:
@@ -65,11 +67,8 @@ def artifacts(shown: Shown, run: Any) -> dict[str, str]:
 def registered(storage: Path, uri: str, name: str | None) -> tuple[str | None, str | None]:
     """Write the study to MLflow, and its winner to the registry if a name is given."""
     track(storage, uri)
-    logger = MLflowLogger(uri, storage)
-    try:
-        return publish(logger, report(storage, "mine"), registered_name=name)
-    finally:
-        logger.close()
+    with closing(WriterProcess(uri, storage)) as writer:
+        return publish(writer, report(storage, "mine"), registered_name=name)
 
 
 def test_a_study_run_has_its_scores_its_report_and_its_page_once_that_can_be_drawn(
@@ -139,14 +138,12 @@ def test_the_registered_model_predicts_like_the_exported_winner_and_is_written_o
 def test_the_winner_becomes_a_model_once_the_search_has_finished(
     trained: Path, uri: str, shown: Shown
 ) -> None:
-    logger, found = MLflowLogger(uri, trained), report(trained, "mine")
-    try:
+    found = report(trained, "mine")
+    with closing(WriterProcess(uri, trained)) as writer:
         for finished in (False, True):
-            publish(logger, replace(found, finished=finished))
+            publish(writer, replace(found, finished=finished))
             experiment = study_run(shown).info.experiment_id
             assert len(shown.client.search_logged_models([experiment])) == finished
-    finally:
-        logger.close()
 
 
 @pytest.mark.parametrize("name", [None, "sentiment"])
