@@ -1,14 +1,14 @@
 """Columns of text from CSV, TSV, JSON, JSON Lines and Parquet files, and from data in memory."""
 
+import csv
 import gzip
 import json
 import re
 import reprlib
 import zlib
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FORMATS = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".parquet")
 """Endings of the files that can be read; each may be followed by `.gz`."""
 DELIMITERS = ",;\t|~"
-NEWLINE = b"\n"
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
 SHOWN_FAULTS = 5
 _SIGNATURES = {  # first bytes of files that are often named `.csv`
@@ -88,9 +87,9 @@ def parse(
 ) -> "pd.DataFrame":
     """Return the rows of a file's content; `where` is its name, for errors.
 
-    Without a delimiter, that of CSV cells is detected, and quotes in a TSV file are text, as in
-    GLUE's files, unless it is written with the quotes of CSV; `literal` excludes that. A CSV or TSV
-    file without a header needs `header`, the names of all columns.
+    Without a delimiter, that of CSV cells is detected. Without one, quotes in a TSV file are text
+    if they are not those of CSV, or if `literal`, as in GLUE's files. A CSV or TSV file without a
+    header needs `header`, the names of all columns.
     """
     import pandas as pd
 
@@ -104,74 +103,64 @@ def parse(
             raise ValueError("it is empty")
         if ending == ".parquet":
             return _read_parquet(content, where)
+        text = content.decode("utf-8-sig")
         if ending in (".csv", ".tsv"):
-            return _read_csv(content, ending, delimiter, header, literal)
+            return _read_csv(text, ending, delimiter, header, literal)
         # Objects keep large integers beside missing values.
-        rows = _records(content.decode("utf-8-sig"), columns=ending == ".json")
+        rows = _records(text, columns=ending == ".json")
         return pd.DataFrame(rows, dtype=object)
 
 
 def _read_csv(
-    text: bytes, ending: str, delimiter: str | None, header: Sequence[str] | None, literal: bool
+    text: str, ending: str, delimiter: str | None, header: Sequence[str] | None, literal: bool
 ) -> "pd.DataFrame":
     import pandas as pd
 
-    if text.startswith((*_SIGNATURES, BOM_UTF8)):
-        text.decode()  # raises for a signature
-        text = text.removeprefix(BOM_UTF8)
-    if ending == ".csv" and (line := re.match(rb'"?sep=(.)"?\r?\n', text)):  # for Excel
-        delimiter, text = delimiter or line[1].decode(), b"\n" + text[line.end() :]
-    first = next((line for line in BytesIO(text) if line.strip(b"\r\n")), b"").decode()
-    quoted = ending == ".csv" or delimiter is not None or first.startswith('"')
+    if ending == ".csv" and (line := re.match(r'"?sep=(.)"?\r?\n', text)):  # for Excel
+        delimiter, text = delimiter or line[1], "\n" + text[line.end() :]
+    first = "".join(re.findall(r"^[\r\n]*([^\r\n]+)", text))
+    strict = ending == ".csv" or delimiter is not None or first.startswith('"')
     if delimiter is None:
         unquoted = re.sub(r'"[^"]*"', "", first)
         delimiter = "\t" if ending == ".tsv" else max(DELIMITERS, key=unquoted.count)
-    if quoted and (end := _end_of_cells(text, delimiter)) < len(text):
+    rows = _quoted_cells(text, delimiter, strict=strict) if strict or not literal else []
+    if not rows:
+        lines = (line.removesuffix("\r") for line in text.split("\n"))
+        rows = [line.split(delimiter) for line in lines if line.strip(" ")]
+    names, *rows = rows
+    if header is not None:
+        names, rows = [*header], [names, *rows]
+    for number, row in enumerate(rows, 1):
+        if len(row) > len(names):
+            raise ValueError(f"row {number}: must have {len(names)} cells, got {len(row)}")
+        row.extend([""] * (len(names) - len(row)))
+    return pd.DataFrame(rows, columns=names, dtype=object)
+
+
+def _quoted_cells(text: str, delimiter: str, *, strict: bool) -> list[list[str]]:
+    """Return the cells of each row, with the quotes of CSV.
+
+    If a quote cannot be one of CSV, raise ValueError if `strict`, otherwise return no rows. Then
+    neither can the quotes around both a tab and a line feed: they may belong to two texts.
+    """
+    csv.field_size_limit(2**31 - 1)
+    # A single carriage return ends a row of CSV, but is text in TSV.
+    lines = StringIO(text, newline="" if strict else "\n")
+    reader, rows, line = csv.reader(lines, delimiter=delimiter, strict=True), [], 1
+    try:
+        for row in reader:
+            if not strict and any("\t" in cell and "\n" in cell for cell in row):
+                return []
+            rows += [row] if row else []
+            line = reader.line_num + 1
+    except csv.Error as error:
+        if not strict:
+            return []
         raise ValueError(
-            f"line {text.count(NEWLINE, 0, end) + 1}: a cell that begins with a quote must end "
-            'with one, and a quote within it must be doubled, as ""'
-        )
-    quoted = quoted or (not literal and "\t" in first and _needs_quotes(text))
-    # Only line feeds end lines, since texts may contain other line separators.
-    options: dict[str, Any] = {} if quoted else {"quoting": 3, "lineterminator": "\n"}
-    frame: pd.DataFrame = pd.read_csv(
-        BytesIO(text),
-        sep=delimiter,
-        header=None,  # pandas would rename columns of one name
-        dtype=str,
-        keep_default_na=False,
-        **options,
-    )
-    if not quoted:
-        frame[frame.columns[-1]] = frame.iloc[:, -1].str.removesuffix("\r")
-    if header is None:
-        header, frame = frame.iloc[0].tolist(), frame[1:].reset_index(drop=True)
-    return frame.set_axis([*header], axis=1)
-
-
-def _needs_quotes(text: bytes) -> bool:
-    """Return whether a TSV file without quotes in its header has the quotes of CSV.
-
-    All cells must be valid CSV, and either a cell needs its quotes or a column has them everywhere.
-    A cell with both tabs and line feeds is not valid: two texts that begin and end with a quote
-    would be one.
-    """
-    rows = text.rstrip().count(NEWLINE)
-    quoted = len(re.findall(rb'^"|\t"', text, re.MULTILINE))
-    needed = re.search(rb'(?:^|\t)"(?:[^"]*""|[^"\t\n]*[\t\n])', text, re.MULTILINE)
-    return bool(quoted >= rows or needed) and _end_of_cells(text, "\t", r"\t", r"\n") == len(text)
-
-
-def _end_of_cells(text: bytes, delimiter: str, *excluded: str) -> int:
-    """Return where the first cell begins whose quotes are not those of CSV, or the text's length.
-
-    A quoted cell must lack one of the excluded characters.
-    """
-    d = re.escape(delimiter)
-    inner = "|".join(rf'[^"{one}]*+(?:""[^"{one}]*+)*+' for one in excluded or ("",))
-    cell = rf'(?:"(?:{inner})"|(?!")[^{d}\n]*+)(?:{d}|\r?\n|\Z)'
-    found = re.match(f"(?:{cell})*+".encode(), text)
-    return found.end() if found else 0
+            f"line {line}: a cell that begins with a quote must end with one, and a quote within "
+            f'it must be doubled, as "" ({error})'
+        ) from error
+    return rows
 
 
 def _read_parquet(content: bytes, where: str) -> "pd.DataFrame":

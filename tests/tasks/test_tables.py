@@ -87,7 +87,7 @@ WRITTEN = {
         TSV + '"say ""hi"""\tx\n"a\tb"\ty\n"c\nd"\tz\nplain\tx\n',
         [('say "hi"', "x"), ("a\tb", "y"), ("c\nd", "z"), ("plain", "x")],
     ),
-    "a sentence.tsv": (TSV + '"I am."\tx\nno\ty\n', [('"I am."', "x"), ("no", "y")]),
+    "a sentence.tsv": (TSV + '"I" am.\tx\nno\ty\n', [('"I" am.', "x"), ("no", "y")]),
     "a quotation in two rows.tsv": (
         TSV + '"I am here.\tx\nI leave."\ty\n',
         [('"I am here.', "x"), ('I leave."', "y")],
@@ -107,7 +107,7 @@ def test_cells_are_the_characters_of_the_file(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.csv", "text,label\none,two,x\n", "Expected 2 fields in line 2, saw 3"),
+        ("rows.csv", "text,label\none,two,x\n", "row 1: must have 2 cells, got 3"),
         ("rows.csv", "text,label,text\none,x,eno\n", "two columns are called 'text'. Rename one."),
         ("rows.csv", " \n", "cannot be read: it is empty."),
         ("rows.csv", 'text,label\n"say \\"hi\\"",x\n', "line 2: a cell that begins with a quote"),
