@@ -12,7 +12,16 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import NO_TEST_ROWS, Protocol, Replicate, Rows, Size, Splits
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Labels, TaskData, by_counts, equal_texts, per_class, stratified
+from sclsearch.tasks.base import (
+    Index,
+    Labels,
+    TaskData,
+    by_counts,
+    equal_texts,
+    held_out,
+    per_class,
+    stratified,
+)
 
 Unlabeled = int | Literal["all"]
 """Number of texts for stages that read no labels, or `all`."""
@@ -80,15 +89,12 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
     user's own task, rows with equal texts stay together and are drawn as one, of the first one's
     class.
     """
-    pool, rng = splits.train, stream(seed, "validation")
-    every = np.arange(len(pool.index))
-    first, group = equal_texts(pool.texts(data)) if data.task.own else (every, every)
-    size = len(first) - max(1, round(share * len(first)))
-    drawn = stratified(pool.labels(data)[first], size, rng)
-    train = pool.take(np.flatnonzero(np.isin(group, drawn)))
-    held, rows = Rows(pool.split, np.setdiff1d(pool.index, train.index)), len(pool.index)
-    note = f"validation: {len(held.index)} rows, {100 * share:.2g}% of the {rows} training rows"
-    return replace(splits, train=train, validation=held).noted(note)
+    pool, groups = splits.train, _groups(data, splits.train)
+    count = max(1, round(share * len(groups[0])))
+    held = held_out(pool.labels(data), groups, count, stream(seed, "validation"))
+    train, validation = (pool.take(np.flatnonzero(rows)) for rows in (~held, held))
+    note = f"validation: {held.sum()} rows, {100 * share:.2g}% of the {len(held)} training rows"
+    return replace(splits, train=train, validation=validation).noted(note)
 
 
 def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) -> Splits:
@@ -100,8 +106,7 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
     Without test rows, each fold is its replicate's test, too.
     """
     pool, rng = splits.train, stream(number // folds, "folds")
-    every = np.arange(len(pool.index))
-    first, group = equal_texts(pool.texts(data)) if data.task.own else (every, every)
+    first, group = _groups(data, pool)
     order = rng.permutation(len(first))
     if not data.task.regression:
         y = pool.labels(data)[first]
@@ -121,6 +126,12 @@ def hold_out_fold(data: TaskData, splits: Splits, *, folds: int, number: int) ->
         note = f"no rows are for the test alone: each seed is validated and tested on {of}"
         return replace(splits, test=validation, notes=(note,))
     return splits.noted(f"validation: {of}")
+
+
+def _groups(data: TaskData, pool: Rows) -> tuple[Index, Index]:
+    """Return groups of rows that must not be divided, as `equal_texts` does for a user's task."""
+    every = np.arange(len(pool.index))
+    return equal_texts(pool.texts(data)) if data.task.own else (every, every)
 
 
 def whole(data: TaskData, split: str) -> Rows:

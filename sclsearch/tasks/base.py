@@ -12,6 +12,7 @@ from sclsearch.canonical import canonical, digest
 DIGESTED_AT_ONCE = 1_000
 
 Index = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Texts = tuple[str, ...]
 """Texts of a row: one text, or the two of a pair."""
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -148,6 +149,16 @@ def equal_texts(texts: Sequence[Texts]) -> tuple[Index, Index]:
     rows = [first.setdefault(text, row) for row, text in enumerate(texts)]
     distinct, group = np.unique(np.array(rows, np.int64), return_inverse=True)
     return distinct, group
+
+
+def held_out(y: Labels, groups: tuple[Index, Index], count: int, rng: np.random.Generator) -> Mask:
+    """Return which rows a stratified draw of `count` groups holds out, `[rows]`.
+
+    `groups` has the first row of each group, whose class counts, and the place there of each row.
+    The other rows have every class.
+    """
+    first, group = groups
+    return ~np.isin(group, stratified(y[first], len(first) - count, rng))
 
 
 def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:

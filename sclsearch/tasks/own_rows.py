@@ -4,8 +4,8 @@ import math
 import re
 import reprlib
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +14,12 @@ from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError, listed
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import (
-    Index,
-    Labels,
     Split,
     Task,
     TaskData,
     Texts,
     equal_texts,
-    stratified,
+    held_out,
 )
 from sclsearch.tasks.custom import SPLIT_VALUES, CustomTask
 from sclsearch.tasks.tables import check_values, has_blank, read_table, text_columns, to_split
@@ -34,8 +32,6 @@ MISSING = frozenset({"nan", "n/a", "#n/a", "<na>", "na", "null", "none", "nil", 
 """Labels that programs write for a missing one, in lower case."""
 NUMBER = re.compile(r"\s*([-+]?[\d.]+(e[-+]?\d+)?)?\s*", re.IGNORECASE)
 QUOTES = re.compile(r"""(["'`]).*\1|[“‘«].*[”’»]""", re.DOTALL)
-NAMES = ("train", "validation", "test")
-"""Names of the splits, in the order in which they get a row of every class."""
 
 
 def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
@@ -53,10 +49,11 @@ def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
     if not (train != "").any():
         raise SclsearchError(f"{files.path}: there are no labeled training rows. Add some.")
     classes = None if files.regression else sorted({*train} - {""})
-    if classes is not None:
-        _check_classes(files, classes)
-        if files.label in classes:
-            notes.append(f"column {files.label!r} has the name of a class: is there a header?")
+    if classes is not None and len(classes) < 2:
+        raise SclsearchError(
+            f"{files.path}: column {files.label}: the training rows must have at least two "
+            f"classes, got {reprlib.repr(classes)}."
+        )
     splits: dict[str, Split] = {}
     for name, part in parts.items():
         where, rest = str(files.paths.get(name, files.path)), part[part[files.label] != ""]
@@ -72,7 +69,7 @@ def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
     _check_extra(files, splits)
     extra = splits.pop("extra", None)
     splits["train"] = _with_others(files, splits["train"], parts["train"][train == ""], extra)
-    notes += _notes(task, splits)
+    notes += _notes(task, splits, str(files.label))
     return TaskData(task, splits, _source(files, drawn), notes=tuple(notes))
 
 
@@ -178,39 +175,29 @@ def _check_fractions(fractions: tuple[float, float, float], files: CustomTask) -
             )
 
 
-def _check_classes(files: CustomTask, classes: list[str]) -> None:
-    where = f"{files.path}: column {files.label}"
-    if len(classes) < 2:
-        raise SclsearchError(
-            f"{where}: the training rows must have at least two classes, got "
-            f"{reprlib.repr(classes)}."
-        )
-    seen: dict[str, str] = {}
-    for name in classes:
-        other = seen.setdefault(_visible(name), name)
-        if other != name:
-            raise SclsearchError(
-                f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
-                "Make them one."
-            )
-    if all(QUOTES.fullmatch(name.strip()) for name in classes):
-        raise SclsearchError(
-            f"{where}: all classes are in quotes, such as {reprlib.repr(classes[0])}. Remove the "
-            'quotes, or write them as in CSV: ", doubled within a cell.'
-        )
-    fractional = any("." in name for name in classes)
-    numeric = all(map(NUMBER.fullmatch, classes))
-    if len(classes) > MANY_NUMBERS and fractional and numeric:
-        raise SclsearchError(
-            f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
-            "Pass --regression if they are scores, or name another label column."
-        )
+def doubts(labels: Sequence[str], column: str) -> Iterator[str]:
+    """Yield a note for each reason to doubt the class labels, the distinct ones of a column."""
+    spellings = defaultdict(list)
+    for name in labels:
+        visible = "".join(c for c in name if unicodedata.category(c) != "Cf")
+        spellings[unicodedata.normalize("NFC", visible).strip().casefold()].append(name)
+    alike = [name for names in spellings.values() if len(names) > 1 for name in names]
+    missing = [name for plain in spellings.keys() & MISSING for name in spellings[plain]]
+    if column in labels:
+        yield f"column {column!r} has the name of a class: is there a header?"
+    if alike:
+        yield f"classes that differ in case, spaces or invisible characters alone: {_shown(alike)}"
+    if missing:
+        yield f"classes that may mean no label: {_shown(missing)}. Empty these cells to drop them"
+    if all(QUOTES.fullmatch(name.strip()) for name in labels):
+        yield f"all classes are in quotes: {_shown(labels)}. Remove the quotes"
+    numbers = all(map(NUMBER.fullmatch, labels)) and any("." in name for name in labels)
+    if numbers and len(labels) > MANY_NUMBERS:
+        yield f"{len(labels)} classes are numbers with decimals. Pass --regression for scores"
 
 
-def _visible(label: str) -> str:
-    """Return a normalized label, without outer blanks, zero-width or composed characters."""
-    shown = "".join(c for c in label if unicodedata.category(c) != "Cf")
-    return unicodedata.normalize("NFC", shown).strip()
+def _shown(names: Iterable[str]) -> str:
+    return listed(map(reprlib.repr, sorted(names)))
 
 
 def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
@@ -225,11 +212,10 @@ def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
     )
 
 
-def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
+def _notes(task: Task, splits: Mapping[str, Split], column: str) -> Iterator[str]:
     yield from lacking(task, splits)
-    yield from _doubtful_classes(task.labels)
+    yield from [*doubts(task.labels, column), *_contradictions(splits)] if task.labels else ()
     train = splits["train"]
-    yield from _contradictions(splits) if task.labels else ()
     for kind, texts in (
         ("training texts", set(train.texts[: train.labeled])),
         ("texts without a label", set(train.texts[train.labeled : len(train) - train.extra])),
@@ -240,27 +226,16 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
                 yield f"{repeated} of {len(splits[name])} {name} texts are also {kind}"
 
 
-def _doubtful_classes(labels: Sequence[str]) -> Iterator[str]:
-    folded = [_visible(name).casefold() for name in labels]
-    counts = Counter(folded)
-    named = [*zip(map(reprlib.repr, labels), folded, strict=True)]
-    if alike := [name for name, one in named if counts[one] > 1]:
-        yield f"classes that differ in case or spaces alone: {listed(alike)}"
-    if missing := [name for name, one in named if one in MISSING]:
-        yield f"classes that may mean no label: {listed(missing)}. Empty these cells to drop them"
-
-
 def _contradictions(splits: Mapping[str, Split]) -> Iterator[str]:
-    found: dict[Texts, float] = {}
-    both: dict[Texts, None] = {}
+    labels = defaultdict(set)
     for split in splits.values():
         for text, label in zip(split.texts, split.y.tolist(), strict=True):
-            if label >= 0 and found.setdefault(text, label) != label:
-                both[text] = None
-    if both:
+            if label >= 0:
+                labels[text].add(label)
+    if both := [text for text, found in labels.items() if len(found) > 1]:
         yield (
-            f"{len(both)} of {len(found)} texts have more than one label, the first "
-            f"{reprlib.repr(next(iter(both))[0])}: no model can predict all their rows"
+            f"{len(both)} of {len(labels)} texts have more than one label, the first "
+            f"{reprlib.repr(both[0][0])}: no model can predict all their rows"
         )
 
 
@@ -283,33 +258,30 @@ def draw_splits(
 ) -> Mapping[str, Split]:
     """Return `train`, `validation` and `test` splits; omit those whose fraction is 0.
 
-    The draw is deterministic given the rows. `train` has a row of every class. So have `validation`
-    and then `test`, as far as the class has enough rows and the split enough places. Rows with
-    equal texts are in one split, and the draw counts them as one row, of the first one's class.
+    The draw is stratified and deterministic given the rows. `train` has a row of every class. Rows
+    with equal texts are in one split, and the draw counts them as one row, of the first one's
+    class.
 
     `where` is the file with the label's column, for the error. The fractions sum to 1.
     """
-    rng = stream(0, "fractions")
-    first, group = equal_texts(split.texts)
-    y, rows = split.y[first], len(first)
-    held_out = [max(1, round(share * rows)) if share else 0 for share in fractions[1:]]
-    size = rows - sum(held_out)
-    classes = 1 if y.dtype == np.float64 else len(np.unique(y))
-    if size < classes:
+    rng, groups = stream(0, "fractions"), equal_texts(split.texts)
+    rows = len(groups[0])
+    validation, test = (max(1, round(share * rows)) if share else 0 for share in fractions[1:])
+    classes = 1 if split.y.dtype == np.float64 else len(np.unique(split.y[groups[0]]))
+    if rows - validation - test < classes:
         raise SclsearchError(
-            f"{where}: has {rows} different texts of {classes} classes, too few for "
-            f"one of each class in train and {sum(held_out)} in validation and test. Add rows, or "
-            "name another label column."
+            f"{where}: has {rows} different texts of {classes} classes, too few for one of each "
+            f"class in train and {validation + test} in validation and test. Add rows, name "
+            "another label column, or pass --regression for scores."
         )
-    train = stratified(y, size, rng)
-    held = np.setdiff1d(np.arange(rows), train)
-    tested = held[stratified(y[held], held_out[1], rng)] if held_out[1] else held[:0]
-    place = np.ones(rows, np.int64)
-    place[train], place[tested] = 0, 2
-    if y.dtype != np.float64:
-        _exchange(y, place, rng)
-    drawn = {name: np.flatnonzero(place[group] == number) for number, name in enumerate(NAMES)}
-    return {name: split.take(index) for name, index in drawn.items() if len(index)}
+    held = held_out(split.y, groups, validation + test, rng)
+    drawn = {"train": split.take(np.flatnonzero(~held))}
+    rest = split.take(np.flatnonzero(held))
+    if validation and test:
+        held = held_out(rest.y, equal_texts(rest.texts), validation, rng)
+        parts = {"validation": rest.take(np.flatnonzero(held))}
+        return drawn | parts | {"test": rest.take(np.flatnonzero(~held))}
+    return drawn | ({"validation" if validation else "test": rest} if len(rest) else {})
 
 
 def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
@@ -325,27 +297,3 @@ def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
         ]
         if lacks:
             yield f"{name} has no row of class {listed(lacks)}"
-
-
-def _exchange(y: Labels, place: Index, rng: np.random.Generator) -> None:
-    """Give each split a row of each class that it lacks, in exchange for one of its largest class.
-
-    The row comes from the split with the most rows to spare. A split must keep one row of the
-    class, unless it comes later in `NAMES`. `place`, the number of each row's split, is changed.
-    """
-    classes, kind = np.unique(y, return_inverse=True)
-    cells = np.bincount(place * len(classes) + kind, minlength=len(NAMES) * len(classes))
-    counts = cells.reshape(len(NAMES), len(classes))  # [splits, C]
-    for to in (1, 2):
-        for missing in np.flatnonzero(counts[to] == 0):
-            most = counts[to].argmax()
-            spare = counts[:, missing] - (np.arange(len(NAMES)) < to)
-            of = spare.argmax()
-            if spare[of] < 1 or counts[to, most] < 2:
-                continue
-            comes = rng.choice(np.flatnonzero((place == of) & (kind == missing)))
-            goes = rng.choice(np.flatnonzero((place == to) & (kind == most)))
-            place[comes], place[goes] = to, of
-            for split, change in ((to, 1), (of, -1)):
-                counts[split, missing] += change
-                counts[split, most] -= change

@@ -108,7 +108,6 @@ DATA: dict[str, tuple[str, bytes]] = {
     "csv latin-1": ("csv", ROWS.replace("good", "g\xf6\xf6d").encode("latin-1")),
     "csv utf-16": ("csv", ROWS.encode("utf-16")),
     "csv one class": ("csv", ROWS.replace("bad\n", "good\n").encode()),
-    "csv labels that differ by blanks": ("csv", (ROWS + "a,good \n" * 40).encode()),
     "csv binary": ("csv", bytes(range(256)) * 50),
     "tsv is CSV": ("tsv", ROWS.encode()),
     "jsonl empty": ("jsonl", b""),

@@ -111,9 +111,7 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
     ("content", "changes", "message"),
     [
         (f"{HEADER}a,x\nb,y\nb,y\n", FRACTIONS, ".*has 2 different texts of 2 classes, too few"),
-        (f"{HEADER}a,'x'\nb,'y'\n", {}, """.*all classes are in quotes, such as "'x'"."""),
-        (SCORES, {}, ".*40 different numbers.*--regression"),
-        (f"{HEADER}a, 'x'\nb, 'y'\n", {}, ".*all classes are in quotes"),
+        (SCORES, FRACTIONS, ".*has 40 different texts of 40 classes, .*--regression"),
         (f"{PARTS}d,x,rest\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'rest'$"),
         (BALANCED, {**SPLIT, **FRACTIONS}, "--split-column, --fractions: "),
         (BALANCED, {**FRACTIONS, **TEST}, r"--fractions: the share of test .*, got 0\.1"),
@@ -144,8 +142,15 @@ def test_notes_warn_of_repeated_texts_and_of_lacking_or_doubtful_classes(
         "1 of 3 test texts are also texts without a label",
     )
     assert notes(BALANCED.replace("pos", "Neg").replace("neg", "neg ")) == (
-        "classes that differ in case or spaces alone: 'Neg', 'neg '",
+        "classes that differ in case, spaces or invisible characters alone: 'Neg', 'neg '",
     )
+    assert notes(BALANCED.replace("pos", "neg\u200b")) == (
+        "classes that differ in case, spaces or invisible characters alone: 'neg', 'neg\\u200b'",
+    )
+    assert notes(BALANCED.replace("pos", " 'pos'").replace("neg", "'neg'")) == (
+        """all classes are in quotes: " 'pos'", "'neg'". Remove the quotes""",
+    )
+    assert notes(SCORES) == ("40 classes are numbers with decimals. Pass --regression for scores",)
     assert notes(BALANCED.replace("neg", "n/a").replace("pos", "null")) == (
         "classes that may mean no label: 'n/a', 'null'. Empty these cells to drop them",
     )
@@ -156,7 +161,10 @@ def test_notes_warn_of_repeated_texts_and_of_lacking_or_doubtful_classes(
     assert notes(many, **FRACTIONS)[0].count("class ") == 11
     assert notes(many, **FRACTIONS)[0].endswith(" and 95 more")
     rare = HEADER + "".join(f"row {n},{int(n < 2)}\n" for n in range(40))
-    assert notes(rare, **FRACTIONS)[0] == "test has no row of class '1' (2 in all)"
+    assert notes(rare, **FRACTIONS)[:2] == (
+        "validation has no row of class '1' (2 in all)",
+        "test has no row of class '1' (2 in all)",
+    )
 
 
 def test_a_task_has_options_that_describe_it() -> None:
