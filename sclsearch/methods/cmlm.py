@@ -19,6 +19,7 @@ from sclsearch.encoders.heads import INIT_STD, masked_lm_head, masked_lm_notes
 from sclsearch.methods.base import Batch, Method, Model, Pooling, Stage, Terms, Training
 from sclsearch.objectives import masked_lm, sim_clr, sim_siam
 from sclsearch.objectives.contrastive import feature_spread
+from sclsearch.protocols.papers import CMLM_TRAINING
 
 MASKED = 0.8
 RANDOM = 0.1
@@ -55,14 +56,6 @@ def masked_lm_of(model: Model, batch: Batch, states: Tensor, selected: Tensor) -
     )
 
 
-# CMLM's paper names only AdamW. Its authors' README has no warm-up. It omits weight decay and
-# clipping, so the defaults of transformers 2.8 apply: no weight decay, gradients clipped at 1.
-AUTHORS_TRAINING: Mapping[str, object] = {
-    "warmup_ratio": 0.0,
-    "weight_decay": 0.0,
-    "max_grad_norm": 1.0,
-}
-
 Share = Annotated[float, Interval(gt=0, le=1)]
 ContrastPooling = Literal["cls_raw", "mean"]
 
@@ -89,7 +82,7 @@ class PostTraining(Method):
     protocol: ClassVar[str] = "cmlm-full"
     few_shot: ClassVar[str] = "cmlm-fewshot"
     regression: ClassVar[bool] = True
-    training: ClassVar[Mapping[str, object]] = AUTHORS_TRAINING
+    training: ClassVar[Mapping[str, object]] = CMLM_TRAINING
 
     post_learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
     post_batch_size: Annotated[int, Ge(1)] = 8

@@ -27,14 +27,14 @@ from sclsearch.objectives.lacon import (
     label_embedding_regularizer,
     label_scores,
 )
+from sclsearch.protocols.papers import TRANSFORMERS_DEFAULTS
 
 TRAINING: Mapping[str, object] = {
     "learning_rate": 2e-5,
     "batch_size": 32,
-    "weight_decay": 0.0,
-    "max_grad_norm": 1.0,
+    **TRANSFORMERS_DEFAULTS,
 }
-"""Middle of the paper's grids; weight decay and clipping are those of transformers' Trainer."""
+"""Learning rate and batch size are the middle of the paper's grids."""
 
 
 @dataclass(frozen=True)

@@ -183,9 +183,10 @@ class Protocol:
     sizes: tuple[str, ...] = ()  # training sizes of the paper, as text
     metrics: Mapping[str, str] = field(default_factory=dict)  # by task, if not its default metric
     chosen_metric: str | None = None  # that of the user
-    # Training fields that the protocol sets, given the number of training rows and the batch size
-    # in texts. Fields that only some methods have are set for those methods.
-    training: Callable[[int, int], Mapping[str, object]] = lambda _rows, _batch_size: {}
+    # Fields that the protocol sets, and its epochs for a number of training rows and a batch size.
+    # Fields that only some methods have are set for those methods.
+    training: Mapping[str, object] = field(default_factory=dict)
+    epochs: Callable[[int, int], Mapping[str, int]] = lambda _rows, _batch_size: {}
     replicate: Callable[[int], Replicate] = all_seeds
     # The paper's classifiers read BERT's pretrained pooler. A method whose head has a new dense and
     # tanh layer by default then reads the checkpoint's pooler, if there is one.

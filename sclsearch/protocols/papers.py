@@ -45,7 +45,7 @@ def gunel_rows(
     return replace(splits, train=draw_subset(data, splits.train, size, replicate))
 
 
-def gunel_few_shot_training(rows: int, batch_size: int) -> Mapping[str, object]:
+def gunel_few_shot_epochs(rows: int, batch_size: int) -> Mapping[str, int]:
     """Return the epochs of training and of a linear probe: at least 100 updates and 10 epochs.
 
     The paper does not state its training length. With 20 rows 10 epochs are only 20 updates.
@@ -80,7 +80,7 @@ GUNEL_FEW_SHOT = replace(
     evaluate=20,  # "at various epochs" (section 4.1); with 20 rows an epoch is 2 updates
     few_shot=True,
     sizes=("20", "100", "1000"),
-    training=gunel_few_shot_training,
+    epochs=gunel_few_shot_epochs,
 )
 GUNEL_NOISY = replace(
     GUNEL_FEW_SHOT,
@@ -133,10 +133,16 @@ CMLM_SUBSETS = 5
 # Epochs of (fine-tuning, post-training) by the number of training rows: about 700 updates with
 # batches of 16, and 650 with batches of 8.
 CMLM_EPOCHS: Mapping[int, tuple[int, int]] = {20: (350, 200), 100: (100, 50), 1000: (10, 5)}
-# Values of the authors' README and of transformers 2.8; the paper trains all methods alike.
-CMLM_TRAINING = {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
-CMLM_RATES = {"learning_rate": 3e-5, "post_learning_rate": 3e-5}
-CMLM_FULL_TRAINING = {**CMLM_TRAINING, **CMLM_RATES, "epochs": 3, "post_epochs": 3}
+CMLM_TRAINING: Mapping[str, object] = {
+    "warmup_ratio": 0.0,
+    "weight_decay": 0.0,
+    "max_grad_norm": 1.0,
+}
+"""Settings of CMLM's paper, which trains all methods alike.
+
+The paper names only AdamW. Its authors' README has no warm-up. It omits weight decay and clipping,
+so the defaults of transformers 2.8 apply: no weight decay, gradients clipped at 1.
+"""
 
 
 def cmlm_rows(data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
@@ -173,11 +179,10 @@ def cmlm_replicate(number: int) -> Replicate:
     return Replicate(number, subset, initialization=seed, order=seed, noise=seed)
 
 
-def cmlm_few_shot_training(rows: int, _batch_size: int) -> Mapping[str, object]:
+def cmlm_few_shot_epochs(rows: int, _batch_size: int) -> Mapping[str, int]:
     """Return the paper's epochs; for other sizes about as many updates, and at least 3 epochs."""
     between = [max(3, total // -(-rows // size)) for total, size in ((700, 16), (650, 8))]
-    epochs, post_epochs = CMLM_EPOCHS.get(rows, between)
-    return {**CMLM_TRAINING, "epochs": epochs, "post_epochs": post_epochs}
+    return dict(zip(("epochs", "post_epochs"), CMLM_EPOCHS.get(rows, between), strict=True))
 
 
 CMLM_FEW_SHOT = Protocol(
@@ -192,7 +197,8 @@ CMLM_FEW_SHOT = Protocol(
     few_shot=True,
     sizes=tuple(map(str, CMLM_EPOCHS)),
     metrics=dict.fromkeys(("mrpc", "qqp"), "accuracy"),
-    training=cmlm_few_shot_training,
+    training=CMLM_TRAINING,
+    epochs=cmlm_few_shot_epochs,
     replicate=cmlm_replicate,
 )
 CMLM_FULL = replace(
@@ -201,15 +207,15 @@ CMLM_FULL = replace(
     summary="Luo et al.: all training rows, 3 seeds, 3 epochs in both phases, mean",
     replicates=3,
     few_shot=False,
-    training=lambda _rows, _batch_size: CMLM_FULL_TRAINING,
+    training={**CMLM_TRAINING, "learning_rate": 3e-5, "post_learning_rate": 3e-5},
+    epochs=lambda _rows, _batch_size: {"epochs": 3, "post_epochs": 3},
     # Replicate r has all rows and seed r.
     replicate=lambda number: replace(cmlm_replicate(number * CMLM_SUBSETS), number=number),
 )
 
 MOST_OF_TWO, MOST_OF_MORE, MINORITY = 5000, 1000, 32
-# The paper trains all methods alike (section 3.1); weight decay and clipping are transformers'
-# defaults.
-LACON_TRAINING = {"warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
+TRANSFORMERS_DEFAULTS: Mapping[str, object] = {"weight_decay": 0.0, "max_grad_norm": 1.0}
+"""Weight decay and clipping of transformers' Trainer, where LaCon's paper states none."""
 
 
 def lacon_rows(data: TaskData, _size: Size | None, replicate: Replicate) -> Splits:
@@ -311,7 +317,8 @@ LACON = Protocol(
         "mrpc": "accuracy",
         "qqp": "accuracy",
     },
-    training=lambda _rows, _batch_size: {**LACON_TRAINING, "epochs": 10},
+    training={"warmup_ratio": 0.06, **TRANSFORMERS_DEFAULTS},  # of all methods (section 3.1)
+    epochs=lambda _rows, _batch_size: {"epochs": 10},
     pretrained_pooler=True,
 )
 # The paper does not state the number of runs behind its few-shot scores, nor behind those by
@@ -321,7 +328,7 @@ LACON_FEW_SHOT = replace(
     name="lacon-fewshot",
     summary="Zhang et al.: K rows of each class, as many for validation, mean of 10",
     rows=lacon_few_shot_rows,
-    training=lambda _rows, _batch_size: {**LACON_TRAINING, "epochs": 20},
+    epochs=lambda _rows, _batch_size: {"epochs": 20},
     few_shot=True,
     sizes=("20-per-class",),
 )
@@ -367,7 +374,7 @@ def plain_rows(data: TaskData, _size: Size | None = None, _: Replicate | None = 
     return split_dev(data, cap=None)
 
 
-def plain_training(rows: int, batch_size: int) -> Mapping[str, object]:
+def plain_epochs(rows: int, batch_size: int) -> Mapping[str, int]:
     """Return 10 epochs, on many rows fewer: 1,500 updates or 3 epochs, whichever is more."""
     return {"epochs": min(10, max(3, 1_500 // -(-rows // batch_size)))}
 
@@ -381,5 +388,5 @@ PLAIN = Protocol(
     evaluate="epoch",
     keep="best",
     model="minilm",
-    training=plain_training,
+    epochs=plain_epochs,
 )

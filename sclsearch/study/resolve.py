@@ -1,7 +1,7 @@
 """Resolution of user options into a study, with every error in the options reported."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from sclsearch.encoders.load import beginnings, load_tokenizer
@@ -14,18 +14,12 @@ from sclsearch.encoders.models import (
 )
 from sclsearch.errors import SclsearchError, listed, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, is_own, method_class
-from sclsearch.methods.base import (
-    Method,
-    Training,
-    reads_paraphrases,
-    reads_unlabeled,
-    share_alone,
-)
+from sclsearch.methods.base import Method, share_alone
 from sclsearch.methods.custom import load_custom_sampler
-from sclsearch.methods.fields import build, field_types, typed
+from sclsearch.methods.fields import field_types, typed
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.rows import Unlabeled, check_unlabeled
+from sclsearch.protocols.rows import check_unlabeled
 from sclsearch.protocols.variants import for_rows, fresh, laptop, with_folds
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import (
@@ -42,7 +36,7 @@ from sclsearch.spaces.load import (
 )
 from sclsearch.spaces.space import Space, Values
 from sclsearch.study.spec import Precision, RunOptions, StudySpec
-from sclsearch.study.study import FieldDefault, Study
+from sclsearch.study.study import BATCH_SIZES, FieldDefault, Study, declared, from_source
 from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
@@ -51,7 +45,6 @@ from sclsearch.training.spec import Numerics
 
 MOST_TEXTS = 2_000
 """Most training texts whose lengths are counted; they are spread evenly over the rows."""
-EPOCHS = frozenset({"epochs", "post_epochs"})
 ON_CPU: Mapping[Precision, Numerics] = {"auto": "cpu-fp32", "fp32": "cpu-fp32", "bf16": "cpu-bf16"}
 ON_GPU: Mapping[Precision, Numerics] = {
     "fp32": "cuda-fp32",
@@ -92,80 +85,63 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     folder = model_folder(model_name)
-    space = _space(spec, named, protocol, size, data, folder)
+    usual = _default_space(spec, protocol, size, data, folder)
+    space = _space(spec, named, usual, data, folder)
     own = isinstance(spec.space, Path) and not spec.restored
-    if space.practical or (
-        own and _default_space(spec, protocol, size, data, folder)[0] == PRACTICAL
-    ):
-        protocol = replace(protocol, enough=True)
+    protocol = replace(protocol, enough=space.practical or (own and usual[0] == PRACTICAL))
     splits = protocol.splits(data, size, protocol.replicate(0))
     rows = len(splits.train.index) * (1 + protocol.joined)
     start: Values = {}
     if not spec.searched:
         if not spec.restored:
-            start = _start(space, protocol.training(rows, 1))
+            start = _start(space, protocol.training)
         space = space.with_settings({**start, **spec.settings})
         fixed = spec.settings if spec.restored else space.fixed
         space = replace(space, fixed=fixed, parameters={}, published=())
-    setter = "winner" if spec.restored else "--set"
-    given = (space.fixed, start, spec.settings)
-    defaults = _defaults(method, protocol, rows, given, setter)
-    if (
-        protocol.pretrained_pooler
-        and "pooling" not in space.parameters
-        and defaults.get("pooling") == FieldDefault("head_hidden", "method")
-        and has_pooler(folder)
-    ):
-        defaults["pooling"] = FieldDefault("cls_pooled", "protocol")
-    built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
-    unlabeled = _unlabeled(spec, named, read=reads_unlabeled(built, training))
-    source = _paraphrases(spec, named, protocol, read=reads_paraphrases(built, training))
     study = Study(
         method=named,
         data=data,
         protocol=protocol,
         size=size,
         rows=rows,
-        unlabeled=unlabeled,
+        unlabeled=spec.unlabeled,
         rule=rule,
         seeds=seeds,
         configs=configs,
         space=space,
-        defaults=defaults,
+        conditions=_conditions(spec, method, protocol, space, start, folder),
         model_name=model_name,
         model=folder,
         model_digest=model_digest(folder),
         numerics=numerics,
         sampler=spec.sampler,
         search_seed=spec.search_seed,
-        paraphrases=source,
+        paraphrases=None,
     )
-    study.fields({})  # raises if an option balances classes and the task has scores
-    return study
+    _check_unlabeled_read(spec, study)
+    return replace(study, paraphrases=_paraphrases(spec, study))
 
 
-def _paraphrases(
-    spec: StudySpec, method: NamedMethod, protocol: Protocol, *, read: bool
-) -> ParaphraseSource | None:
+def _paraphrases(spec: StudySpec, study: Study) -> ParaphraseSource | None:
     """Return the source of paraphrases, or None if the study reads none."""
-    if read or protocol.joined:
-        return paraphrase_source(spec.paraphrases, max(READ, protocol.joined))
+    joined = study.protocol.joined
+    if joined or study.reads_paraphrases:
+        return paraphrase_source(spec.paraphrases, max(READ, joined))
     if spec.paraphrases is not None:
         raise SclsearchError(
-            f"--paraphrases {spec.paraphrases}: neither {method.name} nor {protocol.name} reads "
-            "paraphrases. Leave it out; cssl and gunel-noisy read them."
+            f"--paraphrases {spec.paraphrases}: neither {study.method.name} nor "
+            f"{study.protocol.name} reads paraphrases. Leave it out; cssl and gunel-noisy read "
+            "them."
         )
     return None
 
 
-def _unlabeled(spec: StudySpec, method: NamedMethod, *, read: bool) -> Unlabeled | None:
-    """Return the size of the unlabeled text pool; None means the training rows only."""
-    if spec.unlabeled is not None and not read:
+def _check_unlabeled_read(spec: StudySpec, study: Study) -> None:
+    if spec.unlabeled is not None and not study.reads_unlabeled:
         raise SclsearchError(
-            f"--unlabeled {spec.unlabeled}: {method.name} has no stage without labels. Leave it "
-            "out; cmlm, tapt, cssl and simcse have one."
+            f"--unlabeled {spec.unlabeled}: {study.method.name} has no stage without labels. Leave "
+            "it out; cmlm, tapt, cssl and simcse have one."
         )
-    return spec.unlabeled
 
 
 def _loaded(spec: StudySpec, options: RunOptions, model_name: str, *, on_folds: bool) -> TaskData:
@@ -222,18 +198,12 @@ def _has_spaces(method: NamedMethod) -> bool:
 
 
 def _space(
-    spec: StudySpec,
-    method: NamedMethod,
-    protocol: Protocol,
-    size: Size | None,
-    data: TaskData,
-    folder: Path,
+    spec: StudySpec, method: NamedMethod, usual: tuple[str, str], data: TaskData, folder: Path
 ) -> Space:
+    """Return the space that `spec` names, or else the usual one; `usual` has name and reason."""
     if spec.restored or (spec.space is None and not _has_spaces(method)):
         return Space(method.name, "none", {}, (), spec.settings, "--set")
-    space = _loaded_space(
-        spec, method, data, folder, _default_space(spec, protocol, size, data, folder)
-    )
+    space = _loaded_space(spec, method, usual, data, folder)
     if spec.searched:
         space = space.with_settings(spec.settings)
         first = space.matching(spec.first)
@@ -257,9 +227,8 @@ def _space(
 
 
 def _loaded_space(
-    spec: StudySpec, method: NamedMethod, data: TaskData, folder: Path, usual: tuple[str, str]
+    spec: StudySpec, method: NamedMethod, usual: tuple[str, str], data: TaskData, folder: Path
 ) -> Space:
-    """Return the space that `spec` names, or else the usual one; `usual` has name and reason."""
     kind, reason = usual if spec.space is None else (str(spec.space), "as --space says")
     if kind == PAPER:
         space = load_space(find_space(method.name, data.task.public_name), method.kind)
@@ -325,13 +294,10 @@ def _start(space: Space, by_protocol: Values) -> Values:
 
     If the space has several, for example one for few rows and one for all rows, it is the one that
     agrees with the protocol in the most fields; ties go to the first.
-
-    `by_protocol` may be for any batch size, since only epochs depend on it.
     """
-    fields = by_protocol.keys() - EPOCHS
     return max(
         space.published,
-        key=lambda point: sum(point.get(name) == by_protocol[name] for name in fields),
+        key=lambda point: sum(point.get(name) == by_protocol[name] for name in by_protocol),
         default={},
     )
 
@@ -347,48 +313,30 @@ def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None
     METRICS[protocol.metric(data)].check(len(data.task.labels), where)
 
 
-def _defaults(
+def _conditions(
+    spec: StudySpec,
     method: type[Method],
     protocol: Protocol,
-    rows: int,
-    given: tuple[Values, Values, Values],
-    setter: str,
+    space: Space,
+    start: Values,
+    folder: Path,
 ) -> dict[str, FieldDefault]:
-    """Return the default value and the source of every field.
+    """Return the fields that protocol, space and user set; `start` is a published configuration.
 
-    `given` has the fields that the space fixes, its published configuration, and the user's
-    settings, whose source is `setter`. `rows` is the number of training rows of a replicate.
+    A space fixes epochs for training on all rows; a few-shot protocol adapts them to its few rows.
     """
-    shared, own = _declared(Training), {**_declared(method), **method.training}
-    by_space, start, settings = given
-    batch_size = {**shared, **own, **by_space, **start, **settings}["batch_size"]
-    # A protocol may set the epochs of a phase that not every method has.
-    by_protocol = {
-        name: value
-        for name, value in protocol.training(rows, int(str(batch_size))).items()
-        if name in field_types(method)
-    }
-    # A space fixes epochs for training on all rows; a few-shot protocol adapts them to its few
-    # rows.
-    few = {name: by_protocol[name] for name in EPOCHS & by_protocol.keys() if protocol.few_shot}
-    layers: tuple[tuple[str, Values], ...] = (
-        ("training", shared),
-        ("method", own),
-        ("protocol", by_protocol),
-        ("space", by_space),
-        ("protocol", few),
-        ("space", start),
-        (setter, settings),
-    )
+    by_protocol = {n: value for n, value in protocol.training.items() if n in field_types(method)}
+    new_layer = FieldDefault("head_hidden", "method")
+    pooler = protocol.pretrained_pooler and declared(method).get("pooling") == new_layer
+    if pooler and "pooling" not in space.parameters and has_pooler(folder):
+        by_protocol["pooling"] = "cls_pooled"
+    few = BATCH_SIZES.keys() & protocol.epochs(1, 1).keys() if protocol.few_shot else ()
+    by_space = {name: value for name, value in space.fixed.items() if name not in few}
     return {
-        name: FieldDefault(value, source)
-        for source, layer in layers
-        for name, value in layer.items()
+        **from_source("protocol", by_protocol),
+        **from_source("space", {**by_space, **start}),
+        **from_source("winner" if spec.restored else "--set", spec.settings),
     }
-
-
-def _declared(kind: type) -> dict[str, object]:
-    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
 def _numerics(precision: Precision, options: RunOptions) -> Numerics:

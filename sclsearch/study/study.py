@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,33 @@ IMBALANCED = 2 / 3
 """Share of the largest class from which accuracy is uninformative."""
 BATCH_SIZES = {"epochs": "batch_size", "post_epochs": "post_batch_size"}
 """Batch size of the stage whose length a hyperparameter sets."""
-OPEN = frozenset({"training", "method", "protocol"})
-"""Sources of a number of epochs that `Protocol.enough` may raise."""
 SAMPLE = 200
 """Most texts of a split whose lengths stand for those of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDefault:
-    """Default value of a field, and the source of that value."""
+    """Value of a field if no configuration sets it, and the source of that value."""
 
     value: object
     source: str  # method, training, protocol, space or --set; winner in a repetition
+
+
+def from_source(source: str, values: Mapping[str, object]) -> dict[str, FieldDefault]:
+    """Return values with their source."""
+    return {name: FieldDefault(value, source) for name, value in values.items()}
+
+
+def declared(method: type[Method]) -> dict[str, FieldDefault]:
+    """Return the values that `Training` and the method declare."""
+    kinds: tuple[tuple[str, type[Any]], ...] = (("training", Training), ("method", method))
+    found = {
+        field.name: FieldDefault(field.default, source)
+        for source, kind in kinds
+        for field in fields(kind)
+        if field.default is not MISSING
+    }
+    return found | from_source("method", method.training)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,8 @@ class Study:
 
     `rows` counts the training rows of a replicate, with the paraphrases that join them; `size` is
     set for a protocol that draws them. `unlabeled` is the text pool of stages that read no labels;
-    None means the training rows only. `configs` is the usual number of a search.
+    None means the training rows only. `configs` is the usual number of a search. `conditions` are
+    the fields that protocol, space and user set.
     """
 
     method: NamedMethod
@@ -66,7 +82,7 @@ class Study:
     seeds: int
     configs: int
     space: Space
-    defaults: Mapping[str, FieldDefault]
+    conditions: Mapping[str, FieldDefault]
     model_name: str
     model: Path
     model_digest: str
@@ -84,6 +100,10 @@ class Study:
     @property
     def metric(self) -> str:
         return self.protocol.metric(self.data)
+
+    @property
+    def defaults(self) -> dict[str, FieldDefault]:
+        return self.origins({})
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -119,8 +139,8 @@ class Study:
             )
         found += self._metric_notes
         if self.unlabeled is None and (unlabeled := self.data.splits["train"].unlabeled):
-            reads = reads_unlabeled(*self._built({}))
-            use = "; --unlabeled all adds them to the stages without labels" if reads else ""
+            added = "; --unlabeled all adds them to the stages without labels"
+            use = added if self.reads_unlabeled else ""
             found.append(f"training rows without a label that are not used: {unlabeled}{use}")
         return [*found, *self.data.notes]
 
@@ -150,6 +170,10 @@ class Study:
     def reads_paraphrases(self) -> bool:
         return reads_paraphrases(*self._built({}))
 
+    @property
+    def reads_unlabeled(self) -> bool:
+        return reads_unlabeled(*self._built({}))
+
     def default_name(self) -> str:
         """Return a study name derived from its identity; the encoder's path has no part in it."""
         identity = {**self.identity, "model": self.model_digest}
@@ -162,6 +186,23 @@ class Study:
     def fields(self, values: Mapping[str, object]) -> dict[str, object]:
         """Return every field of the method and of training for a configuration."""
         return resolved(*self._built(values))
+
+    def origins(self, values: Mapping[str, object]) -> dict[str, FieldDefault]:
+        """Return every field for a configuration, with the source of its value.
+
+        Declared values give way to those of protocol and space, and these to the user's. The
+        protocol sets epochs for the configuration's batch size, and raises them if they are few.
+        """
+        found = declared(self.method.kind) | self.conditions | from_source("space", values)
+        batch_size = int(str(found["batch_size"].value))
+        epochs = from_source("protocol", self.protocol.epochs(self.rows, batch_size))
+        free = {name for name, one in found.items() if one.source in ("training", "method")}
+        found |= {name: epochs[name] for name in free & epochs.keys()}
+        for name in free & BATCH_SIZES.keys() if self.protocol.enough else ():
+            least = least_epochs(self.rows, int(str(found[BATCH_SIZES[name]].value)))
+            if int(str(found[name].value)) < least:
+                found[name] = FieldDefault(least, "protocol")
+        return found
 
     def splits(self, number: int) -> Splits:
         """Return a replicate's rows, with the digest of the paraphrases that the study reads."""
@@ -294,21 +335,8 @@ class Study:
         return ids
 
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Training]:
-        merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}
-        # A configuration may have another batch size than the defaults.
-        settings = self.protocol.training(self.rows, int(str(merged["batch_size"])))
-        by_protocol = {
-            name: settings[name]
-            for name, origin in self.defaults.items()
-            if origin.source == "protocol" and name in settings.keys() - values.keys()
-        }
-        merged |= by_protocol
-        for name, size in BATCH_SIZES.items() if self.protocol.enough else ():
-            known = name in self.defaults and size in merged and name not in values
-            if known and self.defaults[name].source in OPEN:
-                epochs, batch_size = int(str(merged[name])), int(str(merged[size]))
-                merged[name] = max(epochs, least_epochs(self.rows, batch_size))
-        method, training = build(self.method.kind, merged, self.space.file)
+        found = {name: one.value for name, one in self.origins(values).items()}
+        method, training = build(self.method.kind, found, self.space.file)
         self._check_balanced(training)
         return method, training
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.cmlm import AUTHORS_TRAINING
 from sclsearch.protocols import PROTOCOLS, find_protocol
 from sclsearch.protocols.base import Size, Splits
-from sclsearch.protocols.papers import cmlm_few_shot_training, gunel_few_shot_training
+from sclsearch.protocols.papers import cmlm_few_shot_epochs, gunel_few_shot_epochs
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from tests.protocols.conftest import counts, labeled, row_ids, splits_of
@@ -199,11 +198,11 @@ def test_cmlm_replicates_combine_five_subsets_with_the_papers_three_seeds() -> N
 def test_few_shot_epochs_are_the_papers_or_make_as_many_updates() -> None:
     cmlm = {20: (350, 200), 100: (100, 50), 1000: (10, 5), 40: (233, 130), 9000: (3, 3)}
     for rows, (epochs, post_epochs) in cmlm.items():
-        expected = {**AUTHORS_TRAINING, "epochs": epochs, "post_epochs": post_epochs}
-        assert cmlm_few_shot_training(rows, 16) == expected
+        expected = {"epochs": epochs, "post_epochs": post_epochs}
+        assert cmlm_few_shot_epochs(rows, 16) == expected
     gunel = {(1, 16): 100, (20, 16): 80, (112, 16): 15, (1000, 16): 10, (1000, 128): 13}
     for (rows, batch_size), epochs in gunel.items():
-        found = gunel_few_shot_training(rows, batch_size)
+        found = gunel_few_shot_epochs(rows, batch_size)
         assert found == {"epochs": epochs, "probe_epochs": epochs}
 
 
