@@ -56,7 +56,7 @@ class Trend:
     @property
     def best_baselines(self) -> dict[str, tuple[float, str]]:
         """Mean test score and name of the best baseline at each value."""
-        found = {}
+        found: dict[str, tuple[float, str]] = {}
         for value in self.values:
             reports = [line[value].report for line in self.lines.values() if value in line]
             bases = [(b.plain[0], b.origin) for one in reports for b in one.baselines if b.plain]
@@ -75,8 +75,8 @@ class Trend:
             name: {value: _score(one) for value, one in line.items()}
             for name, line in self.lines.items()
         }
-        best = {value: (mean, None) for value, (mean, _) in self.best_baselines.items()}
-        return found | {self.baseline: best}
+        found[self.baseline] = {v: (mean, None) for v, (mean, _) in self.best_baselines.items()}
+        return found
 
     def table(self) -> "pd.DataFrame":
         """Return one row per value of the setting, and one column per method."""
@@ -125,7 +125,7 @@ def _differing(by_method: Sequence[Sequence[Report]]) -> set[str]:
     found = set[str]()
     for reports in by_method:
         pairs = [{*_settings(one).items()} for one in reports]
-        found |= {name for name, _ in set().union(*pairs) - set.intersection(*pairs)}
+        found |= {name for pair in pairs for name, _ in pair ^ pairs[0]}
     if SIZE in found:
         found.discard("protocol")  # a paper's protocol of few rows differs from that of all
     # Another encoder would count as a difference of the methods.
