@@ -53,6 +53,13 @@ def test_the_best_third_goes_on_after_each_stage_and_at_least_three_get_all_seed
     assert seeds_of(race) == [10] * LEAST + [8] + [4] * 6 + [2] * 20
 
 
+def test_the_third_is_of_all_configurations_if_the_band_has_kept_more() -> None:
+    scores = np.full((30, 10), 0.1)
+    scores[:20] = np.linspace(0.9, 0.5, 20)[:, None]
+    scores[:20, :2] = 0.9  # 20 configurations are equal after 2 seeds
+    assert seeds_of(finish(race_of(30, 1e-9), scores)) == [10] * 3 + [8] + [4] * 16 + [2] * 10
+
+
 def test_the_start_of_a_careful_rule_gets_all_seeds() -> None:
     means = np.linspace(0.1, 0.9, 30)
     for band in (2.5, "exact"):

@@ -18,6 +18,7 @@ from sclsearch.selection.rules import (
     mean_std,
     parse_rule,
     reported,
+    reported_test,
     score,
 )
 
@@ -94,6 +95,11 @@ def test_a_failed_seed_counts_as_the_minimum(
 def test_failed_seeds_are_not_reported() -> None:
     for report, seeds in ((Top(), (4, 1, 3)), (Top(2), (4, 1)), (Top(5), (4, 1, 3))):
         assert reported(Rule(Top(), report), [None, 0.5, None, 0.5, 0.7]) == seeds
+
+
+def test_a_reported_seed_without_a_test_score_leaves_no_mean() -> None:
+    assert reported_test(MEAN, [0.9, 0.8], [0.7, None]) == ((0, 1), None, None)
+    assert reported_test(MEAN, [0.9, None], [0.7, None]) == ((0,), 0.7, None)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12))
