@@ -34,6 +34,8 @@ class Encoder(nn.Module):
         mask_token: int | None,
         masked_lm: Mapping[str, Tensor],
         masked_lm_activation: str = "gelu",
+        *,
+        pooler: bool = False,
     ) -> None:
         # Imports transformers, which the methods' settings and finished studies do not need.
         from sclsearch.encoders.row_dropout import install
@@ -49,6 +51,7 @@ class Encoder(nn.Module):
         self.mask_token = mask_token
         self.masked_lm = masked_lm  # not parameters: a stage that needs the head copies them
         self.masked_lm_activation = masked_lm_activation
+        self.pretrained_pooler = pooler  # the checkpoint has its weights
         self._views = install(model)
         layers = layers_of(model)
         if layers is not None:
@@ -73,7 +76,6 @@ class Encoder(nn.Module):
         alone = self.hidden(ids[1:2, :2], mask[1:2, :2], torch.zeros_like(ids[1:2, :2]), (0.0,))[0]
         difference = (alone - padded[1, :2]).abs().mean()
         self.batch_invariant = bool(difference <= ROUNDING * alone.abs().mean())
-        self.pretrained_pooler = self._has_pooler(padded)
         # With sliding windows the model needs two masks, but a prepared mask would replace both.
         windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
         if not windows:
@@ -92,15 +94,6 @@ class Encoder(nn.Module):
             self.can_trim = _same_states(
                 partial(forward, first_only=True), padded[:, :1], mask[:, :1]
             )
-
-    def _has_pooler(self, states: Tensor) -> bool:
-        pooler: nn.Module | None = getattr(self.model, "pooler", None)
-        if pooler is None:
-            return False
-        ids, mask = _test_texts()
-        own: Tensor = self.model(input_ids=ids, attention_mask=mask).pooler_output
-        found: Tensor = pooler(states)
-        return found.shape == own.shape and torch.allclose(found, own)
 
     @property
     def notes(self) -> tuple[str, ...]:

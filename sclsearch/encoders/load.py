@@ -1,9 +1,7 @@
 """Loading of an encoder and its tokenizer from a folder."""
 
 import copy
-import inspect
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -17,7 +15,8 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from sclsearch.canonical import counted, one_line
 from sclsearch.encoders.encoder import FORWARD_ERRORS, Encoder
 from sclsearch.encoders.heads import load_head_weights
-from sclsearch.errors import SclsearchError, listed
+from sclsearch.encoders.models import encoder_config, has_pooler
+from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -28,12 +27,6 @@ CHARACTERS = 32
 OTHER_SHAPES = "has in other shapes than config.json"
 MOST_MODULES = 5_000
 """Modules of a model at most: 48 layers have about 1,000, and many take minutes to build."""
-INPUTS = re.compile(
-    r"(input|token_type|task_type|position|sequence|entity\w*)_ids|\w*attention_mask|encoder_\w+|"
-    r"(head|perm|input)_mask|inputs_embeds|target_mapping|lengths|(use_)?mems|\w*cache\w*|past_\w+|"
-    r"num_hashes|output_\w+|return_dict|labels|kwargs|args"
-)
-"""Parameters of a forward pass that an encoder of texts gets, or does without."""
 
 
 def load_encoder(folder: Path, name: str, device: torch.device = CPU) -> Encoder:
@@ -102,7 +95,7 @@ def _pretrained(
     file = folder / "model.safetensors"
     weights, activation = load_head_weights(file, model) if tied else ({}, "gelu")
     try:
-        encoder = Encoder(name, model, mask_token, weights, activation)
+        encoder = Encoder(name, model, mask_token, weights, activation, pooler=has_pooler(folder))
     except FORWARD_ERRORS as error:
         raise SclsearchError(
             f"--model {name}: {kind} cannot encode four short texts: {_text(error).rstrip('.')}. "
@@ -127,7 +120,7 @@ def _read(folder: Path, name: str) -> "PreTrainedModel":
 
     with quiet_transformers():
         try:
-            config = transformers.AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+            config = encoder_config(folder)
             # T5 has a class for its encoder alone; AutoModel would load the decoder, too.
             alone = type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
             kind: Any = getattr(transformers, f"AutoModel{'ForTextEncoding' * alone}")
@@ -177,7 +170,7 @@ def _check_weights(
 
 
 def _check_outline(auto: Any, config: Any, folder: Path, name: str) -> None:
-    """Raise SclsearchError for a decoder, for other inputs and for more weights than the file's.
+    """Raise SclsearchError for a decoder, and for more modules or weights than a file can have.
 
     The model is built without its weights, which takes no memory.
     """
@@ -193,17 +186,9 @@ def _check_outline(auto: Any, config: Any, folder: Path, name: str) -> None:
             model = auto.from_config(copy.deepcopy(config))
     finally:
         hook.remove()
-    kind = config.model_type
     if config.is_encoder_decoder and hasattr(model, "decoder"):
+        kind = config.model_type
         raise SclsearchError(f"--model {name}: {kind} has a decoder. Choose an encoder.")
-    known = {"langs"} if getattr(config, "n_langs", 1) == 1 else {}
-    inputs = inspect.signature(model.forward).parameters
-    others = [one for one in inputs if one not in known and not INPUTS.fullmatch(one)]
-    if others:
-        raise SclsearchError(
-            f"--model {name}: {kind} also reads {listed(others)}, which texts do not have. "
-            "Choose a model such as BERT or RoBERTa."
-        )
     weights, size = model.num_parameters(), (folder / "model.safetensors").stat().st_size
     if weights > size:
         raise SclsearchError(

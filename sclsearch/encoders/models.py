@@ -6,10 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from sclsearch.canonical import file_digest, read_file
+from sclsearch.canonical import file_digest, one_line, read_file
 from sclsearch.errors import SclsearchError, suggestion
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
 FILES = (*NEEDED, "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json")
@@ -161,10 +164,6 @@ def _fetch(name: str, hub: str, *, download: bool) -> Path:
     return _checked(folder, name)
 
 
-WIDTH_KEYS = ("hidden_size", "dim", "d_model", "n_embd", "emb_dim")
-"""Names of an encoder's width in config.json, by architecture."""
-LAYER_KEYS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
-POSITION_KEYS = ("max_position_embeddings", "n_positions")
 SENTENCE_POOLING, SENTENCE_MODULES = "1_Pooling/config.json", "modules.json"
 """Files in which sentence-transformers keeps the pooling of a sentence encoder and its layers."""
 POOLING_MODES: Mapping[str, Literal["mean", "cls", ""]] = {
@@ -224,13 +223,33 @@ class EncoderTraits:
         return f"{self.layers} layers of width {self.width}"
 
 
+def encoder_config(folder: Path) -> "PreTrainedConfig":
+    """Return the configuration of a model; its attributes have the same names for every kind."""
+    from transformers import AutoConfig
+
+    try:
+        found: PreTrainedConfig = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+    except Exception as error:  # transformers documents no errors for damaged files
+        raise SclsearchError(
+            f"{folder / 'config.json'}: transformers cannot read it: {one_line(str(error), 300)}. "
+            "Take an encoder that transformers supports."
+        ) from error
+    return found
+
+
 def encoder_traits(folder: Path) -> EncoderTraits:
     """Return the traits of the encoder in a folder."""
-    file = folder / "config.json"
+    config = encoder_config(folder)
+    names = ("hidden_size", "num_hidden_layers", "max_position_embeddings")
+    stated = (getattr(config, name, None) for name in names)
+    width, layers, positions = (n if isinstance(n, int) and n > 0 else None for n in stated)
+    if width is None or layers is None:
+        raise SclsearchError(
+            f"{folder / 'config.json'}: must state hidden_size and num_hidden_layers above 0. Take "
+            "an encoder that transformers supports."
+        )
+    file = folder / SENTENCE_POOLING
     try:
-        config = json.loads(read_file(file))
-        width, layers = _first(config, WIDTH_KEYS), _first(config, LAYER_KEYS)
-        file = folder / SENTENCE_POOLING
         stored = json.loads(file.read_bytes()) if file.is_file() else {}
         switches = [key.partition("pooling_mode_")[2] for key, on in stored.items() if on is True]
         modes = stored.get("pooling_mode", [*filter(None, switches)])
@@ -245,16 +264,10 @@ def encoder_traits(folder: Path) -> EncoderTraits:
         raise SclsearchError(
             f"{file}: cannot be read: {error}. Take the model's own file."
         ) from error
-    if width is None or layers is None:
-        raise SclsearchError(
-            f"{folder / 'config.json'}: must state {' or '.join(WIDTH_KEYS)}, and "
-            f"{' or '.join(LAYER_KEYS)}. Take an encoder that transformers supports."
-        )
-    positions = _first(config, POSITION_KEYS)
     return EncoderTraits(
         width=width,
         layers=layers,
-        kind=str(config.get("model_type", "")),
+        kind=config.model_type,
         positions=positions and positions - positions % POSITION_MULTIPLE,
         pooler=has_pooler(folder),
         sentence_pooling=pooling,
@@ -280,8 +293,3 @@ def has_pooler(folder: Path) -> bool:
     words = "embeddings.word_embeddings.weight"
     encoders = {name.removesuffix(words) for name in names if name.endswith(words)}
     return any(f"{encoder}pooler.dense.weight" in names for encoder in encoders)
-
-
-def _first(config: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    sizes = (config.get(name) for name in names)
-    return next((size for size in sizes if isinstance(size, int) and size > 0), None)

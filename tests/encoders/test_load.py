@@ -36,7 +36,6 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "GPT2": ({name: n for name, n in SIZES.items() if name != "pad_token_id"}, "is like a decoder"),
     "Bart": ({**SIZES, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1}, "has a decoder"),
     "Longformer": (SIZES, "has noise in training that .* dropout with fixed rates"),
-    "XLM": ({**XLM, "n_langs": 2}, "also reads langs, which texts do not have"),
     "Nystromformer": ({**SIZES, "num_landmarks": 4}, "cannot encode four short texts"),
 }
 
@@ -234,8 +233,9 @@ def test_the_beginning_of_a_long_text_has_the_first_tokens_of_the_whole(kind: st
 
 def test_every_architecture_states_its_size(copied: Path) -> None:
     for config, expected in (
-        ({"dim": 768, "n_layers": 6, "max_position_embeddings": 514}, (768, 6, 512)),
-        ({"d_model": 512, "num_layers": 8}, (512, 8, None)),
+        ({"model_type": "distilbert", "dim": 768, "max_position_embeddings": 514}, (768, 6, 512)),
+        ({"model_type": "t5", "d_model": 512, "num_layers": 8}, (512, 8, None)),
+        ({"model_type": "xlnet", "d_model": 512, "n_layer": 8}, (512, 8, None)),
     ):
         (copied / "config.json").write_text(json.dumps(config))
         traits = encoder_traits(copied)
