@@ -275,13 +275,12 @@ def draw_splits(
             "another label column, or pass --regression for scores."
         )
     held = held_out(split.y, groups, validation + test, rng)
-    drawn = {"train": split.take(np.flatnonzero(~held))}
     rest = split.take(np.flatnonzero(held))
+    chosen = np.full(len(rest), bool(validation))
     if validation and test:
-        held = held_out(rest.y, equal_texts(rest.texts), validation, rng)
-        parts = {"validation": rest.take(np.flatnonzero(held))}
-        return drawn | parts | {"test": rest.take(np.flatnonzero(~held))}
-    return drawn | ({"validation" if validation else "test": rest} if len(rest) else {})
+        chosen = held_out(rest.y, equal_texts(rest.texts), validation, rng)
+    parts = (("train", split, ~held), ("validation", rest, chosen), ("test", rest, ~chosen))
+    return {name: of.take(np.flatnonzero(rows)) for name, of, rows in parts if rows.any()}
 
 
 def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
