@@ -118,7 +118,8 @@ def _read_csv(
 
     if ending == ".csv" and (line := re.match(r'"?sep=(.)"?\r?\n', text)):  # for Excel
         delimiter, text = delimiter or line[1], "\n" + text[line.end() :]
-    first = "".join(re.findall(r"^[\r\n]*([^\r\n]+)", text))
+    start = re.match(r"[\r\n]*([^\r\n]*)", text)
+    first = start[1] if start else ""
     strict = ending == ".csv" or delimiter is not None or first.startswith('"')
     if delimiter is None:
         unquoted = re.sub(r'"[^"]*"', "", first)
