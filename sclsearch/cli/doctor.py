@@ -1,7 +1,9 @@
 """Command `doctor`, which checks this machine."""
 
 import sys
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from sclsearch.cli import options as o
 from sclsearch.encoders.models import local_folder
@@ -15,6 +17,9 @@ from sclsearch.store.storage import (
     storage_path,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 NEEDED = ("packages", "storage")
 
@@ -26,12 +31,12 @@ def doctor(storage: o.Storage = DEFAULT_STORAGE) -> None:
 
     Exit code 1 if a required package is missing, or the storage does not work.
     """
-    checks = {
+    checks: Mapping[str, Callable[[], str]] = {
         "packages": _packages,
         "cpu": _cpu,
         "gpu": _gpu,
         "minilm": _minilm,
-        "storage": lambda: _storage(storage),
+        "storage": partial(_storage, storage),
     }
     rows, code = [], 0
     for name, check in checks.items():

@@ -342,7 +342,7 @@ def write_folder(
         config |= {**heads.label_fields(described.labels), "architectures": [kind]}
     place = folder if mapped else folder / ENCODER
     write_json(place / "config.json", config)
-    max_length = int(described.fields["max_length"])
+    max_length = int(str(described.fields["max_length"]))
     _copy_tokenizer(begun, place, max_length)
     save_tensors(place / WEIGHTS, encoder, {"format": "pt"})
     save_tensors(folder / PARTS, new_modules, {"format": "pt"})

@@ -57,7 +57,7 @@ class PooledHead:
     layers: tuple[Layer, ...]
 
 
-def pooled_head(encoder: Tensors, new_modules: Tensors, pooling: str | None) -> PooledHead | None:
+def pooled_head(encoder: Tensors, new_modules: Tensors, pooling: object) -> PooledHead | None:
     """Return a method's head as layers on a pooled state; None if it is another kind of head."""
     if new_modules.keys() not in (OUT, OUT | HIDDEN) or pooling is None:
         return None
