@@ -1,33 +1,27 @@
 """Start of Ray here or on a cluster, this machine's resources, and folders of killed searches."""
 
-import atexit
 import gc
 import json
 import logging
 import os
 import re
 import shutil
-import signal
 import socket
-import ssl
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
 from tempfile import TemporaryDirectory, gettempdir
-from threading import Event, Thread
 from types import ModuleType
 from typing import Any
 
 import joblib
 import ray
 from ray._private import ray_constants, services
-from ray._private import utils as ray_utils
-from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError, first_sentence, suggestion
@@ -35,7 +29,6 @@ from sclsearch.methods import NamedMethod
 from sclsearch.methods.custom import own_modules
 from sclsearch.ray_backend.signals import restored_signal_handlers
 
-RAYLET, GCS = ray_constants.PROCESS_TYPE_RAYLET, ray_constants.PROCESS_TYPE_GCS_SERVER
 PREFIX = "sclsearch-ray-"
 OWNER = "owner"
 
@@ -104,10 +97,8 @@ START_MPS = "nvidia-cuda-mps-control -d"
 """Command that starts CUDA MPS."""
 
 _ANSWER_SECONDS = 5.0
-_TLS_FILES = ("CA_CERT", "SERVER_CERT", "SERVER_KEY")
-_HTTP2, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5), b"\4"
 _MPS_SECONDS = 1.0
-_WATCH_SECONDS, _STUCK_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
+_END_SECONDS = 60.0
 
 
 @contextmanager
@@ -134,71 +125,14 @@ def started_ray(address: str | None) -> Iterator[Path]:
     try:
         # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
         with redirect_stdout(sys.stderr):
-            # Ray's own handlers of SIGTERM end this process without a message.
-            again = partial(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
-            unhandled = _replaced(ray_utils, "set_sigterm_handler", lambda _: again())
-            with restored_signal_handlers(), unhandled:
+            with restored_signal_handlers():
                 if address is not None:
                     _join(address, quiet)
                 session = _start(quiet) if address is None else None
-            with scratch_folder(session) as folder, _ended_if_stuck():
+            with scratch_folder(session) as folder:
                 yield folder
-    except RayKilledError as error:
-        raise SclsearchError(str(error)) from None
     finally:
         _shut_down()
-
-
-class RayKilledError(BaseException):
-    """Death of a process of this search's own Ray.
-
-    It is no `Exception`, for which Ray Tune would clean up, and wait for the dead process.
-    """
-
-
-def check_own_ray() -> None:
-    """Raise RayKilledError if a process is dead without which Ray's core ends this process."""
-    if dead := _dead():
-        raise RayKilledError(
-            f"Ray: its process {dead[0]} on this machine was killed. Run the same command again to "
-            "resume; finished seed runs are stored."
-        )
-
-
-def _dead() -> list[str]:
-    node = ray_worker._global_node
-    found = [] if node is None else [kind for kind, _ in node.dead_processes()]
-    return [kind for kind in found if kind in {RAYLET, GCS}]
-
-
-@contextmanager
-def _ended_if_stuck() -> Iterator[None]:
-    """End this process if a process of its own Ray dies and the body does not end soon.
-
-    A call of Ray's core that waits for a dead process returns never, or ends this one.
-    """
-    over = Event()
-
-    def watch() -> None:
-        while not over.wait(_WATCH_SECONDS):
-            try:
-                check_own_ray()
-            except RayKilledError as error:
-                if not over.wait(_STUCK_SECONDS):
-                    sys.stderr.write(f"{error}\n")
-                    _exit_at_once()
-
-    Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-
-
-def _exit_at_once() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(2)
 
 
 def _shut_down() -> None:
@@ -207,13 +141,6 @@ def _shut_down() -> None:
     If a reference to a Ray object is freed just after the shutdown, Ray's core silently ends the
     process with exit code 1. The garbage collector may free one in any thread.
     """
-    if GCS in _dead():
-        # Ray's core would wait for it, in this call or at the end of Python, and end this process
-        # after a minute.
-        ray_worker.global_worker.set_is_connected(False)
-        ray_worker._global_node.kill_all_processes(check_alive=False)
-        atexit.register(_exit_at_once)
-        return
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -238,8 +165,6 @@ def _start(quiet: Mapping[str, Any]) -> Path:
         with (
             _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False),
             _replaced(services, "ConsolePopen", partial(services.ConsolePopen, **apart)),
-            # It prints the log of a killed process.
-            _replaced(ray_worker, "listen_error_messages", lambda *_: None),
         ):
             context = ray.init(address="local", num_cpus=cores(), include_dashboard=False, **quiet)
         if (token := Path.home() / ".ray" / "auth_token").exists():
@@ -268,8 +193,10 @@ def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
 def _join(address: str, quiet: Mapping[str, Any]) -> None:
     host, _, port = address.rpartition(":")
     try:
-        if host and port.isdecimal():  # Ray itself waits minutes for an answer
-            _greet(host.strip("[]"), int(port))
+        # Ray itself waits minutes for an answer, and tries 20 times for 40 s to get a valid one.
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
+        if host and port.isdecimal():
+            socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
         ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError, RayError) as error:
         raise SclsearchError(
@@ -278,24 +205,6 @@ def _join(address: str, quiet: Mapping[str, Any]) -> None:
             "put its token into ~/.ray/auth_token, or set RAY_AUTH_MODE=token and "
             "RAY_AUTH_TOKEN_PATH; with TLS, set the variables of cluster/env.sh."
         ) from error
-
-
-def _greet(host: str, port: int) -> None:
-    """Raise OSError unless a gRPC server takes this machine's connection, with TLS if Ray uses it.
-
-    Such a server answers the first bytes of HTTP/2 with its settings.
-    """
-    with ExitStack() as opened:
-        line = opened.enter_context(socket.create_connection((host, port), _ANSWER_SECONDS))
-        if os.environ.get("RAY_USE_TLS", "0").lower() in {"1", "true"}:
-            files = {name: os.environ.get(f"RAY_TLS_{name}", "") for name in _TLS_FILES}
-            own = ssl.create_default_context(cafile=files["CA_CERT"])
-            own.load_cert_chain(files["SERVER_CERT"], files["SERVER_KEY"])
-            own.set_alpn_protocols(["h2"])
-            line = opened.enter_context(own.wrap_socket(line, server_hostname=host))
-        line.sendall(_HTTP2)
-        if line.recv(4)[3:] != _SETTINGS:
-            raise OSError(f"{host}:{port} is no Ray, or it does not take this certificate")
 
 
 def send_own_code(method: NamedMethod) -> None:
@@ -311,6 +220,15 @@ def present_nodes(accelerator: str | None = None) -> list[Mapping[str, Any]]:
     return [
         one for one in alive if not accelerator or ACCELERATOR + accelerator in one["Resources"]
     ]
+
+
+def check_alive() -> None:
+    """Raise SclsearchError if Ray has no node left, as after a kill of its processes here."""
+    if not present_nodes():
+        raise SclsearchError(
+            "Ray: its processes were killed. Run the same command again to resume; finished seed "
+            "runs are stored."
+        )
 
 
 def check_accelerator(accelerator: str) -> None:

@@ -4,7 +4,6 @@ Every run creates a new Tuner and never reads Ray's snapshots: a worker stores i
 reports it, and a resumed search reads the run store.
 """
 
-import ctypes
 import logging
 import math
 import re
@@ -22,7 +21,6 @@ from ray import tune
 from ray.air._internal import usage
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayTaskError
-from ray.tune import registry as tune_registry
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 from ray.tune.progress_reporter import TrialProgressCallback
@@ -33,11 +31,12 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import first_line
 from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.ray_backend.signals import END_SIGNAL, announce_ctrl_c
-from sclsearch.ray_backend.start import ACCELERATOR, check_own_ray, send_own_code, training_nodes
+from sclsearch.ray_backend.start import ACCELERATOR, check_alive, send_own_code, training_nodes
 from sclsearch.ray_backend.worker import (
     BrokenStorageError,
     UnfitNodeError,
     WorkerContext,
+    return_freed_memory,
     save_context,
     seed_run_trial,
 )
@@ -102,18 +101,6 @@ def _keep_error(trial: Trial, error: Exception | None = None) -> None:
     trial.failure = classified(error) if error else WorkerFailure("worker-lost", "no reason given")
 
 
-@contextmanager
-def _cached_trainable() -> Iterator[None]:
-    """Let Tune ask Ray for its trainable once, instead of several times for each trial."""
-    registry: Any = tune_registry._global_registry
-    registry.get = found = cache(registry.get)
-    registry.contains = lambda *key: found(*key) is not None
-    try:
-        yield
-    finally:
-        del registry.get, registry.contains
-
-
 def _patched(handle: Callable[..., None]) -> Callable[..., None]:
     def patched(self: Any, *, exception: Exception, **tracked: Any) -> None:
         if isinstance(exception, OutOfMemoryError):
@@ -129,7 +116,7 @@ _CALM_SECONDS = 60.0
 _TICK_SECONDS = 0.2
 """Seconds between two looks at the clock and at all running trials."""
 _TRIM_SECONDS = 10.0
-"""Seconds between two returns of freed memory to the system."""
+"""Seconds between two returns of freed memory to the system, and two looks at Ray's nodes."""
 _ENDED_TRIALS = 500
 """Ended trials that Tune keeps."""
 
@@ -292,7 +279,7 @@ class Watchdog(_Stateless, TrialProgressCallback):
         self.training: dict[str, float] = {}  # start of training by trial, if there is a timeout
         self.took: list[float] = []
         self.hung: set[str] = set()
-        self.ticked = self.trimmed = -math.inf
+        self.ticked, self.trimmed = -math.inf, time.monotonic()
 
     def on_step_begin(self, **_: Any) -> None:
         """Announce a Ctrl-C; Tune has set its signal handlers before the first step."""
@@ -329,7 +316,8 @@ class Watchdog(_Stateless, TrialProgressCallback):
         if now - self.trimmed > _TRIM_SECONDS:
             self.trimmed = now
             return_freed_memory()
-        check_own_ray()
+            with self.searcher.keeping_fault():
+                check_alive()
         trials = [trial for trial, _ in self.running.values()]
         starts = [start for _, start in self.running.values()]
         with self.searcher.keeping_fault():
@@ -344,13 +332,6 @@ class Watchdog(_Stateless, TrialProgressCallback):
             if now - begun > self.timeout and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
                 ray.kill(trial.temporary_state.ray_actor)
-
-
-def return_freed_memory() -> None:
-    """Return freed memory to the system; the C library keeps it between used blocks."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
-    if trim is not None:
-        trim(0)
 
 
 def fit(
@@ -396,8 +377,7 @@ def fit(
             failure_config=tune.FailureConfig(max_failures=0),
         ),
     )
-    with _cached_trainable():
-        tuner.fit()
+    tuner.fit()
     if searcher.fault is not None:
         raise searcher.fault
     if scheduler.complete:

@@ -39,7 +39,7 @@ TARGETS = {
     "dashboard agent": "DashboardAgent",
 }
 CODES = {"driver": {-signal.SIGKILL}, "worker": {130}}
-"""Exit codes of the driver; without a part of Ray, it goes on until Ctrl-C or says what to do."""
+"""Exit codes of the driver; without a part of Ray it goes on until Ctrl-C, or it ends."""
 CONFIGS, SEEDS = max(6, 2 * KILLS // 3), max(3, 2 * KILLS // 3)
 SETTINGS = {"epochs": 40, "batch_size": 8, "max_length": 16}
 
@@ -141,7 +141,7 @@ def test_a_killed_and_resumed_search_loses_nothing_finished_and_ends_as_an_undis
         text = log.read_text(encoding="utf-8", errors="replace")
         if not hit:
             continue
-        assert code in CODES.get(target, {2, 130}), text
+        assert code in CODES.get(target, {1, 2, 130}), text
         if code == 2:
             assert "un the same command" in text.splitlines()[-1]
         if code == 130:

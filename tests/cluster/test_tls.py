@@ -66,7 +66,7 @@ def test_only_processes_with_a_certificate_of_the_cluster_can_join_it(
     assert "no node has this accelerator. Did you mean 'L4'? Known: L4." in found
     for certificate in (foreign, tmp_path):  # the second has none
         refused = start(f"{sys.executable} -c '{code}'", certificate)
-        _, found = refused.communicate(timeout=60)  # Ray alone would wait longer
+        _, found = refused.communicate(timeout=PATIENCE)  # Ray alone would wait longer
         assert "or it rejects this machine's token or certificate" in found
     head.terminate()
     head.communicate()

@@ -81,30 +81,6 @@ def test_other_users_have_no_access_to_rays_session(own_ray: None) -> None:
     assert Path(_global_node.get_session_dir_path()).stat().st_mode & 0o777 == 0o700
 
 
-def test_sigterm_while_ray_starts_ends_like_ctrl_c(processes: Processes) -> None:
-    code = """
-import os, signal
-from ray._private.node import Node
-from sclsearch.ray_backend.signals import sigterm_as_ctrl_c
-from sclsearch.ray_backend.start import started_ray
-
-begin = Node.start_ray_processes
-def start_ray_processes(self):
-    begin(self)
-    os.kill(os.getpid(), signal.SIGTERM)
-Node.start_ray_processes = start_ray_processes
-try:
-    with sigterm_as_ctrl_c(), started_ray(None):
-        print("started")
-except KeyboardInterrupt:
-    print("ended")
-"""
-    environment = {**os.environ, **processes.environment}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
-    assert done.stdout == "ended\n"
-
-
 @pytest.mark.timeout(60)
 def test_an_address_without_a_cluster_is_an_error_without_garbage_collection(
     monkeypatch: pytest.MonkeyPatch,
