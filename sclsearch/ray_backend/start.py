@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -22,6 +23,7 @@ from typing import Any
 import joblib
 import ray
 from ray._private import ray_constants, services
+from ray._private import utils as ray_utils
 from ray.exceptions import RayError
 
 from sclsearch.errors import SclsearchError, first_sentence, suggestion
@@ -125,7 +127,10 @@ def started_ray(address: str | None) -> Iterator[Path]:
     try:
         # Ray prints the deaths of its processes to standard output, where `--json` writes JSON.
         with redirect_stdout(sys.stderr):
-            with restored_signal_handlers():
+            # Ray's own handlers of SIGTERM end this process without a message.
+            again = partial(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+            unhandled = _replaced(ray_utils, "set_sigterm_handler", lambda _: again())
+            with restored_signal_handlers(), unhandled:
                 if address is not None:
                     _join(address, quiet)
                 session = _start(quiet) if address is None else None
