@@ -69,8 +69,8 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         with_folds(protocol, spec.folds)  # raises if the protocol defines its own rows
     spec = replace(spec, settings=typed(method, spec.settings, "--set "))
     numerics = _numerics(spec.precision, options)
-    usual = (laptop(protocol) if spec.scale else protocol).model
-    model_name = usual if spec.model is None else str(spec.model)
+    papers_model = (laptop(protocol) if spec.scale else protocol).model
+    model_name = papers_model if spec.model is None else str(spec.model)
     spec = _with_space(spec, named)
     whole = _loaded(spec, options, model_name, on_folds=protocol.name == "plain")
     check_unlabeled(protocol, whole.splits["train"].unlabeled, size, spec.unlabeled)

@@ -193,7 +193,8 @@ class Study:
         Declared values give way to those of protocol and space, and these to the user's. The
         protocol sets epochs for the configuration's batch size, and raises them if they are few.
         """
-        found = declared(self.method.kind) | self.conditions | from_source("space", values)
+        given = from_source("space", values)
+        found = {**declared(self.method.kind), **self.conditions, **given}
         batch_size = int(str(found["batch_size"].value))
         epochs = from_source("protocol", self.protocol.epochs(self.rows, batch_size))
         free = {name for name, one in found.items() if one.source in ("training", "method")}

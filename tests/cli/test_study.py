@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
-from sclsearch.protocols.papers import gunel_few_shot_training
+from sclsearch.protocols.papers import gunel_few_shot_epochs
 from sclsearch.ray_backend.failures import WorkerFailure
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -70,7 +70,7 @@ def test_a_dry_run_prints_each_value_with_its_source_and_writes_nothing(
         "tau 0.05 … 1 log searched",
         "lam 0.5 --set",
         "learning_rate 0.0002 … 0.003 log searched",
-        f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",
+        f"epochs {gunel_few_shot_epochs(100, 16)['epochs']} protocol",
         "scl_features mean space",
         "6 configurations x 10 seeds = 60 seed runs; 1 (start) first; stored: 0",
         "race: after 3 and 6 seeds, the best third of the configurations and those within 2 "
