@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ray import cloudpickle
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method
 from sclsearch.methods.custom import own_modules
+from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.metrics import value
 from sclsearch.training.data import batches_in_order
 from sclsearch.training.engine import train
@@ -82,6 +84,20 @@ def test_a_stage_has_max_steps_updates_and_the_next_stage_takes_its_modules(
     assert {position for position, _ in stops} == {0, 1}
     with pytest.raises(SclsearchError, match=r"^head: takes: .* no module 'x'; it has projection"):
         train(*work.but(method=method(taken="x")))
+
+
+def test_a_stage_asks_for_the_dropout_rates_of_each_update_from_0(work_for: WorkFor) -> None:
+    asked = set()
+
+    class Asking(SupCLSeq):
+        def view_rates(self, update: int) -> tuple[float, ...]:
+            asked.add(update)
+            return self.dropouts
+
+    work = work_for("supcl-seq", epochs=2)
+    result = train(*work.but(method=Asking(**asdict(work.spec.method))))
+    last = max(one["update"] for one in result.stages if one["stage"] == "contrast")
+    assert asked == {*range(last)}
 
 
 def test_a_solved_probe_leaves_the_contrast_as_it_is_and_predicts_as_well(
