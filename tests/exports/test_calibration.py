@@ -18,6 +18,7 @@ from sclsearch.exports.calibration import (
     fit_threshold,
     scaled,
 )
+from sclsearch.store.runs import RunStore
 from sclsearch.tasks.metrics import METRICS, calibration_error, confusion
 from tests.exports.test_heads import TEXTS
 from tests.made_up import own_task, study_on
@@ -89,6 +90,13 @@ def test_an_export_applies_both_and_states_the_scores_before_and_after(
     assert less <= loss
     assert more >= score
     assert ensemble or own.scores["test accuracy"][0] == pytest.approx(before.test)
+    if not ensemble:  # the threshold is for calibrated probabilities
+        store = RunStore(trained)
+        (rows,) = store.rows([run for run in [store.get(before.key)] if run])
+        assert rows is not None
+        likely = scaled(rows.probabilities["validation"], own.temperature)[:, 1]
+        y = rows.labels["validation"].astype(np.int64)
+        assert own.threshold == fit_threshold(likely, y, METRICS["accuracy"])
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
     assert "import sclsearch" in printed  # transformers does not apply the threshold
     assert "with the same predictions" not in card
