@@ -6,6 +6,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +15,7 @@ from typing import Any, get_type_hints
 from sclsearch.canonical import digest, file_digest
 from sclsearch.errors import SclsearchError, first_line, suggestion
 from sclsearch.methods import is_own
-from sclsearch.methods.base import Method, Training
+from sclsearch.methods.base import Method, Training, reads_paraphrases
 from sclsearch.methods.fields import value_schema
 
 
@@ -71,7 +72,8 @@ def check_custom_method(kind: type[Any], place: str) -> None:
                 f"--method {place}: {field.name} is a field of every method. Rename it."
             )
     try:
-        kind()  # every field needs a default, because a search space may leave it out
+        # Every field needs a default, because a search space may leave it out.
+        reads_paraphrases(kind(), Training())
         value_schema(kind)
     except (Exception, SystemExit) as error:
         raise SclsearchError(
@@ -149,5 +151,6 @@ def _import(file: Path, place: str, option: str) -> ModuleType:
             f"{option} {place}: importing it failed: {'; '.join([lines[-1], *origin])}"
         ) from error
     finally:
-        sys.path.remove(str(file.parent))
+        with suppress(ValueError):  # the file may have changed the path
+            sys.path.remove(str(file.parent))
     return module

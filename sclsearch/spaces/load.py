@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from math import ceil
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FILE = ("method", "source", "published", "fixed", "space")
 PAPER: Final = "paper"
 PRACTICAL: Final = "practical"
+SHOWN_FAULTS = 20
 
 
 def find_space(method: str, task: str = PAPER, folder: Path | None = None) -> Path:
@@ -166,8 +167,11 @@ def _space(content: Any, method: "type[Method]", where: str) -> Space:
     return space.with_settings({})  # removes fixed values from published configurations
 
 
-def _error(file: str, faults: Iterable[str]) -> SclsearchError:
-    return SclsearchError("\n".join(f"{file}: {fault}" for fault in faults))
+def _error(file: str, faults: Sequence[str]) -> SclsearchError:
+    lines = [f"{file}: {fault}" for fault in faults[:SHOWN_FAULTS]]
+    if len(faults) > SHOWN_FAULTS:
+        lines.append(f"{file}: {len(faults)} faults in all, the first {SHOWN_FAULTS} shown.")
+    return SclsearchError("\n".join(lines))
 
 
 # Factors of `EncoderTraits.learning_rate`: the ends of the searched range, and post-training.

@@ -16,13 +16,15 @@ from sclsearch.errors import SclsearchError
 Values = Mapping[str, object]
 T = TypeVar("T")
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+MOST_VALUES = 1_000
+"""Most listed values of a hyperparameter."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Choice(Generic[T]):
     """Hyperparameter with listed values, in YAML `{type: choice, values: […]}`, in grid order."""
 
-    values: Annotated[tuple[T, ...], Field(min_length=1)]
+    values: Annotated[tuple[T, ...], Field(min_length=1, max_length=MOST_VALUES)]
     type: Literal["choice"] = "choice"
 
     def __post_init__(self) -> None:

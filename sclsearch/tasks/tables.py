@@ -245,7 +245,7 @@ def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "
     header = frame.columns.tolist()
     faults = [
         f"{where}: {'two columns are' if name in header else 'no column is'} called {name!r}."
-        f"{' Rename one.' if name in header else suggestion(name, header)}"
+        f"{' Rename one.' if name in header else suggestion(name, map(one_line, header))}"
         for name in columns
         if header.count(name) != 1
     ]

@@ -203,6 +203,12 @@ def test_a_task_without_a_file_uses_that_of_a_similar_task_or_of_the_paper(tmp_p
         ("batch_size: 16}\n  -", "batch_size: 8}\n  -", "published[0]: batch_size must be 16 as i"),
         ("batch_size: 16}\n  -", "epochs: 8}\n  -", "published[0]: epochs is neither in `space` n"),
         (", probe_learning_rate: 1e-2}", "}", "published[1]: probe_learning_rate is missing"),
+        (
+            "[[0, 0.1], [0",
+            f"[{'[0, 0.1], ' * 1_000}[0",
+            "space.dropouts.choice.values: tuple should have at most 1000 items",
+        ),
+        ("tau: 1}", "tau: 1}\n" + "".join(f"k{n}: 1\n" for n in range(30)), "30 faults in all"),
     ],
 )
 def test_an_error_names_its_place(file: Path, old: str, new: str, message: str) -> None:
