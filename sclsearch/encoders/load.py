@@ -77,7 +77,8 @@ def beginnings(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], most:
 def _files(folder: Path) -> tuple[tuple[object, ...], ...]:
     if not folder.is_dir():
         return ()
-    stats = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
+    found = (path for path in sorted(folder.iterdir()) if path.exists())  # no broken links
+    stats = ((path.name, path.stat()) for path in found)
     return tuple((name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
 
 

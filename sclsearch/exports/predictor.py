@@ -346,6 +346,9 @@ def load(
         raise SclsearchError(f"--batch-size: must be at least 1, got {batch_size}.")
     record = read_record(folder)
     members = [_load_seed(folder / name, custom_method) for name in record.members or ("",)]
+    for name, one in zip(record.members, members, strict=False):
+        if one.record.labels != record.labels:
+            raise _not_exported(folder / CARD, f"labels: must be those of {name}")
     return Predictor(record, members, batch_size, device)
 
 
@@ -375,6 +378,8 @@ def _load_seed(folder: Path, custom_method: "str | type[Method] | None") -> _See
     except (OSError, SafetensorError, RuntimeError) as error:
         fault = "No such file or directory" if isinstance(error, FileNotFoundError) else error
         raise _not_exported(file, fault) from error
+    if not all(tensor.isfinite().all() for tensor in model.new_modules.state_dict().values()):
+        raise _not_exported(file, "it holds NaN or infinite values")
     return _SeedClassifier(record, method, training, model.eval(), load_tokenizer(place))
 
 

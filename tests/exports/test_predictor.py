@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -16,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file, save
 from typer.testing import CliRunner, Result
 
 import sclsearch
 from sclsearch.canonical import file_digest
 from sclsearch.cli import app
-from sclsearch.encoders.models import CARD, model_folder
+from sclsearch.encoders.models import CARD, encoder_folder, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.exports.predictor import PARTS, read_record
 from sclsearch.methods.lacon import LaCon
@@ -112,6 +114,10 @@ def test_an_ensemble_has_several_members_of_the_same_labels_and_is_no_encoder(
     given: dict[str, Any] = {"storage": trained, "ensemble": True, "force": True}
     with pytest.raises(SclsearchError, match=r"^ensemble: rule mean/best .* 2 seeds, got 1"):
         sclsearch.export("mine", tmp_path / "one", rule="mean/best", **given)
+    card = shutil.copytree(ensemble, tmp_path / "two") / CARD
+    card.write_text(json.dumps({**json.loads(card.read_text()), "labels": ["one"]}))
+    with pytest.raises(SclsearchError, match="labels: must be those of seed-0"):
+        sclsearch.load(tmp_path / "two")
 
 
 def test_a_file_or_standard_input_is_printed_as_csv(winner: Path, tmp_path: Path) -> None:
@@ -238,11 +244,14 @@ def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
     assert not mark.exists()
 
 
-def test_a_truncated_weights_file_is_an_error_that_names_it(exported: Path) -> None:
+def test_a_damaged_weights_file_is_an_error_that_names_it(exported: Path) -> None:
+    (encoder_folder(exported) / "link").symlink_to("nowhere")
     path = exported / PARTS
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(SclsearchError, match=rf"^{path}: not a file of `sclsearch export`"):
-        sclsearch.load(exported).predict(["one"])
+    weights = load_file(path)
+    for content in (path.read_bytes()[:-1], save({n: t * math.nan for n, t in weights.items()})):
+        path.write_bytes(content)
+        with pytest.raises(SclsearchError, match=rf"^{path}: not a file of `sclsearch export`"):
+            sclsearch.load(exported)
 
 
 def test_a_stream_is_read_one_batch_ahead_and_predicts_like_a_list(winner: Path) -> None:

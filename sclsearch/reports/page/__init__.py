@@ -5,7 +5,8 @@ figures.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,20 +92,22 @@ def _check_folder(folder: Path) -> None:
     if not folder.exists():
         return
     record = folder / FILES
-    ours = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
-    if foreign := _files(folder) - {*ours, FILES}:
+    ours = record.read_text("utf-8", "replace").splitlines() if record.is_file() else []
+    foreign = (name for name in _files(folder) if name not in {*ours, FILES})
+    if first := [*islice(foreign, 5)]:  # the folder may have millions of files
         raise SclsearchError(
             f"--output {folder}: must be missing, empty or an earlier report, got "
-            f"{', '.join(sorted(foreign)[:5])}. Name another folder."
+            f"{', '.join(sorted(first))}. Name another folder."
         )
 
 
-def _files(folder: Path) -> set[str]:
-    """Return the paths of the files and links in a folder, relative to it."""
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the paths of the files and links in a folder, relative to it."""
     if not folder.is_dir():
-        return {folder.name}
-    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {path.relative_to(folder).as_posix() for path in files}
+        yield folder.name
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not path.is_dir():
+            yield path.relative_to(folder).as_posix()
 
 
 def _file_name(name: str) -> str:

@@ -19,7 +19,7 @@ from sclsearch import SclsearchError
 from sclsearch.cli import app
 from sclsearch.objectives.lacon import label_scores
 from sclsearch.reports.comparison import compare_studies
-from sclsearch.reports.page import page_html
+from sclsearch.reports.page import FILES, page_html
 from sclsearch.reports.page.results import StudyResults, best_study, read_results
 from sclsearch.reports.page.winner import embed_test_rows
 from sclsearch.reports.report import finished_winner
@@ -252,5 +252,9 @@ def test_a_report_replaces_an_earlier_one_but_no_other_files(
         with pytest.raises(SclsearchError, match=f"missing, empty or an earlier .*{name}"):
             sclsearch.write_report("ce", output=folder, storage=studies)
         (folder / name).unlink()
+    (folder / FILES).write_bytes(b"\xff")
+    for other in (folder, "/"):
+        with pytest.raises(SclsearchError, match="missing, empty or an earlier report, got"):
+            sclsearch.write_report("ce", output=other, storage=studies)
     with pytest.raises(SclsearchError, match="report: needs one or more different studies, got"):
         sclsearch.write_report("ce", "ce", output=tmp_path / "twice", storage=studies)
