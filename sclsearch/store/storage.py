@@ -210,9 +210,12 @@ def check_no_link(folder: "StoragePath") -> None:
     Nothing is deleted there, because it may belong to others.
     """
     place = folder.local
-    if place is not None and place.resolve() != place:
+    if place is None:
+        return
+    real = os.path.realpath(place)  # `Path.resolve` raises RuntimeError for a link to itself
+    if place.is_symlink() or real != str(place):
         raise SclsearchError(
-            f"{place}: leads to {place.resolve()}, by a link. Nothing is deleted behind links: "
+            f"{place}: leads to {real}, by a link. Nothing is deleted behind links: "
             "remove the link or the files by hand."
         )
 

@@ -1,5 +1,6 @@
 """Tests of removing studies and unused files; a deletion never leaves the storage."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -182,6 +183,10 @@ def test_a_removal_refuses_links_that_lead_out_of_the_storage(
         with pytest.raises(SclsearchError, match="by a link"):
             remove(*studies, unused=link == "runs", storage=storage, dry_run=dry_run)
     assert sorted(victim.rglob("*")) == before
+    (storage / link).unlink()
+    (storage / link).symlink_to(Path(link).name)  # leads to itself
+    with pytest.raises((SclsearchError, OSError), match=re.escape(str(storage / link))):
+        remove(*studies, unused=link == "runs", storage=storage)
 
 
 def test_a_removal_refuses_what_is_mounted_in_the_storage(
