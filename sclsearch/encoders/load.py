@@ -47,6 +47,8 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     """Return the fast tokenizer of a model's folder."""
     from transformers import AutoTokenizer
 
+    if not (folder / "tokenizer.json").is_file():  # transformers would know no words
+        raise SclsearchError(f"{folder}: lacks tokenizer.json. Copy or export the model again.")
     try:
         # Every call has a length of its own, and the file's may be anything.
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(

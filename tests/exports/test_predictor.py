@@ -246,6 +246,11 @@ def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
 
 def test_a_damaged_weights_file_is_an_error_that_names_it(exported: Path) -> None:
     (encoder_folder(exported) / "link").symlink_to("nowhere")
+    tokenizer = encoder_folder(exported) / "tokenizer.json"
+    tokenizer.rename(exported / "elsewhere")
+    with pytest.raises(SclsearchError, match=f"^{tokenizer.parent}: lacks tokenizer.json"):
+        sclsearch.load(exported)
+    (exported / "elsewhere").rename(tokenizer)
     path = exported / PARTS
     weights = load_file(path)
     for content in (path.read_bytes()[:-1], save({n: t * math.nan for n, t in weights.items()})):
