@@ -20,7 +20,7 @@ from sclsearch.exports.predictor import load as load_export
 from sclsearch.reports.commands import winner_spec
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.method_comparison import MethodComparison, compare_methods
-from sclsearch.reports.report import Report, TableRows, report, undamaged
+from sclsearch.reports.report import Report, report, undamaged
 from sclsearch.reports.terminal import Terminal
 from sclsearch.search.callbacks import Callback
 from sclsearch.selection.rules import parse_rule
@@ -40,7 +40,6 @@ from sclsearch.study.spec import (
     SEARCH_OPTIONS,
     RunKeywords,
     RunOptions,
-    Seeds,
     StudySpec,
     TrainKeywords,
     TuneKeywords,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sclsearch.methods.base import Method
+    from sclsearch.reports.table import TableRows
     from sclsearch.search.scheduler import Scheduler
 
     AnyMethod = str | type[Method]
@@ -91,7 +91,7 @@ def tune(
     task: RowSource | CustomTask,
     method: "str | type[Method] | Sequence[str | type[Method]]" = DEFAULT_METHOD,
     progress: bool = True,
-    callbacks: "Sequence[Callback]" = (),
+    callbacks: Sequence[Callback] = (),
     **options: Unpack[TuneKeywords],
 ) -> Report | StudyComparison:
     """Search for the best configuration and return the report; the same call resumes the search.
@@ -132,9 +132,9 @@ def train(
     *,
     task: RowSource | CustomTask | None = None,
     method: "str | type[Method] | None" = None,
-    from_study: "str | Report | None" = None,
+    from_study: str | Report | None = None,
     progress: bool = True,
-    callbacks: "Sequence[Callback]" = (),
+    callbacks: Sequence[Callback] = (),
     **options: Unpack[TrainKeywords],
 ) -> Report:
     """Train one configuration with every seed and return the report; see `tune`.
@@ -160,7 +160,7 @@ def train(
 @with_options(RunOptions)
 def confirm(
     study: str,
-    seeds: Seeds = 10,
+    seeds: int = 10,
     *,
     rule: str | None = None,
     method: str | None = None,
@@ -214,7 +214,7 @@ def chosen(
     run_options = RunOptions(**fields_of(RunOptions, options))
     columns, changes = fields_of(CustomTask, options), fields_of(StudySpec, options)
     if from_study is not None:
-        if not isinstance(from_study, Report):
+        if isinstance(from_study, str):
             from_study = select(from_study, storage=run_options.storage)
         spec, folder = winner_spec(from_study, changes, method)
         if task is not None or columns:
@@ -347,7 +347,7 @@ def select(
 
 def table(
     *studies: str,
-    rows: TableRows = "configurations",
+    rows: "TableRows" = "configurations",
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
 ) -> "pd.DataFrame":
@@ -428,7 +428,7 @@ def export(
     ensemble: bool = False,
     refit: RefitRows | None = None,
     baseline: bool = False,
-    seeds: Seeds = 1,
+    seeds: int = 1,
     calibrate: bool = False,
     threshold: Literal["tune"] | None = None,
     data_dir: Path | str | None = None,

@@ -9,14 +9,14 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache, partial, wraps
-from itertools import chain, repeat
+from functools import cache, wraps
 from pathlib import Path
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ForwardRef,
     ParamSpec,
     TypeVar,
     Union,
@@ -126,40 +126,17 @@ def type_text(kind: Any) -> str:
 
 
 def arguments_named(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return the function with checked arguments, which its errors name instead of options.
-
-    Arguments with a quoted type are not checked.
-    """
-    spec = inspect.getfullargspec(function)
+    """Return the function with Python argument names instead of options in its errors."""
 
     @wraps(function)
     def named(*arguments: _P.args, **options: _P.kwargs) -> _R:
-        names = chain(spec.args, repeat(spec.varargs or ""))
         try:
-            return function(
-                *map(partial(_converted, function), names, arguments),
-                **{name: _converted(function, name, value) for name, value in options.items()},
-            )
+            return function(*arguments, **options)
         except SclsearchError as error:
             message = _OPTION.sub(_argument, str(error))
             raise type(error)(message).with_traceback(error.__traceback__) from error.__cause__
 
     return named
-
-
-def _converted(function: Callable[..., Any], name: str, value: Any) -> Any:
-    """Return an argument, converted to its type in the function's signature."""
-    check = _parameter_types(function).get(name)
-    known, fault = (value, "") if check is None else _checked(check, value)
-    if fault:
-        raise SclsearchError(f"{name}: {fault}")
-    return known
-
-
-@cache
-def _parameter_types(function: Callable[..., Any]) -> "Mapping[str, TypeAdapter[Any]]":
-    types = function.__annotations__.items()
-    return _adapters({name: kind for name, kind in types if name not in {"options", "return"}})
 
 
 def _argument(found: re.Match[str]) -> str:
@@ -185,49 +162,40 @@ def check_fields(thing: Any) -> None:
     leading `~` of a path is expanded. Fields with a quoted type are neither checked nor changed.
     The error has one line per field, which begins with its option.
     """
+    from pydantic import ValidationError
+
     lines = []
     for name, check in _types(thing.__class__).items():
-        known, fault = _checked(check, getattr(thing, name))
-        object.__setattr__(thing, name, known)
-        if fault:
-            lines.append(f"--{_OPTIONS.get(name, name).replace('_', '-')}: {fault}")
+        value = getattr(thing, name)
+        option = _OPTIONS.get(name, name).replace("_", "-")
+        try:
+            fitting = check.validate_python(value)
+            known = expanded(fitting) if isinstance(fitting, Path) else fitting
+            object.__setattr__(thing, name, known)
+            str(known).encode()
+        except ValidationError as error:
+            reasons = " or ".join(dict.fromkeys(map(_reason, error.errors())))
+            lines.append(f"--{option}: {reasons}, got {_given(value)}.")
+        except UnicodeEncodeError:  # a path with bytes of another encoding
+            lines.append(f"--{option}: must be valid UTF-8, got {str(value)!r}.")
     if lines:
         raise SclsearchError("\n".join(lines))
 
 
-def _checked(check: "TypeAdapter[Any]", value: Any) -> tuple[Any, str]:
-    """Return a value, converted to its type, and why it is invalid; no text if it is valid."""
-    from pydantic import ValidationError
-
-    try:
-        fitting = check.validate_python(value)
-        known = expanded(fitting) if isinstance(fitting, Path) else fitting
-        str(known).encode()
-    except ValidationError as error:
-        reasons = " or ".join(dict.fromkeys(map(_reason, error.errors())))
-        plain = value is None or isinstance(value, str | int | float | Sequence | Mapping | Path)
-        given = repr(value) if plain else f"an object of type {type(value).__name__}"
-        return value, f"{reasons}, got {given}."
-    except UnicodeEncodeError:  # a path with bytes of another encoding
-        return value, f"must be valid UTF-8, got {str(value)!r}."
-    if isinstance(known, str | Path) and "\0" in str(known):
-        return value, f"must have no NUL character, got {str(value)!r}."
-    return known, ""
+def _given(value: object) -> str:
+    plain = value is None or isinstance(value, str | int | float | Sequence | Mapping | Path)
+    return repr(value) if plain else f"an object of type {type(value).__name__}"
 
 
 @cache
 def _types(kind: type) -> "Mapping[str, TypeAdapter[Any]]":
-    return _adapters({field.name: field.type for field in fields(kind)})
-
-
-def _adapters(types: Mapping[str, Any]) -> "Mapping[str, TypeAdapter[Any]]":
-    """Return the validators of types by name, without those of quoted types."""
     from pydantic import TypeAdapter
 
+    types: dict[str, Any] = {field.name: field.type for field in fields(kind)}
     return {
-        name: TypeAdapter(kind)
-        for name, kind in types.items()
-        if not isinstance(kind, str) and "ForwardRef(" not in repr(kind)
+        name: TypeAdapter(found)
+        for name, found in types.items()
+        if not isinstance((get_args(found) or (found,))[0], str | ForwardRef)
     }
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import INCOMPLETE, RETRY, SclsearchError
 from sclsearch.reports.differences import AgainstBaseline, Difference, with_leads
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sclsearch.reports.notes import Note, Verdict
 
 DRAWN = ("initialization", "order")
-TableRows = Literal["configurations", "seed-runs", "winners"]
 
 
 @dataclass(frozen=True, slots=True)

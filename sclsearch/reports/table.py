@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from sclsearch.canonical import canonical, one_line, safe_cell, shown
 from sclsearch.errors import SclsearchError, lookup
-from sclsearch.reports.report import ConfigurationLine, Report, TableRows
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.store.runs import BATCH, SPLITS, RowResults, RunStore, SeedRun
 from sclsearch.store.studies import existing_study
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
@@ -24,6 +24,7 @@ from sclsearch.tasks.metrics import METRICS, f1_by_class, value
 if TYPE_CHECKING:
     from sclsearch.reports.summary import Summary
 
+TableRows = Literal["configurations", "seed-runs", "winners"]
 TableFormat = Literal["csv", "parquet", "json", "md", "latex"]
 StoredSeedRun = tuple[ConfigurationLine, int, SeedRun]
 """Line of the configuration, number of the replicate, and seed run."""

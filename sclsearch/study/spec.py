@@ -34,7 +34,6 @@ NO_TRACKING = "none"
 MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
 AtLeastOne = Annotated[int, Ge(1)]
-Seeds = Annotated[int, Interval(ge=1, le=MOST_SEEDS)]
 Band = Annotated[float, Interval(gt=0, le=100)] | Literal["exact", "off"]
 _STEPS = 10_000  # Ray counts resources in ten-thousandths
 _ROUNDING = 0.005  # 0.333 and 0.143 are meant as a third and a seventh
@@ -239,7 +238,9 @@ class RunOptions:
             stored one.
     """
 
-    seeds: Annotated[Seeds | None, Option(panel=SEARCH)] = None
+    seeds: Annotated[Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None, Option(panel=SEARCH)] = (
+        None
+    )
     configs: Annotated[
         Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None, Option(panel=SEARCH)
     ] = None
