@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 import sclsearch
 from sclsearch.errors import INCOMPLETE, SclsearchError
@@ -184,6 +185,16 @@ def test_failed_seeds_are_on_the_first_screen(write_study: WriteStudy) -> None:
     assert f"It wins because seed runs failed: {higher}" in found.answer
     assert "may be as good" not in found.certainty.partition("32.0 points higher")[0][:40]
     assert found.next_step == "train the failed seed runs again:"
+
+
+def test_the_interval_for_other_seeds_is_students(write_study: WriteStudy) -> None:
+    winner, following = [(60, 60), (62, 60), (67, 60)], [(50, 60)] * 3
+    storage = write_study(winner, following, rows={"train": "aaa", "test": "t"})
+    found = read(storage).over_next
+    assert found is not None
+    assert found.interval is not None
+    low, high = t.interval(0.95, 2, 0.13, np.std([0.1, 0.12, 0.17], ddof=1) / 3**0.5)
+    assert found.interval == pytest.approx((low, high), abs=0.007)  # of 1,000 bootstrap samples
 
 
 def test_intervals_are_for_other_rows_where_predictions_are_stored(
