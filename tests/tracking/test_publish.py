@@ -15,12 +15,14 @@ import pytest
 
 import sclsearch
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.notes import Note
 from sclsearch.reports.report import finished_winner, report
 from sclsearch.reports.summary import summary_of
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks import load_task
 from sclsearch.tracking.process import WriterProcess
 from sclsearch.tracking.publish import (
+    _find_model,
     check_model_name,
     delete_runs,
     publish,
@@ -144,6 +146,21 @@ def test_the_winner_becomes_a_model_once_the_search_has_finished(
             publish(writer, replace(found, finished=finished))
             experiment = study_run(shown).info.experiment_id
             assert len(shown.client.search_logged_models([experiment])) == finished
+
+
+def test_a_page_of_other_data_and_the_model_of_another_seed_run_are_replaced(
+    trained: Path, uri: str, shown: Shown
+) -> None:
+    found = report(trained, "mine")
+    winner, study = finished_winner(found), found.record.mlflow_name
+    with closing(WriterProcess(uri, trained)) as writer:
+        publish(writer, found)
+        publish(writer, replace(found, notes=(Note("a later note"),)))
+        assert "a later note" in artifacts(shown, study_run(shown))["report.html"]
+        best = winner.seeds[winner.reported[0]].key
+        assert writer.call(_find_model, study, best)
+        assert writer.call(_find_model, study, "another") is None
+        assert not shown.client.search_logged_models([study_run(shown).info.experiment_id])
 
 
 @pytest.mark.parametrize("name", [None, "sentiment"])
