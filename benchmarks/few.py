@@ -176,8 +176,9 @@ def page() -> Iterator[str]:
     yield "\nTest accuracy, %, the mean over draws.\n"
     yield f"## Above {base}\n"
     yield from lines(means.map("{:+.1f}".format) + error, draws)
-    ends = zip(means.mean(), means.std() / np.sqrt(means.count()), strict=True)
-    yield f"| mean | | | {' | '.join(f'{one:+.1f} ± {other:.1f}' for one, other in ends)} |"
+    over = (means[name].dropna() for name in means)
+    ends = [f"{own.mean():+.1f} ± {own.std() / np.sqrt(len(own)):.1f}" for own in over]
+    yield f"| mean | | | {' | '.join(ends)} |"
     yield DIFFERENCE
     yield "## Names of the classes\n"
     yield from pairs("names.csv", "with names", "without")

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from sclsearch.canonical import counted, shown
@@ -126,17 +127,22 @@ def print_plans(
             console.print(f"  {field}: {searched_values(values)}", markup=False, soft_wrap=True)
         for note in (note for note in one["notes"] if note not in notes):
             console.print(f"  {note}", markup=False, soft_wrap=True)
-    counts = [[one[name] for name in ("seed_runs", "stored", "missing")] for one in plans]
-    seconds = [one["seconds"] for one in plans]
+    console.print()
+    console.print(_totals(dict(zip(studies, plans, strict=True))))
+
+
+def _totals(plans: Mapping[str, Plan]) -> Table:
+    """Return the seed runs and the time of each of several studies, and their sums."""
+    counts = [[one[name] for name in ("seed_runs", "stored", "missing")] for one in plans.values()]
+    seconds = [one["seconds"] for one in plans.values()]
     rows = [
         (name, f"{one['configurations']} x {one['seeds']}", *map(str, count), duration(time))
-        for name, one, count, time in zip(studies, plans, counts, seconds, strict=True)
+        for (name, one), count, time in zip(plans.items(), counts, seconds, strict=True)
     ]
     total = [str(sum(column)) for column in zip(*counts, strict=True)]
     rows.append(("together", "", *total, duration(None if None in seconds else sum(seconds))))
     headings = ("", "configurations\nx seeds", "seed runs", "stored", "missing", "time")
-    console.print()
-    console.print(grid(headings, rows, optional=("time",) * (not any(seconds))))
+    return grid(headings, rows, optional=("time",) * (not any(seconds)))
 
 
 def _classes(rows: Mapping[str, int]) -> str:

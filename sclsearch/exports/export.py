@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -332,10 +332,7 @@ def write_folder(
         temperature = described.calibration.temperature
         new_modules |= {name: new_modules[name] / temperature for name in heads.OUT}
         head = heads.pooled_head(encoder, new_modules, pooling)
-    config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
-    kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
-    config = {name: value for name, value in config.items() if name not in DROPPED_FIELDS}
-    config |= {"dtype": "float32", "architectures": kinds}
+    config = _encoder_config(begun)
     mapped = head and heads.as_sequence_classifier(config["model_type"], encoder, head)
     if mapped:
         kind, encoder = mapped
@@ -353,6 +350,14 @@ def write_folder(
     described = replace(described, format=form)
     described.write(folder)
     return described
+
+
+def _encoder_config(begun: Path) -> dict[str, Any]:
+    """Return the configuration of an encoder's folder, without the fields of a former head."""
+    config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
+    kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
+    kept = {name: value for name, value in config.items() if name not in DROPPED_FIELDS}
+    return {**kept, "dtype": "float32", "architectures": kinds}
 
 
 def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:

@@ -27,7 +27,7 @@ from sclsearch.reports.words import (
     with_spread,
 )
 from sclsearch.spaces.space import searched_values
-from sclsearch.store.runs import RunStore
+from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks.metrics import scores_by_class
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
     license_ = _license(record.base, base_folder)
     record = replace(record, task=_escaped(record.task))
     summary, space = summarize(found, fresh), found.record.identity["space"]
-    fixed = {n: v for n, v in (space.get("fixed") or {}).items() if n not in found.settings}
     exported = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
-    environment = {} if run is None else run.environment
-    packages = {**environment.get("packages", {}), "commit": environment.get("commit")}
     counts = np.array(run.test["confusion"], float) if run and "confusion" in run.test else None
     cards = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -90,17 +87,31 @@ def write_model_card(folder: Path, record: ExportRecord, found: Report, base_fol
         no_test_rows=NO_TEST_ROWS,
         rule=rule_of(found),
         space={one["name"]: searched_values(one) for one in space["parameters"]},
-        fixed={"Fixed by the space": settings(fixed), "Set by hand": settings(found.settings)},
+        fixed=_fixed(found),
         most=MOST_CONFIGURATIONS,
         order=order_of(found),
         race=race_statement(found),
         classes=[] if record.baseline or counts is None else _classes(record, counts),
         sampling=_sampling(winner, counts) if found.metric == "accuracy" else None,
         further=[*calibration_lines(record), *record.onnx_lines],
-        versions=", ".join(f"{name} {version}" for name, version in packages.items() if version),
+        versions="" if run is None else _versions(run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
     )
     (folder / CARD_FILE).write_text(text, encoding="utf-8")
+
+
+def _fixed(found: Report) -> dict[str, str]:
+    """Return the hyperparameters that the space fixes, and those set by hand, as text."""
+    every = (found.record.identity["space"].get("fixed") or {}).items()
+    fixed = {name: value for name, value in every if name not in found.settings}
+    return {"Fixed by the space": settings(fixed), "Set by hand": settings(found.settings)}
+
+
+def _versions(run: SeedRun) -> str:
+    """Return the packages that trained a seed run, and the commit, with their versions."""
+    environment = run.environment
+    packages = {**environment.get("packages", {}), "commit": environment.get("commit")}
+    return ", ".join(f"{name} {version}" for name, version in packages.items() if version)
 
 
 def _escaped(text: str) -> str:

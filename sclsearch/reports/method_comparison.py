@@ -114,6 +114,28 @@ def compare_methods(reports: Sequence[Report]) -> MethodComparison:
         SclsearchError: There are fewer than two methods or tasks, a method lacks a task, or the
             studies of a task cannot be compared.
     """
+    found, names = _by_task(reports)
+    comparisons = [compare_studies([of_task[name] for name in names]) for of_task in found]
+    if untested := [one.task for one in comparisons if not one.tested]:
+        raise SclsearchError(f"compare: {', '.join(untested)}: there are {NO_TEST_ROWS}.")
+    scores = np.array([[one.test_mean for one in each.studies] for each in comparisons], float)
+    ranks, p = mean_ranks(scores)
+    order = np.argsort(ranks, kind="stable").tolist()
+    return MethodComparison(
+        methods=tuple(names[place] for place in order),
+        comparisons=tuple(
+            replace(one, studies=tuple(one.studies[place] for place in order))
+            for one in comparisons
+        ),
+        scores=tuple(map(tuple, scores[:, order].tolist())),
+        ranks=tuple(ranks[order].tolist()),
+        p=p,
+        critical_difference=critical_difference(len(names), len(found)) if len(names) > 2 else None,
+    )
+
+
+def _by_task(reports: Sequence[Report]) -> tuple[list[dict[str, Report]], list[str]]:
+    """Return the reports of each task by method or encoder, and the names of these."""
     by_encoder = len({one.method for one in reports}) == 1
     found: dict[str, dict[str, Report]] = {}
     for one in reports:
@@ -134,23 +156,7 @@ def compare_methods(reports: Sequence[Report]) -> MethodComparison:
             + (f"; missing: {', '.join(lacking)}" if lacking else "")
             + ". `sclsearch ls studies` lists studies."
         )
-    comparisons = [compare_studies([of_task[name] for name in names]) for of_task in found.values()]
-    if untested := [one.task for one in comparisons if not one.tested]:
-        raise SclsearchError(f"compare: {', '.join(untested)}: there are {NO_TEST_ROWS}.")
-    scores = np.array([[one.test_mean for one in each.studies] for each in comparisons], float)
-    ranks, p = mean_ranks(scores)
-    order = np.argsort(ranks, kind="stable").tolist()
-    return MethodComparison(
-        methods=tuple(names[place] for place in order),
-        comparisons=tuple(
-            replace(one, studies=tuple(one.studies[place] for place in order))
-            for one in comparisons
-        ),
-        scores=tuple(map(tuple, scores[:, order].tolist())),
-        ranks=tuple(ranks[order].tolist()),
-        p=p,
-        critical_difference=critical_difference(len(names), len(found)) if len(names) > 2 else None,
-    )
+    return [*found.values()], names
 
 
 def mean_ranks(scores: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], float]:

@@ -13,7 +13,12 @@ from sclsearch.selection.race import Band
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
-from sclsearch.store.studies import ConfigurationRecord, StudyRecord, existing_study
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    existing_study,
+)
 from sclsearch.study.state import SearchState, stored_state
 
 if TYPE_CHECKING:
@@ -372,16 +377,9 @@ def report(
 
     store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
-    replicates, faults = store.valid_replicates()
-    start, stored_seeds = store.last_start(), len(replicates)
-    if seeds is not None and not 1 <= seeds <= stored_seeds:
-        raise SclsearchError(
-            f"--seeds: must be between 1 and {stored_seeds}, the seeds of {store.name}, got "
-            f"{seeds}. `sclsearch tune` trains further seeds."
-        )
-    wanted_seeds = seeds or (start.seeds if start.seeds >= rule.least else 0)
-    replicates = [one for one in replicates if not wanted_seeds or one.number < wanted_seeds]
-    rule.check(len(replicates))
+    every, faults = store.valid_replicates()
+    start = store.last_start()
+    replicates = _first(every, seeds, start.seeds, rule, store.name)
     configurations, more = store.valid_configurations()
     band, wanted = start.band, min(start.configs, configs or start.configs)
     state, damaged = stored_state(
@@ -420,7 +418,7 @@ def report(
         race=band,
         finished=state.race.decided and len(state.configurations) >= wanted,
         notes=(),
-        stored_seeds=stored_seeds,
+        stored_seeds=len(every),
         space={**fixed, **searched},
         damaged=(*faults, *more, *damaged),
         space_note=origin.get("space", ""),
@@ -432,6 +430,21 @@ def report(
     found = with_leads(found, state, baselines.replicates)
     found = replace(found, verdict=verdict(found, state))
     return replace(found, notes=report_notes(found, state, len(configurations)))
+
+
+def _first(
+    every: Sequence[ReplicateRecord], seeds: int | None, last: int, rule: Rule, study: str
+) -> list[ReplicateRecord]:
+    """Return the first `seeds` replicates; if None, those of the `last` command that searched."""
+    if seeds is not None and not 1 <= seeds <= len(every):
+        raise SclsearchError(
+            f"--seeds: must be between 1 and {len(every)}, the seeds of {study}, got {seeds}. "
+            "`sclsearch tune` trains further seeds."
+        )
+    wanted = seeds or (last if last >= rule.least else 0)
+    found = [one for one in every if not wanted or one.number < wanted]
+    rule.check(len(found))
+    return found
 
 
 def _lines(state: SearchState, order: Sequence[str]) -> Iterator[ConfigurationLine]:

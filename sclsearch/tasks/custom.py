@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-import numpy as np
 from pydantic import BeforeValidator
 
 from sclsearch.arguments import OWN, Option, check_fields
@@ -186,19 +185,31 @@ def obvious_columns(
     it is in the one with more characters. `others` are further columns whose use is known.
     """
     names = [name for name in map(str, frame.columns) if name not in others]
+    text, label = _usual_columns(names, text, label)
+    if text is None and label is None:
+        if len(names) == 1:
+            return (names[0],), None
+        label = _shorter(frame, names, where) if len(names) == 2 else None
+    rest = [name for name in names if name != label and name not in (text or ())]
+    if len(names) == 2 and rest:
+        text, label = text or tuple(rest), label or rest[0]
+    return text, label
+
+
+def _usual_columns(
+    names: Sequence[str], text: Sequence[str] | None, label: str | None
+) -> tuple[Sequence[str] | None, str | None]:
+    """Return the columns with usual names instead of None."""
     if text is None:
         text = next(((name,) for name in TEXT_NAMES if name in names and name != label), None)
     if label is None and LABEL_NAME in names and LABEL_NAME not in (text or ()):
         label = LABEL_NAME
-    if len(names) == 2 and (text is None or label is None):
-        if text is None and label is None:
-            lengths = [text_columns(frame, [name], where)[name].str.len().sum() for name in names]
-            label = names[int(np.argmin(lengths))]
-        rest = [name for name in names if name != label and name not in (text or ())]
-        text, label = text or tuple(rest), rest[0] if label is None else label
-    if text is None and len(names) == 1 and label is None:
-        text = (names[0],)
     return text, label
+
+
+def _shorter(frame: "pd.DataFrame", names: Sequence[str], where: str) -> str:
+    """Return the column with fewer characters."""
+    return min(names, key=lambda name: text_columns(frame, [name], where)[name].str.len().sum())
 
 
 def _found_columns(files: CustomTask, frame: "pd.DataFrame", where: str) -> dict[str, Any]:

@@ -95,8 +95,9 @@ def test_a_stage_asks_for_the_dropout_rates_of_each_update_from_0(work_for: Work
             return self.dropouts
 
     work = work_for("supcl-seq", epochs=2)
-    result = train(*work.but(method=Asking(**asdict(work.spec.method))))
-    last = max(one["update"] for one in result.stages if one["stage"] == "contrast")
+    method: Any = work.spec.method
+    result = train(*work.but(method=Asking(**asdict(method))))
+    last: Any = [one["update"] for one in result.stages if one["stage"] == "contrast"][-1]
     assert asked == {*range(last)}
 
 

@@ -101,23 +101,39 @@ def find_trend(found: Sequence[StudyResults]) -> Trend | None:
     if len(differing) != 1 or not all(one.report.has_test for one in found):
         return None
     (setting,) = differing
+    placed, values = _placed(lines, setting)
+    # Fewer values than studies: two studies of a method have one value.
+    if setting == "protocol" or any(len(placed[name]) < len(own) for name, own in lines.items()):
+        return None
+    shared = [value for value in values if all(value in line for line in placed.values())]
+    if any("" in line for line in placed.values()) or not shared or not _alike(placed, values):
+        return None
+    ranked = sorted(placed, key=lambda name: -sum(_score(placed[name][v])[0] for v in shared))
+    return Trend(setting, values, {name: placed[name] for name in ranked})
+
+
+def _placed(
+    lines: Mapping[str, Sequence[StudyResults]], setting: str
+) -> tuple[dict[str, dict[str, StudyResults]], list[str]]:
+    """Return the studies by method and value of a setting, and the sorted values.
+
+    The only study of a method without the setting stands for all values.
+    """
     placed = {
         method: {_settings(one.report).get(setting, ""): one for one in own}
         for method, own in lines.items()
     }
     values = sorted({value for line in placed.values() for value in line} - {""}, key=_order)
-    twice = any(len(placed[method]) < len(own) for method, own in lines.items())
-    for line in placed.values():
-        if len(line) == 1 and "" in line:
+    for method, line in placed.items():
+        if len(lines[method]) == 1 and "" in line:
             line.update(dict.fromkeys(values, line.pop("")))
-    inputs = [{_inputs(line[v].report) for line in placed.values() if v in line} for v in values]
-    missing = any("" in line for line in placed.values())
-    shared = [value for value in values if all(value in line for line in placed.values())]
-    compared = setting != "protocol" and shared and all(len(one) == 1 for one in inputs)
-    if twice or missing or not compared:
-        return None
-    ranked = sorted(placed, key=lambda name: -sum(_score(placed[name][v])[0] for v in shared))
-    return Trend(setting, values, {name: placed[name] for name in ranked})
+    return placed, values
+
+
+def _alike(placed: Mapping[str, Mapping[str, StudyResults]], values: Sequence[str]) -> bool:
+    """Return True if the methods have the same task, metric, data and test rows at each value."""
+    inputs = ({_inputs(own[v].report) for own in placed.values() if v in own} for v in values)
+    return all(len(one) == 1 for one in inputs)
 
 
 def _differing(by_method: Sequence[Sequence[Report]]) -> set[str]:
@@ -163,24 +179,30 @@ def _score(one: StudyResults) -> tuple[float, float | None]:
     return one.winner.plain or (math.nan, None)
 
 
+def _lead(
+    scores: Mapping[str, float], other: str, means: Mapping[str, tuple[float, float | None]]
+) -> str:
+    """Return how far scores are above those of another method, on average over the values."""
+    leads = [scores[value] - mean for value, (mean, _) in means.items() if value in scores]
+    where = f"{sum(lead > 0 for lead in leads)} of {len(leads)} values"
+    return f"{100 * fmean(leads):.1f} points above {other} (higher at {where})"
+
+
 def summary_of_trend(trend: Trend) -> Summary:
     """Return which method has the best mean over the setting, and how the scores spread."""
     best, *others = trend.lines
-    scored, means = trend.scored, trend.scores()
+    means = trend.scores()
     scores = {value: mean for value, (mean, _) in means[best].items()}
-    means = {name: {v: one for v, one in own.items() if v in scores} for name, own in means.items()}
     at, low = max(scores, key=scores.__getitem__), min(scores, key=scores.__getitem__)
-    text = f"The {scored} of {best} is highest at {at}, {scores[at]:.4f}, and lowest at {low}"
-    text = f"{text}, {scores[low]:.4f}."
+    text = (
+        f"The {trend.scored} of {best} is highest at {at}, {scores[at]:.4f}, and lowest at {low}, "
+        f"{scores[low]:.4f}."
+    )
     if others:
-        parts = []
-        for other in others:
-            leads = [scores[value] - mean for value, (mean, _) in means[other].items()]
-            where = f"{sum(lead > 0 for lead in leads)} of {len(leads)} values"
-            parts.append(f"{100 * fmean(leads):.1f} points above {other} (higher at {where})")
-        text = f"{best} has the best {scored} on average, {' and '.join(parts)}."
-    bases = means[trend.baseline].items()
-    if below := [value for value, (mean, _) in bases if mean >= scores[value]]:
+        parts = " and ".join(_lead(scores, other, means[other]) for other in others)
+        text = f"{best} has the best {trend.scored} on average, {parts}."
+    bases = means[trend.baseline]
+    if below := [value for value in scores if value in bases and bases[value][0] >= scores[value]]:
         text += f" A baseline does as well or better at {', '.join(below)}."
     found = trend.named()
     spread = 100 * max(_score(one)[1] or 0.0 for one in found)
