@@ -67,7 +67,8 @@ def _content(path: Path) -> bytes:
 def _errors(where: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, RecursionError) as error:  # also those of pandas and pyarrow
+    # Also errors of pandas and pyarrow, and those of unknown metadata in Parquet files.
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = one_line(str(error), 300).rstrip(".")
         action = "Correct the file"
         if isinstance(error, UnicodeDecodeError):
@@ -172,7 +173,8 @@ def _read_parquet(content: bytes, where: str) -> "pd.DataFrame":
     frame = pd.read_parquet(BytesIO(content), dtype_backend="numpy_nullable")
     written = (parquet.read_schema(BytesIO(content)).metadata or {}).get(b"huggingface", b"{}")
     features = json.loads(written).get("info", {}).get("features", {})
-    kinds = {name: one for name, one in features.items() if isinstance(one, dict)}
+    # Other programs drop columns, but keep their metadata.
+    kinds = {n: one for n, one in features.items() if isinstance(one, dict) and n in frame}
     names = {name: one["names"] for name, one in kinds.items() if one["_type"] == "ClassLabel"}
     return _with_names(frame, names, where)
 
@@ -243,9 +245,10 @@ def text_columns(frame: "pd.DataFrame", columns: Sequence[str], where: str) -> "
     import pandas as pd
 
     header = frame.columns.tolist()
+    shown = [" ".join(name.splitlines()) for name in header]
     faults = [
         f"{where}: {'two columns are' if name in header else 'no column is'} called {name!r}."
-        f"{' Rename one.' if name in header else suggestion(name, map(one_line, header))}"
+        f"{' Rename one.' if name in header else suggestion(name, shown)}"
         for name in columns
         if header.count(name) != 1
     ]

@@ -206,7 +206,7 @@ def test_invalid_inputs_are_refused_with_their_place(winner: Path) -> None:
             (),
             "text, as demo, got none that is clear. Pass --text COLUMN; the columns are a, b, c.",
         ),
-        ('"a\nb"\ngood\n', BODY, "no column is called 'body'. Known: a b."),
+        ('" a\nb"\ngood\n', BODY, "no column is called 'body'. Known:  a b."),
         ("bdy\ngood\n", BODY, "no column is called 'body'. Did you mean 'bdy'? Known: bdy."),
         ('{"body": "a"}\n', (*BODY, "--keep", "body", "--format", "jsonl"), "printed twice"),
         (b"body\ngood\n\xff\n", BODY, "invalid start byte. Save it as UTF-8."),

@@ -73,6 +73,22 @@ def test_parquet_and_json_give_the_same_cells_also_of_numbers_and_booleans(tmp_p
         assert cells_of(file, tuple(record)) == [first, ("",) * 7]
 
 
+def test_parquet_metadata_of_missing_columns_are_ignored_and_damaged_ones_refused(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "rows.parquet"
+    table = pa.table({"text": ["one"], "label": [0]})
+    names = {"_type": "ClassLabel", "names": ["n", "y"]}
+    for features in ({"gone": names}, {"label": {}}, None):
+        written = json.dumps({"info": {"features": features}})
+        pq.write_table(table.replace_schema_metadata({"huggingface": written}), file)
+        if features and "gone" in features:
+            assert cells_of(file, ("text", "label")) == [("one", "0")]
+        else:
+            with pytest.raises(SclsearchError, match=f"^{file}: cannot be read: "):
+                cells_of(file, ("text", "label"))
+
+
 TSV = "text\tlabel\n"
 WRITTEN = {
     "quotes.csv": (
