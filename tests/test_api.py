@@ -150,6 +150,7 @@ def test_wrong_studies_are_errors_that_create_nothing(tmp_path: Path) -> None:
         ({"method": "ce,scl"}, "method 'ce,scl': must be one name. Pass several as"),
         ({"restore": True}, "restore: unknown argument"),
         ({"method": 3}, "method: must be a name, FILE.py:CLASS or a class, got 3."),
+        ({"model": 3}, "model: must be text or "),
         ({"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run does not fit"),
         ({"address": "ray://head:1"}, "address: must be auto or HOST:PORT"),
     ],

@@ -66,7 +66,8 @@ def several_models(names: str | Path | Sequence[str | Path] | None) -> list[str 
     """Return the encoders of `--model`; several are a list, or are separated by commas."""
     if isinstance(names, str) and not Path(names).exists():
         names = [name.strip() for name in names.split(",") if name.strip()] or names
-    return [names] if names is None or isinstance(names, str | Path) else [*names]
+    several = isinstance(names, Sequence) and not isinstance(names, str)
+    return [*names] if several else [names]  # type: ignore[misc, list-item]
 
 
 def model_folder(name: str, *, download: bool = True) -> Path:
