@@ -54,6 +54,10 @@ def load_custom_task(files: CustomTask, *, on_folds: bool = True) -> TaskData:
             f"{files.path}: column {files.label}: the training rows must have at least two "
             f"classes, got {reprlib.repr(classes)}."
         )
+    if "\0" in "".join(classes or ()):
+        raise SclsearchError(
+            f"{files.path}: column {files.label}: a class has a NUL character. Remove it."
+        )
     splits: dict[str, Split] = {}
     for name, part in parts.items():
         where, rest = str(files.paths.get(name, files.path)), part[part[files.label] != ""]

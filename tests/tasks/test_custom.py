@@ -115,6 +115,7 @@ FRACTIONS: dict[str, Any] = {"fractions": (0.8, 0.1, 0.1)}
         (f"{PARTS}d,x,rest\n", SPLIT, ".*csv: row 5: the split must be one of .*, got 'rest'$"),
         (BALANCED, {**SPLIT, **FRACTIONS}, "--split-column, --fractions: "),
         (BALANCED, {**FRACTIONS, **TEST}, r"--fractions: the share of test .*, got 0\.1"),
+        (f"{HEADER}a,x\0\nb,y\n", {}, ".*csv: column label: a class has a NUL character"),
         (BALANCED, {"delimiter": "ab"}, "--delimiter: must be an ASCII character or tab, got"),
         (BALANCED, {"delimiter": "§"}, "--delimiter: must be an ASCII character or tab, got"),
     ],
