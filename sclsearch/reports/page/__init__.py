@@ -58,7 +58,7 @@ def write_page(
     check_writable(LocalPath(folder.parent))
     with new_folder(folder, replace=True) as part:
         page, content = _page(found, texts, data_dir, method)
-        (part / PAGE).write_text(page, encoding="utf-8")
+        (part / PAGE).write_text(page, "utf-8", "backslashreplace")  # paths are bytes
         (part / "figures").mkdir()
         for name, text in content["figures"].items():
             (part / "figures" / f"{_file_name(name)}.svg").write_text(text, encoding="utf-8")

@@ -242,6 +242,8 @@ def test_a_report_replaces_an_earlier_one_but_no_other_files(
     earlier = folder / "figures" / "scl-confusion.svg"
     assert earlier.exists()
     command = ["report", "ce", "--storage", str(studies), "--output", str(folder)]
+    result = CliRunner().invoke(app, [*command, "--data-dir", "\udcff"])
+    assert result.exit_code == 0
     result = CliRunner().invoke(app, [*command, "--no-texts"])
     assert (result.exit_code, result.stdout) == (0, f"{folder / 'index.html'}\n")
     assert not earlier.exists()
