@@ -157,10 +157,11 @@ def write_study(tmp_path: Path) -> WriteStudy:
                     )
                     if with_rows and run.failure is None:
                         labels, run = _with_predictions(run)
-                        unknown = {
-                            split: np.zeros((len(y), 0), np.float32) for split, y in labels.items()
-                        }
-                        runs.put(run, RowResults(labels, unknown))
+                        # Probabilities 0 and 1 on folds, else none.
+                        classes = len(fields.get("labels", ())) if "folds" in fields else 0
+                        sure = np.eye(99, classes, dtype=np.float32)
+                        found = {n: sure[np.array(p, int)] for n, p in run.predictions.items()}
+                        runs.put(run, RowResults(labels, found))
                     else:
                         runs.put(run)
         if baselines:

@@ -5,6 +5,7 @@ This module imports the search at once; the commands import it when they start o
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
 from textwrap import shorten
@@ -190,7 +191,8 @@ def run_in_turn(
     except KeyboardInterrupt:
         progress.print(STOPPED)
         codes.add(INTERRUPTED)
-    comparison = _compared(reports, len(studies), progress)
+    stopped = INTERRUPTED in codes
+    comparison = None if stopped else _compared(reports, len(studies), progress)
     if as_json:
         compared = comparison.as_dict() if comparison else {}
         documents = [one.as_dict() for one in reports]
@@ -198,9 +200,11 @@ def run_in_turn(
     elif comparison:
         _show_comparison(console, comparison)
     else:
-        for found in reports:
-            show_summary(console, summary_of(found))
-    sys.exit(2 if errors and INTERRUPTED not in codes else max(codes))
+        for summary in map(summary_of, reports):
+            # After a stop the same command resumes all studies.
+            shown = replace(summary, next_step="", command="") if stopped else summary
+            show_summary(console, shown)
+    sys.exit(2 if errors and not stopped else max(codes))
 
 
 def run_confirmations(

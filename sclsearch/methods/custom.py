@@ -6,7 +6,6 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -151,6 +150,5 @@ def _import(file: Path, place: str, option: str) -> ModuleType:
             f"{option} {place}: importing it failed: {'; '.join([lines[-1], *origin])}"
         ) from error
     finally:
-        with suppress(ValueError):  # the file may have changed the path
-            sys.path.remove(str(file.parent))
+        sys.path.remove(str(file.parent))
     return module

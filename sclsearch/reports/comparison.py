@@ -22,7 +22,7 @@ from sclsearch.reports.report import (
     tested_winner,
 )
 from sclsearch.reports.words import with_spread
-from sclsearch.selection.rules import MEAN, mean_std, parse_rule
+from sclsearch.selection.rules import DECIMALS, MEAN, mean_std, parse_rule
 from sclsearch.selection.significance import (
     ALPHA,
     Comparison,
@@ -30,6 +30,7 @@ from sclsearch.selection.significance import (
     SearchScores,
     compare,
     holm,
+    in_points,
     search_interval,
 )
 from sclsearch.spaces.space import learning_rate_warning, searched_values
@@ -247,6 +248,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         winner = tested_winner(one)
         scores = [seed.test for seed in winner.seeds[:seeds] if seed.test is not None]
         mean, std = mean_std(scores) if scores else (None, None)
+        mean = None if mean is None else round(mean, DECIMALS)  # equal means are equal
         name = one.method if methods.count(one.method) == 1 else one.study
         name = one.encoder if _of_encoders(reports) else name
         studies.append(ComparedStudy(name, one, mean, std, confirmed_score(one)))
@@ -427,6 +429,12 @@ def unequal_budgets(reports: Sequence[Report]) -> list[str]:
 def _of_one(one: Report, seeds: int) -> Iterator[str]:
     if not one.finished:
         yield f"{one.study} is unfinished: another configuration may still win"
+    if one.start_is_kept and one.over_next is not None:
+        lead = in_points(-one.over_next.difference)
+        yield (
+            f"{one.study} keeps its start: the highest score is {lead} points above it, less than "
+            "two standard errors"
+        )
     if failed := finished_winner(one).failed:
         found = counted(failed, "seed")
         yield f"in {one.study} {found} of the winner failed: means and pairs leave failed seeds out"

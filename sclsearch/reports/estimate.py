@@ -99,12 +99,12 @@ def estimate_from_folds(storage: Storage, state: SearchState, folds: int) -> Est
 
         def choose(drawn: Index) -> int:
             best = int(scores(drawn).argmax())
-            if start not in complete:
-                return best
             by_fold = [rows for n in seeds if len(rows := drawn[fold[drawn] == n])]
             first = complete.index(start)
             ours, its = ([score(one, rows) for rows in by_fold] for one in (best, first))
             return best if state.rule.prefers(ours, its) else first
 
-        return corrected_estimate(scores, len(y), complete.index(winner), choose)
+        # Most samples of the rows choose the start, whose scores say nothing on another winner.
+        chosen = choose if winner == start else None
+        return corrected_estimate(scores, len(y), complete.index(winner), chosen)
     return None

@@ -62,7 +62,7 @@ def in_words(study: Mapping[str, Any]) -> str:
     created = datetime.fromtimestamp(study["created"], tz=UTC).astimezone()
     size = f" ({study['size']})" if study["size"] else ""
     failed = "all" if study["failed"] == stored else study["failed"]
-    best = f"best {study['metric']} {study['best'] or 0:.4f} (#{study['winner']})"
+    best = f"winner: {study['metric']} {study['best'] or 0:.4f} (#{study['winner']})"
     parts = (
         f"{study['method']} on {task}{size}, {study['model']}, {study['protocol']}",
         f"{counted(study['configurations'], 'configuration')} x {counted(study['seeds'], 'seed')}, "

@@ -304,7 +304,7 @@ def paper_table(reports: Sequence[Report], *, winners: bool = False) -> pd.DataF
                 **{name: shown(line.values.get(name, _MISSING)) for name in searched},
                 "seeds": f"{line.succeeded}/{one.seeds}",
                 f"validation{of_metric}": score_in_points(line.score),
-                f"test{of_metric}": _test_points(line),
+                f"{reports[0].tested_on}{of_metric}": _test_points(line),
             }
             for one, line in lines
         ]

@@ -201,6 +201,7 @@ def in_points(difference: float) -> str:
 
 def signed_points(difference: float) -> str:
     """Return a share of 1 as text in hundredths with its sign; only 0 is printed as 0."""
+    difference = round(difference, DECIMALS - 3)  # of two means that are equal but for rounding
     text = f"{100 * difference:+.1f}"
     return f"{100 * difference:+.1g}" if difference and float(text) == 0 else text
 

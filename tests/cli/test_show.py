@@ -111,4 +111,4 @@ def test_ls_prints_hyperparameters_of_a_method_and_scores_of_studies(sclsearch: 
     assert lines[tau + 2].strip() == "Searched: 0.05 … 1 log."
     (mine,) = json.loads(sclsearch("ls", "studies", "--json").stdout)["studies"]
     assert [mine[name] for name in ("name", "configurations", "stored")] == ["mine", 2, 4]
-    assert "1 failed; best accuracy 0.6100 (#0); " in sclsearch("ls", "studies").stdout
+    assert "1 failed; winner: accuracy 0.6100 (#0); " in sclsearch("ls", "studies").stdout

@@ -45,7 +45,6 @@ def test_a_file_without_the_method_is_an_error_that_names_the_line_or_the_fault(
         (FROZEN.format(body="epochs: int = 3"), "epochs is a field of every method"),
         (FROZEN.format(body="a: 'Unknown' = 1"), "NameError: name 'Unknown' is not defined"),
         (FROZEN.format(body="def stages(self, training): pass"), "TypeError: 'NoneType' object"),
-        ("import sys\nsys.path.clear()", "mine.py has no class 'Mine'"),
     ):
         mine.write_text(f"{imports}{text}", encoding="utf-8")
         with pytest.raises(SclsearchError, match=rf"^--method {mine}:Mine: .*{fault}"):

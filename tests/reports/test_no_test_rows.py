@@ -18,6 +18,7 @@ from sclsearch.tasks import as_task, load_task
 from sclsearch.tracking.process import WriterProcess
 from sclsearch.tracking.publish import track_study
 from sclsearch.tracking.server import LEVEL, connect
+from tests.made_up import WriteStudy
 from tests.studies import in_process
 
 ROWS = [(f"n{n}", f"it was {('good', 'bad')[n % 2]} {n}", n % 2) for n in range(60)]
@@ -77,6 +78,21 @@ def test_folds_are_the_test_and_give_an_estimate_that_is_corrected_for_the_choic
     assert expected in shown
     assert "corrected for the choice among the 2 with all seeds" in shown
     assert "sclsearch export folds" in shown
+
+
+def test_the_estimate_of_a_winner_that_is_not_the_start_is_not_that_of_the_start(
+    write_study: WriteStudy,
+) -> None:
+    start = [([[6, 6], [6, 6]],) * 2] * 5
+    other = [([[n, 12 - n], [12 - n, n]],) * 2 for n in (7, 12, 7, 12, 9)]
+    rows = {"train": "abcde", "test": "v", "validation": "v"}
+    given: dict[str, Any] = {"rows": rows, "folds": 5, "rule": "careful", "labels": ("a", "b")}
+    storage = write_study(start, other, with_rows=True, **given)
+    found = sclsearch.select("made-up", storage=storage)
+    assert found.winner is not None
+    assert (found.winner.number, found.start_is_kept) == (1, False)
+    assert found.estimate is not None
+    assert found.estimate.score == pytest.approx(found.winner.score, abs=0.02)
 
 
 def test_scores_on_folds_are_never_called_test_scores(folder: Path, tmp_path: Path) -> None:
