@@ -84,7 +84,7 @@ def test_the_estimate_of_a_winner_that_is_not_the_start_is_not_that_of_the_start
     write_study: WriteStudy,
 ) -> None:
     start = [([[6, 6], [6, 6]],) * 2] * 5
-    other = [([[n, 12 - n], [12 - n, n]],) * 2 for n in (7, 12, 7, 12, 9)]
+    other = [([[n, 12 - n], [12 - n, n]],) * 2 for n in (6, 12, 6, 11, 8)]
     rows = {"train": "abcde", "test": "v", "validation": "v"}
     given: dict[str, Any] = {"rows": rows, "folds": 5, "rule": "careful", "labels": ("a", "b")}
     storage = write_study(start, other, with_rows=True, **given)

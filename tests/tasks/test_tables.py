@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -79,6 +80,7 @@ def test_parquet_metadata_of_missing_columns_are_ignored_and_damaged_ones_refuse
     file = tmp_path / "rows.parquet"
     table = pa.table({"text": ["one"], "label": [0]})
     names = {"_type": "ClassLabel", "names": ["n", "y"]}
+    features: Any
     for features in ({"gone": names}, {"label": {}}, None):
         written = json.dumps({"info": {"features": features}})
         pq.write_table(table.replace_schema_metadata({"huggingface": written}), file)
