@@ -207,16 +207,17 @@ def predict(
     record = read_record(folder)
     where = "standard input" if file == STDIN else str(file)
     raw = _rows(file, where, format_, delimiter)
-    first, kept = id_ or ROW, [*(keep or ())]
+    kept, named = [*(keep or ())], [] if id_ is None else [id_]
+    first = [*named, ROW][0]
     columns = _text_columns(record, raw, where, text, [*kept, id_])
     printed = [first, *(() if no_text else columns), *kept]
     header = _header(record, [first, *columns, *kept], format_, proba=proba)
     header = [name for name in header if name in printed or name not in columns]
-    own = dict.fromkeys([*columns, *kept, *filter(None, [id_])])
+    own = dict.fromkeys([*columns, *kept, *named])
     cells = text_columns(raw, list(own), where)
     if cells.empty:
         raise SclsearchError(f"{where}: there are no rows. Add some.")
-    if id_ is None:
+    if not named:
         raw, cells = (one.assign(**{ROW: range(1, len(raw) + 1)}) for one in (raw, cells))
     texts = list(zip(*(cells[name] for name in columns), strict=True))
     rows = [row for row, own in enumerate(texts) if not has_blank(own)]

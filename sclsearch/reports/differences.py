@@ -122,7 +122,7 @@ def difference(
     freedom = others * (variance / of_seeds) ** 2 if of_seeds else math.inf
     half = float(stdtrit(freedom, 1 - ALPHA / 2)) * math.sqrt(variance)
     if for_rows:  # equal predictions of a few rows do not exclude a difference of one row
-        half = max(half, 1 / min(len(one.rows[0]) for one in ours if one.rows))
+        half = max(half, (1 + 1e-9) / min(len(one.rows[0]) for one in ours if one.rows))
     interval = max(value - half, -span), min(value + half, span)
     return Difference(value, interval, known, for_rows)
 
@@ -218,7 +218,7 @@ def with_leads(report: "Report", state: "SearchState", stored: Mapping[int, Any]
         """Return the lead over a configuration; its interval reaches one row to each side."""
         ours, theirs = scored_seeds(winner, replicates, own), scored_seeds(line, replicates, its)
         found = difference(ours, theirs, rule, report.metric, split, report.rows)
-        if found is None or found.interval is None:
+        if found is None or found.interval is None or found.for_rows:
             return found
         counts = [run.counted.get(split, {}).get("confusion") for run in runs]
         row = (1 + 1e-9) / min((float(np.sum(one)) for one in counts if one), default=math.inf)
