@@ -41,7 +41,6 @@ Methods of sclsearch train on all of them at the start of their practical space,
 *{TF_IDF}* and *{FROZEN}* are logistic regressions, on words and pairs of words, and on MiniLM's
 mean over tokens. *{SETFIT}* is setfit 1.2.0 with 20 iterations, the recipe of Tunstall et al.
 (2022). The test has up to {TEST_ROWS} other texts. customer_reviews and banking77 decide nothing.
-–: not recorded yet.
 """
 DIFFERENCE = """
 Points of test accuracy above it in the same draws. ± is the standard error over draws; in the last
