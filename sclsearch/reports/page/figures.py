@@ -113,7 +113,7 @@ def trend_plot(
 
     The axis is logarithmic from a factor of 8 on; names have equal distances.
     """
-    figure, axes = _new(3.0)
+    figure, axes = _new(3.4)
     numbers = [number for value in values if (number := as_number(value)) is not None]
     if len(numbers) < len(values):
         numbers = [float(place) for place in range(len(values))]
@@ -133,7 +133,8 @@ def trend_plot(
     axes.set_xticks(numbers, values)
     axes.minorticks_off()
     axes.set(xlabel=setting, ylabel=f"{scored}, mean ± std")
-    figure.legend(loc="outside lower center", ncols=3)
+    columns = 1 if sum(map(len, lines)) > 40 else 3  # more would leave the figure
+    figure.legend(loc="outside lower center", ncols=columns)
     return figure
 
 

@@ -57,8 +57,12 @@ def test_studies_of_several_sizes_give_a_sentence_a_table_and_a_figure(storage: 
     cells = trend.table().values.tolist()
     assert cells[0] == ["20", "0.6000 ± 0.0000", "0.5000 ± 0.0100", "0.5500"]
     assert [row[0] for row in cells] == [*SCORES]
-    (axes,) = trend_plot(trend.values, trend.scores(), "size", "test accuracy").axes
+    figure = trend_plot(trend.values, trend.scores(), "size", "test accuracy")
+    (axes,) = figure.axes
     assert [line.get_label() for line in axes.lines] == ["scl", "ce", trend.baseline]
+    figure.canvas.draw()
+    legend = figure.legends[0].get_window_extent()
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.width
     assert trend.baseline == "best baseline: logistic regression on the frozen encoder"
     assert np.allclose(axes.lines[0].get_ydata(), [0.6, 0.7, 0.8])
 
