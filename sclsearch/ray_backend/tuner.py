@@ -43,6 +43,7 @@ from sclsearch.ray_backend.worker import (
 from sclsearch.store import remote
 from sclsearch.store.remote import StorageError, UnavailableError
 from sclsearch.study.spec import Ending
+from sclsearch.study.state import Running
 from sclsearch.training.device import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -120,8 +121,8 @@ _TRIM_SECONDS = 10.0
 _ENDED_TRIALS = 500
 """Ended trials that Tune keeps."""
 
-Tick = Callable[[Sequence[float], Sequence[float]], None]
-"""Progress function: receives the seconds of each finished and of each running trial.
+Tick = Callable[[Sequence[float], Sequence[Running]], None]
+"""Progress function: receives the seconds of each finished trial, and the running ones.
 
 A finished trial took longer than its seed run, which excludes the start of the worker.
 """
@@ -276,6 +277,7 @@ class Watchdog(_Stateless, TrialProgressCallback):
         timeout = searcher.options.trial_timeout
         self.timeout = math.inf if timeout is None else timeout
         self.running: dict[str, tuple[Trial, float]] = {}
+        self.shares: dict[str, list[tuple[float, float]]] = {}  # first and last one, with its time
         self.training: dict[str, float] = {}  # start of training by trial, if there is a timeout
         self.took: list[float] = []
         self.hung: set[str] = set()
@@ -294,10 +296,14 @@ class Watchdog(_Stateless, TrialProgressCallback):
         if trial.trial_id in self.running:
             _, begun = self.running.pop(trial.trial_id)
             self.took.append(time.monotonic() - begun)
-        self.training.pop(trial.trial_id, None)
+        self._forget(trial)
 
     def on_trial_result(self, *, trial: Trial, result: dict[str, Any], **_: Any) -> None:
-        self.training.setdefault(trial.trial_id, time.monotonic())
+        now = time.monotonic()
+        self.training.setdefault(trial.trial_id, now)
+        if "share" in result:
+            first = self.shares.get(trial.trial_id, [])[:1]
+            self.shares[trial.trial_id] = [*first, (now, result["share"])]
         if "evaluation" in result:
             with self.searcher.keeping_fault():
                 task = self.searcher.tasks[trial.trial_id]
@@ -305,7 +311,18 @@ class Watchdog(_Stateless, TrialProgressCallback):
 
     def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
         self.running.pop(trial.trial_id, None)
+        self._forget(trial)
+
+    def _forget(self, trial: Trial) -> None:
         self.training.pop(trial.trial_id, None)
+        self.shares.pop(trial.trial_id, None)
+
+    def _progress(self, trial: Trial, age: float) -> Running:
+        shares = self.shares.get(trial.trial_id)
+        if not shares:
+            return Running(age)
+        (begun, first), (now, last) = shares[0], shares[-1]
+        return Running(age, last, (now - begun) / (last - first) if last > first else None)
 
     def on_step_end(self, **_: Any) -> None:
         """Kill hung trials; only the end of the process stops a call that holds the GIL."""
@@ -322,7 +339,8 @@ class Watchdog(_Stateless, TrialProgressCallback):
         starts = [start for _, start in self.running.values()]
         with self.searcher.keeping_fault():
             if not self.searcher.outage.waits:
-                self.tick(self.took, [now - start for start in starts])
+                running = [self._progress(one, now - start) for one, start in self.running.values()]
+                self.tick(self.took, running)
         # A trial may wait for a node that never comes, or start when the time is over.
         in_time = any(start <= self.searcher.deadline for start in starts)
         if (self.searcher.late and not in_time) or self.searcher.fault is not None:

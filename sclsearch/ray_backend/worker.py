@@ -98,6 +98,8 @@ def commit() -> str | None:
 
 LIVE_SECONDS = 30.0
 """Seconds between two evaluations that a worker reports while it trains."""
+PROGRESS_SECONDS = 3.0
+"""Seconds between two reports on the share of updates that are done."""
 UNFIT_SECONDS = 30.0
 """Seconds before an unfit node is ready again, so that it does not attract all seed runs."""
 
@@ -177,7 +179,7 @@ class WorkerContext:
     graphs: bool = True  # whether to replay updates on a GPU as CUDA graphs
     checkpoint_every: float | None = None  # seconds of training; None for no checkpoints
     checkpoint: Checkpoint | None = None  # of the seed run that this worker trains
-    report: Report = lambda _: None  # receiver of evaluations during the training
+    report: Report = lambda *_: None  # receiver of the training's progress
 
 
 def save_context(context: WorkerContext, folder: Path) -> Path:
@@ -245,14 +247,18 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext | Path) -> 
 
 
 def _seldom(report: Callable[[dict[str, Any]], object]) -> Report:
-    """Return a receiver that reports an evaluation to Tune if enough time has passed."""
-    last = time.monotonic()
+    """Return a receiver that reports progress to Tune if enough time has passed."""
+    told = evaluated = time.monotonic()
 
-    def receive(evaluation: Mapping[str, Any]) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LIVE_SECONDS:
-            last = time.monotonic()
-            report({"key": "", "evaluation": evaluation})
+    def receive(share: float, evaluation: Mapping[str, Any] | None = None) -> None:
+        nonlocal told, evaluated
+        now = time.monotonic()
+        if evaluation is not None and now - evaluated >= LIVE_SECONDS:
+            told = evaluated = now
+            report({"key": "", "share": share, "evaluation": evaluation})
+        elif now - told >= PROGRESS_SECONDS:
+            told = now
+            report({"key": "", "share": share})
 
     return receive
 

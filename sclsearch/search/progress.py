@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sclsearch.search.callbacks import Callback
 from sclsearch.store.runs import SeedRun
-from sclsearch.study.state import ConfigurationScore, SeedRunTask
+from sclsearch.study.state import ConfigurationScore, Running, SeedRunTask
 
 REFRESH_SECONDS = 0.5
 PLAIN_SECONDS = 30.0
@@ -19,7 +19,8 @@ PLAIN_SECONDS = 30.0
 class Progress(Callback):
     """Progress display: a live line on a terminal, plain lines elsewhere.
 
-    It shows finished seed runs of `wanted`, failures, the highest score and the time left.
+    It shows finished seed runs of `wanted`, those in training, failures, the highest score and the
+    time left.
     """
 
     def __init__(self, console: Console, wanted: int) -> None:
@@ -28,7 +29,8 @@ class Progress(Callback):
         self.skipped = 0  # seed runs that a race will probably leave out
         self.best: ConfigurationScore | None = None
         self.finished_seconds: Sequence[float] = ()
-        self.running_seconds: Sequence[float] = ()
+        self.stored_seconds: list[float] = []
+        self.running: Sequence[Running] = ()
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
@@ -47,13 +49,13 @@ class Progress(Callback):
             self.live = None
         self.console.print(self.line())
 
-    def tick(self, finished_seconds: Sequence[float], running_seconds: Sequence[float]) -> None:
+    def tick(self, finished_seconds: Sequence[float], running: Sequence[Running]) -> None:
         """Update the display, at a readable rate.
 
-        `finished_seconds` are the durations of finished trials, `running_seconds` ages of others.
+        `finished_seconds` are the durations of finished trials.
         """
         now = time.monotonic()
-        self.finished_seconds, self.running_seconds = finished_seconds, running_seconds
+        self.finished_seconds, self.running = finished_seconds, running
         if now - self.shown < (REFRESH_SECONDS if self.live else PLAIN_SECONDS):
             return
         self.shown = now
@@ -66,6 +68,8 @@ class Progress(Callback):
         self.done += 1
         self.stored += stored
         self.failed += run.failure is not None
+        if stored and run.failure is None:
+            self.stored_seconds.append(run.seconds)
 
     def on_score(self, score: ConfigurationScore) -> None:
         self.best = max(self.best or score, score, key=lambda one: one.rank)
@@ -76,6 +80,8 @@ class Progress(Callback):
             parts.append(f"{self.stored} stored")
         if self.failed:
             parts.append(f"{self.failed} failed")
+        if share := sum(one.share for one in self.running):
+            parts.append(f"{len(self.running)} in training ({share / len(self.running):.0%})")
         if self.repeating:
             parts.append(f"{self.repeating} of the winner again for tests or weights")
         if self.best is not None:
@@ -92,13 +98,15 @@ class Progress(Callback):
 
     def left(self) -> float:
         """Return the estimated seconds left at the present speed, or 0 without an estimate."""
-        running = self.running_seconds
-        if not self.finished_seconds or not running or self.repeating:
+        running = self.running
+        expected = [one.expected for one in running if one.expected is not None]
+        seconds = self.finished_seconds or self.stored_seconds or expected
+        if not seconds or not running or self.repeating:
             return 0.0
-        # Running seed runs count by their age. Without them the estimate would be too high before a
-        # group of seed runs finishes, and would grow every second.
-        each = statistics.fmean(self.finished_seconds)
-        going = sum(min(age / each, 1) for age in running)
+        # Without running seed runs the estimate would be too high before a group of them finishes,
+        # and would grow every second.
+        each = statistics.fmean(seconds)
+        going = sum(one.share or min(one.seconds / each, 1) for one in running)
         return max(0, self.wanted - self.skipped - self.done - going) * each / len(running)
 
 

@@ -26,7 +26,7 @@ from sclsearch.store.runs import Evaluation, Failure, RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.study.restore import restore_seed_run
 from sclsearch.study.spec import CHECKPOINT_SECONDS, NO_TRACKING, Ending, RunOptions, StudySpec
-from sclsearch.study.state import SearchState, SeedRunTask
+from sclsearch.study.state import Running, SearchState, SeedRunTask
 from sclsearch.tracking.logger import MLflowLogger
 from sclsearch.tracking.publish import check_model_name, publish
 from sclsearch.tracking.server import NO_DATABASE, find_tracking_uri, prepare_database
@@ -287,7 +287,7 @@ def _train(
 
             begun = time.monotonic()
 
-            def tick(finished: Sequence[float], running: Sequence[float]) -> None:
+            def tick(finished: Sequence[float], running: Sequence[Running]) -> None:
                 if time.monotonic() - begun > OPENING * (options.time_budget or math.inf):
                     scheduler.stop_opening()
                 _count_left(progress, scheduler)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sclsearch.errors import lookup
 from sclsearch.selection.race import Band, Race, SeedRunId
@@ -14,6 +14,14 @@ from sclsearch.tasks.metrics import MAXIMUM, METRICS, validation_loss
 
 if TYPE_CHECKING:
     from sclsearch.training.evaluation import TrainingResult
+
+
+class Running(NamedTuple):
+    """Progress of a seed run in training."""
+
+    seconds: float  # since its trial began
+    share: float = 0.0  # of its updates that are done
+    expected: float | None = None  # seconds of the whole seed run at its present speed
 
 
 @dataclass(frozen=True, slots=True)

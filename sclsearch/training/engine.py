@@ -1,10 +1,10 @@
 """Training loop: train each stage, validate, restore the best weights, evaluate once on test."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -62,8 +62,13 @@ from sclsearch.training.spec import SeedRunSpec
 
 LOSS_RECORDS = 20
 """Most loss records of a stage that is not evaluated."""
-Report = Callable[[Mapping[str, Any]], object]
-"""Receiver of each evaluation, an entry of `TrainingResult.evaluations`, during the training."""
+
+
+class Report(Protocol):
+    """Receiver of the progress of a seed run, called after each update and each evaluation."""
+
+    def __call__(self, share: float, evaluation: Mapping[str, Any] | None = None, /) -> object:
+        """Receive the share of updates that are done, and an entry of `result.evaluations`."""
 
 
 def train(
@@ -72,7 +77,7 @@ def train(
     *,
     test: bool = True,
     graphs: bool = True,
-    report: Report = lambda _: None,
+    report: Report = lambda *_: None,
     checkpoint: Checkpoint | None = None,
 ) -> TrainingResult:
     """Train and evaluate one seed run; without validation rows, keep its last weights.
@@ -133,6 +138,13 @@ class _SeedRun:
         """Return the training rows of a stage and their labels."""
         rows = rows_of(self.spec, self.tokens, self.stages[position])
         return rows, self.tokens[rows.split].y[rows.index]
+
+    def updates(self, position: int) -> int:
+        """Return the updates of a stage that does not end early."""
+        if self.stages[position].solved:
+            return 0
+        most = self.spec.most_updates(len(self.stages) - 1 - position)
+        return updates_of(len(self.rows(position)[0].index), self.stages[position], most)
 
     def features(self, position: int, model: Model) -> Features | None:
         """Return the embeddings of all rows that a stage reads, if its encoder is frozen.
@@ -195,7 +207,7 @@ def _solve_stage(run: _SeedRun, position: int, model: Model) -> None:
         done = {"epoch": before["epoch"], "update": before["update"], "loss": {}}
         result.evaluations.append({**done, "validation": evaluation})
         result.kept = len(result.evaluations) - 1
-        run.report(result.evaluations[-1])
+        run.report(1.0, result.evaluations[-1])
     run.run_test(model, features)
     run.keep_weights(model)
 
@@ -221,9 +233,10 @@ class _StageRun:
         if resumed is not None:
             model.load_state_dict(resumed.model)
         self.features = run.features(position, model)
-        most = spec.most_updates(self.remaining)
         self.per_epoch = updates_per_epoch(len(self.rows.index), training)
-        self.total = updates_of(len(self.rows.index), stage, most)
+        updates = [run.updates(number) for number in range(len(run.stages))]
+        self.total, self.before = updates[position], sum(updates[:position])
+        self.whole = sum(updates)  # of all stages
         self.evaluated = self.last and len(spec.splits.validation.index) > 0
         self.points = (
             evaluation_points(spec.evaluate, self.per_epoch, self.total)
@@ -235,6 +248,7 @@ class _StageRun:
         self.done, self.kept = 0, Kept()
         if resumed is not None:
             self._resume(resumed)
+        most = spec.most_updates(self.remaining)
         self.order = batches_in_order(y, stage, self.remaining, spec.replicate.order, most)
         self.history: list[Tensor] = []
         self.update_weights: Update = partial(
@@ -261,6 +275,7 @@ class _StageRun:
         batches = islice(self.order, self.done, None)
         for update, positions in enumerate(batches, start=self.done + 1):
             terms = self._update(update, positions)
+            self.run.report((self.before + update) / self.whole)
             if update not in self.points:
                 continue
             # The host waits for the device here, for the first time since the last evaluation.
@@ -311,7 +326,7 @@ class _StageRun:
             run.spec, run.tokens, run.spec.splits.validation, self.model, self.features, run.backend
         )
         result.evaluations.append({**record, "validation": evaluation})
-        run.report(result.evaluations[-1])
+        run.report((self.before + update) / self.whole, result.evaluations[-1])
         # Few validation rows often give equal scores; the loss tells such checkpoints apart.
         rank = value(run.spec.metric, evaluation), -validation_loss(evaluation)
         if run.spec.keep == "last" or rank >= self.kept.rank:

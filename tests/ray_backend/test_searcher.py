@@ -141,12 +141,23 @@ def test_an_evaluation_of_a_running_trial_reaches_the_callbacks(
     watchdog = Watchdog(searcher, lambda *_: None, lambda: None)
     reported: list[dict[str, Any]] = []
     monkeypatch.setattr("sclsearch.ray_backend.worker.LIVE_SECONDS", 0.0)
-    _seldom(reported.append)({"update": 20})
+    _seldom(reported.append)(0.25, {"update": 20})
     monkeypatch.setattr("sclsearch.ray_backend.worker.LIVE_SECONDS", 60.0)
-    _seldom(reported.append)({"update": 40})
-    for result in reported:
-        watchdog.on_trial_result(trial=SimpleNamespace(trial_id="a"), result=result)
+    _seldom(reported.append)(0.5, {"update": 40})
+    monkeypatch.setattr("sclsearch.ray_backend.worker.PROGRESS_SECONDS", 0.0)
+    _seldom(reported.append)(0.75)
+    clock = [100.0]
+    monkeypatch.setattr("sclsearch.ray_backend.tuner.time.monotonic", lambda: clock[-1])
+    trial: Any = SimpleNamespace(trial_id="a")
+    watchdog.on_trial_start(trial=trial)
+    for now, result in zip((105.0, 115.0), reported, strict=True):
+        clock.append(now)
+        watchdog.on_trial_result(trial=trial, result=result)
     assert received == [(searcher.tasks["a"], {"update": 20})]
+    clock.append(116.0)
+    monkeypatch.setattr(watchdog, "tick", lambda _, running: received.extend(running))
+    watchdog.on_step_end()
+    assert received[1:] == [(16.0, 0.75, 20.0)]  # half of the updates took 10 s
 
 
 def test_a_timeout_counts_from_the_start_of_training_and_no_wall_clock_matters(

@@ -10,7 +10,7 @@ from sclsearch.search.plan import estimated_seconds
 from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure
-from sclsearch.study.state import ConfigurationScore
+from sclsearch.study.state import ConfigurationScore, Running
 from tests.studies import Prepare, Workers
 
 
@@ -48,18 +48,23 @@ def test_stored_lost_skipped_and_late_seed_runs_do_not_change_the_time_left(
     monkeypatch.setattr("sclsearch.search.progress.time.monotonic", lambda: now)
     (task,) = workers.running(prepare(), 1)
     run, progress = workers.trained(task), Progress(Console(file=StringIO()), 11)
+    stored = replace(run, seconds=SECONDS)
 
-    def line(finished: list[float], ages: list[float]) -> str:
-        progress.tick(finished, ages)
+    def line(finished: list[float], ages: list[float], *shares: float) -> str:
+        running = [Running(age) for age in ages]
+        progress.tick(finished, running + [Running(0.0, share, SECONDS) for share in shares])
         return progress.line().plain
 
     progress.start()
     progress.skipped = 2
+    assert line([], [0.0]) == "0/11 seed runs · 0:00"
+    first = line([], [], 0.5, 0.25)  # the speed of those in training
+    assert first == "0/11 seed runs · 2 in training (38%) · 0:00 · 6:11 left"
     for _ in range(3):
-        progress.on_seed_run(task, run, stored=True)
+        progress.on_seed_run(task, stored, stored=True)
     now = SECONDS
     progress.on_seed_run(task, replace(run, failure=Failure("raised", "a test")), stored=False)
-    assert line([], [0.0]) == "4/11 seed runs · 3 stored · 1 failed · 1:30"
+    assert line([], [0.0]) == "4/11 seed runs · 3 stored · 1 failed · 1:30 · 7:30 left"
     now = 2 * SECONDS
     progress.on_seed_run(task, run, stored=False)
     counts = "5/11 seed runs · 3 stored · 1 failed"

@@ -115,9 +115,18 @@ def test_regression_methods_learn_scores(work_for: WorkFor, toy: TaskData, name:
     }
     scores = TaskData(replace(toy.task, labels=(), metric="pearson"), splits, "memory")
     reported: list[Any] = []
-    result = train(*work_for(name, data=scores, epochs=12), report=reported.append)
+    shares: list[float] = []
+
+    def report(share: float, evaluation: Any = None) -> None:
+        shares.append(share)
+        reported.extend([] if evaluation is None else [evaluation])
+
+    result = train(*work_for(name, data=scores, epochs=12), report=report)
     evaluations: list[Any] = result.evaluations
     assert reported == evaluations
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 0.5
+    assert shares[-1] == 1
     assert set(evaluations[0]["validation"]) == {"pearson", "spearman", "mse"}
     assert evaluations[result.kept]["validation"]["pearson"] > 0.6
     assert value("pearson", result.test) > 0.6
