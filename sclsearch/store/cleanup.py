@@ -142,4 +142,5 @@ def _is_temporary(path: str) -> bool:
 def _is_unused_tensors(study: str, path: str, named: Mapping[str, set[str]]) -> bool:
     folder, _, file = path.rpartition("/")
     key = file.partition(".")[0]
-    return folder in {"weights", "checkpoints"} and study in named and key not in named[study]
+    ours = folder in {"weights", "checkpoints"} and _KEY.fullmatch(key) is not None
+    return ours and study in named and key not in named[study]

@@ -103,12 +103,16 @@ def test_unused_files_are_deleted_and_others_stay(folder: StoragePath, write_stu
     for path in unused:
         write(folder / path, {})
     StudyStore(str(folder), "first").checkpoint(keys[0]).write(b"")
-    (folder / "studies/.DS_Store").write(b"")
+    for foreign in (".DS_Store", "first/weights/mine.txt"):
+        (folder / "studies" / foreign).write(b"")
     preview = remove(unused=True, storage=str(folder), dry_run=True)
     assert preview.files.keys() == unused
     assert remove(unused=True, storage=str(folder)) == preview
     assert keys_in(folder) == {*keys}
-    assert (folder / "studies/first/weights").names() == [f"{keys[-1]}.safetensors"]
+    assert {*(folder / "studies/first/weights").names()} == {
+        f"{keys[-1]}.safetensors",
+        "mine.txt",
+    }
     assert (folder / "studies/first/checkpoints").names() == [f"{keys[0]}.pt"]
     write(folder / f"runs/{UNNAMED}.json", {})
     second = write_study("second", 1)
