@@ -29,6 +29,7 @@ EVALUATIONS, LOST = 12, 5
 def worker_of(make_spec: MakeSpec, prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> WorkerOf:
     """Return a function that returns the worker of a new study: one seed run in two stages."""
     monkeypatch.setattr(worker, "LIVE_SECONDS", 0.0)
+    monkeypatch.setattr(worker, "PROGRESS_SECONDS", 1e9)
 
     def worker_of(storage: Storage, checkpoint_every: Any = 1e-6) -> Worker:
         settings = {"epochs": EVALUATIONS, "max_length": 16, "lam": 1.0}
