@@ -37,6 +37,8 @@ TARGETS = {
     "raylet": "raylet/raylet",
     "GCS": "gcs/gcs_server",
     "dashboard agent": "DashboardAgent",
+    "log monitor": "log_monitor.py",
+    "MLflow writer": "sclsearch.tracking.process",
 }
 CODES = {"driver": {-signal.SIGKILL}, "worker": {130}}
 """Exit codes of the driver; without a part of Ray it goes on until Ctrl-C, or it ends."""
